@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/base/map.h"
+
+#include <string.h>
+
+struct HloStringMapEntry {
+    const char *key;
+    size_t length;
+    uint64_t hash;
+    void *value;  // NULL marks a free entry
+};
+
+struct HloIntMapEntry {
+    uint64_t key;
+    int64_t value;
+    bool used;
+};
+
+static uint64_t load_word(const unsigned char *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof(word));
+    return word;
+}
+
+uint64_t hlo_hash_bytes(const void *data, size_t length) {
+    const unsigned char *bytes = data;
+    uint64_t hash = UINT64_C(0x243F6A8885A308D3) ^ length;
+    while (length >= 8) {
+        hash = hlo_hash_mix(hash, load_word(bytes));
+        bytes += 8;
+        length -= 8;
+    }
+    uint64_t tail = 0;
+    for (size_t i = 0; i < length; i++) tail |= (uint64_t)bytes[i] << (8 * i);
+    hash = hlo_hash_mix(hash, tail);
+    return hash ^ (hash >> 32);
+}
+
+// The entry that holds the key, or the free one where it belongs.
+static struct HloStringMapEntry *string_slot(struct HloStringMapEntry *entries, int64_t capacity, const char *key,
+                                             size_t length, uint64_t hash) {
+    for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
+        struct HloStringMapEntry *entry = &entries[i];
+        if (!entry->value) return entry;
+        if (entry->hash == hash && entry->length == length && memcmp(entry->key, key, length) == 0) return entry;
+    }
+}
+
+void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length) {
+    if (map->count == 0) return NULL;
+    return string_slot(map->entries, map->capacity, key, length, hlo_hash_bytes(key, length))->value;
+}
+
+void *hlo_string_map_set(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value) {
+    HLO_BUG_IF(!value);
+    if (4 * (map->count + 1) > 3 * map->capacity) {
+        int64_t capacity = map->capacity ? map->capacity * 2 : 16;
+        struct HloStringMapEntry *entries = HLO_ARENA_NEW(arena, struct HloStringMapEntry, capacity);
+        for (int64_t i = 0; i < map->capacity; i++) {
+            const struct HloStringMapEntry *old = &map->entries[i];
+            if (old->value) *string_slot(entries, capacity, old->key, old->length, old->hash) = *old;
+        }
+        map->entries = entries;
+        map->capacity = capacity;
+    }
+    uint64_t hash = hlo_hash_bytes(key, length);
+    struct HloStringMapEntry *entry = string_slot(map->entries, map->capacity, key, length, hash);
+    void *former = entry->value;
+    if (!former) {
+        map->count++;
+        *entry = (struct HloStringMapEntry){.key = key, .length = length, .hash = hash};
+    }
+    entry->value = value;
+    return former;
+}
+
+static struct HloIntMapEntry *int_slot(struct HloIntMapEntry *entries, int64_t capacity, uint64_t key) {
+    uint64_t hash = hlo_hash_mix(UINT64_C(0x13198A2E03707344), key);
+    for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
+        if (!entries[i].used || entries[i].key == key) return &entries[i];
+    }
+}
+
+int64_t *hlo_int_map_find(const HloIntMap *map, uint64_t key) {
+    if (map->count == 0) return NULL;
+    struct HloIntMapEntry *entry = int_slot(map->entries, map->capacity, key);
+    return entry->used ? &entry->value : NULL;
+}
+
+void hlo_int_map_set(HloArena *arena, HloIntMap *map, uint64_t key, int64_t value) {
+    if (4 * (map->count + 1) > 3 * map->capacity) {
+        int64_t capacity = map->capacity ? map->capacity * 2 : 16;
+        struct HloIntMapEntry *entries = HLO_ARENA_NEW(arena, struct HloIntMapEntry, capacity);
+        for (int64_t i = 0; i < map->capacity; i++) {
+            if (map->entries[i].used) *int_slot(entries, capacity, map->entries[i].key) = map->entries[i];
+        }
+        map->entries = entries;
+        map->capacity = capacity;
+    }
+    struct HloIntMapEntry *entry = int_slot(map->entries, map->capacity, key);
+    if (!entry->used) map->count++;
+    *entry = (struct HloIntMapEntry){.key = key, .value = value, .used = true};
+}

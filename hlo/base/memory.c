@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/base/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The innermost hlo_protect() of this thread, and the countdown of injected failures: the library's only mutable
+// statics, both per thread, because an arena may be used far below the call that protects it.
+static _Thread_local struct Guard *innermost_guard;
+static _Thread_local int64_t allocations_until_failure = -1;
+
+typedef struct Guard {
+    jmp_buf resume;
+    struct Guard *outer;
+} Guard;
+
+static bool must_fail(void) {
+    if (allocations_until_failure < 0) return false;
+    if (allocations_until_failure == 0) return true;
+    allocations_until_failure--;
+    return false;
+}
+
+void hlo_allocation_fail_after(int64_t countdown) { allocations_until_failure = countdown; }
+
+void *hlo_allocate(size_t bytes) { return must_fail() ? NULL : malloc(bytes ? bytes : 1); }
+
+void *hlo_allocate_zeroed(size_t count, size_t bytes_each) {
+    return must_fail() ? NULL : calloc(count ? count : 1, bytes_each ? bytes_each : 1);
+}
+
+void *hlo_reallocate(void *pointer, size_t bytes) { return must_fail() ? NULL : realloc(pointer, bytes ? bytes : 1); }
+
+void hlo_free(void *pointer) { free(pointer); }
+
+void *hlo_allocate_aligned(size_t bytes) {
+    if (must_fail() || bytes > SIZE_MAX - 64) return NULL;
+    size_t rounded = (bytes + 63) & ~(size_t)63;
+    return aligned_alloc(64, rounded ? rounded : 64);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arenas: a chain of blocks, newest first. Blocks double up to a limit; a large request gets a block of its own.
+
+enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20, ALIGNMENT = 16 };
+
+typedef struct Block {
+    struct Block *older;
+    size_t size;  // usable bytes behind this header
+    size_t used;
+    size_t padding;  // keeps the payload aligned to 16
+} Block;
+
+_Static_assert(sizeof(Block) % ALIGNMENT == 0, "the payload of a block must be aligned");
+
+struct HloArena {
+    Block *newest;
+    size_t total;
+    size_t next_size;
+};
+
+HloArena *hlo_arena_new(void) {
+    HloArena *arena = hlo_allocate_zeroed(1, sizeof(*arena));
+    if (arena) arena->next_size = FIRST_BLOCK_BYTES;
+    return arena;
+}
+
+static void free_blocks_until(HloArena *arena, const Block *stop) {
+    while (arena->newest != stop) {
+        Block *block = arena->newest;
+        arena->newest = block->older;
+        arena->total -= block->size;
+        hlo_free(block);
+    }
+}
+
+void hlo_arena_free(HloArena *arena) {
+    if (!arena) return;
+    free_blocks_until(arena, NULL);
+    hlo_free(arena);
+}
+
+static HLO_NORETURN void out_of_memory(void) {
+    HLO_BUG_IF(!innermost_guard);
+    longjmp(innermost_guard->resume, 1);
+}
+
+static Block *add_block(HloArena *arena, size_t bytes) {
+    size_t size = arena->next_size;
+    if (bytes > size) {
+        size = bytes;
+    } else if (arena->next_size < LARGEST_BLOCK_BYTES) {
+        arena->next_size *= 2;
+    }
+    if (size > SIZE_MAX - sizeof(Block)) out_of_memory();
+    Block *block = hlo_allocate(sizeof(Block) + size);
+    if (!block) out_of_memory();
+    *block = (Block){.older = arena->newest, .size = size};
+    arena->newest = block;
+    arena->total += size;
+    return block;
+}
+
+void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes) {
+    if (bytes > SIZE_MAX - ALIGNMENT) out_of_memory();
+    size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    Block *block = arena->newest;
+    if (!block || block->size - block->used < rounded) block = add_block(arena, rounded);
+    char *result = (char *)(block + 1) + block->used;
+    block->used += rounded;
+    return result;
+}
+
+void *hlo_arena_allocate(HloArena *arena, size_t bytes) {
+    void *result = hlo_arena_allocate_uninitialised(arena, bytes);
+    memset(result, 0, bytes);
+    return result;
+}
+
+void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes) {
+    void *copy = hlo_arena_allocate_uninitialised(arena, bytes);
+    if (bytes) memcpy(copy, data, bytes);
+    return copy;
+}
+
+char *hlo_arena_string(HloArena *arena, const char *text, size_t length) {
+    char *copy = hlo_arena_allocate_uninitialised(arena, length + 1);
+    if (length) memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+char *hlo_arena_format(HloArena *arena, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    HLO_BUG_IF(length < 0);
+    char *text = hlo_arena_allocate_uninitialised(arena, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+size_t hlo_arena_bytes(const HloArena *arena) { return arena->total; }
+
+HloArenaMark hlo_arena_mark(const HloArena *arena) {
+    return (HloArenaMark){.block = arena->newest, .used = arena->newest ? arena->newest->used : 0};
+}
+
+void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
+    free_blocks_until(arena, mark.block);
+    if (arena->newest) arena->newest->used = mark.used;
+}
+
+HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument) {
+    Guard guard;
+    guard.outer = innermost_guard;
+    if (setjmp(guard.resume)) {
+        innermost_guard = guard.outer;
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    innermost_guard = &guard;
+    HloStatus status = body(argument);
+    innermost_guard = guard.outer;
+    return status;
+}

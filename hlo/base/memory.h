@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory: the allocator below everything, arenas, and what happens when memory runs out.
+//
+// Two ways to take memory, and one rule for each:
+//  - hlo_allocate() and friends return NULL when memory is short; the caller turns that into RESOURCE_EXHAUSTED. Use
+//    it for anything whose size comes from the user's data (literals, buffers, files).
+//  - an arena never returns NULL: when memory is short it jumps to the innermost hlo_protect() of this thread, which
+//    returns RESOURCE_EXHAUSTED. Every public entry point that builds or rewrites IR is so protected; therefore code
+//    that allocates from arenas must not hold locks, files or heap memory that only it can release across an
+//    allocation (keep such memory in a scratch arena, or register the arena with the protected call's caller).
+#ifndef MESHLO_HLO_BASE_MEMORY_H_
+#define MESHLO_HLO_BASE_MEMORY_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hlo/base/macros.h"
+#include "hlo/base/status.h"
+
+HLO_BEGIN_C
+
+// malloc/calloc/realloc/free that tests can make fail. Sizes in bytes; NULL when memory is short or a product
+// overflows. A size of 0 gives a pointer that may be freed. Any thread.
+HLO_EXPORT void *hlo_allocate(size_t bytes);
+HLO_EXPORT void *hlo_allocate_zeroed(size_t count, size_t bytes_each);
+HLO_EXPORT void *hlo_reallocate(void *pointer, size_t bytes);
+// Frees what the three calls above gave; accepts NULL.
+HLO_EXPORT void hlo_free(void *pointer);
+// `bytes` aligned to 64 (a cache line and a vector register); freed with hlo_free(). NULL when memory is short.
+HLO_EXPORT void *hlo_allocate_aligned(size_t bytes);
+
+// For tests: the `countdown`-th allocation from now on in this thread fails (0: the next one), and all after it, until
+// this is called with a negative number.
+HLO_EXPORT void hlo_allocation_fail_after(int64_t countdown);
+
+// A region: many small objects, freed together. Not thread safe; one thread at a time.
+typedef struct HloArena HloArena;
+
+// A new, empty arena; NULL when memory is short. Free with hlo_arena_free().
+HLO_EXPORT HloArena *hlo_arena_new(void);
+// Frees the arena and all that was allocated from it; accepts NULL.
+HLO_EXPORT void hlo_arena_free(HloArena *arena);
+// `bytes` zeroed bytes aligned to 16. Never NULL (see above).
+HLO_EXPORT void *hlo_arena_allocate(HloArena *arena, size_t bytes);
+// `bytes` bytes whose content is undefined, aligned to 16. Never NULL.
+HLO_EXPORT void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes);
+// A copy of `bytes` bytes at `data`.
+HLO_EXPORT void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes);
+// A NUL-terminated copy of `length` characters.
+HLO_EXPORT char *hlo_arena_string(HloArena *arena, const char *text, size_t length);
+// printf into the arena.
+HLO_EXPORT char *hlo_arena_format(HloArena *arena, const char *format, ...) HLO_PRINTF(2, 3);
+// Bytes taken from the system so far.
+HLO_EXPORT size_t hlo_arena_bytes(const HloArena *arena);
+// A point to return to: everything allocated after hlo_arena_mark() is dropped by hlo_arena_reset() to that mark.
+typedef struct HloArenaMark {
+    void *block;
+    size_t used;
+} HloArenaMark;
+HLO_EXPORT HloArenaMark hlo_arena_mark(const HloArena *arena);
+HLO_EXPORT void hlo_arena_reset(HloArena *arena, HloArenaMark mark);
+
+// Zeroed memory for `count` objects of `type`.
+#define HLO_ARENA_NEW(arena, type, count) \
+    ((type *)hlo_arena_allocate((arena), hlo_array_bytes((size_t)(count), sizeof(type))))
+
+// count * bytes_each, or SIZE_MAX where the product does not fit (which no allocation can satisfy).
+static inline size_t hlo_array_bytes(size_t count, size_t bytes_each) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, bytes_each, &bytes) ? SIZE_MAX : bytes;
+}
+
+// Runs body(argument) and returns its status; when an arena runs out of memory inside, returns RESOURCE_EXHAUSTED
+// instead. Nests. The body must leave nothing behind that only it could free (see the top of this file).
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument);
+
+HLO_END_C
+
+#endif

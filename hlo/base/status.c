@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "hlo/base/text.h"
+
+struct HloError {
+    HloCode code;
+    bool is_static;
+    bool has_place;
+    HloPlace place;
+    char *message;
+};
+
+// What is returned when there is no memory left to describe an error with. Never written to.
+static struct HloError out_of_memory = {
+    .code = HLO_RESOURCE_EXHAUSTED, .is_static = true, .message = (char[]){"out of memory"}};
+
+void hlo_bug(const char *file, int line, const char *condition) {
+    fprintf(stderr, "meshlo: internal error at %s:%d: %s\nThis is a bug of meshlo's; please report it.\n", file, line,
+            condition);
+    abort();
+}
+
+static char *copy_string(const char *text) {
+    if (!text) return NULL;
+    size_t bytes = strlen(text) + 1;
+    char *copy = hlo_allocate(bytes);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}
+
+static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
+    HLO_BUG_IF(code == HLO_OK);
+    struct HloError *error = hlo_allocate_zeroed(1, sizeof(*error));
+    if (!error) return &out_of_memory;
+    HloText text = {0};
+    hlo_text_format_list(&text, format, arguments);
+    if (text.failed || !text.data) {
+        hlo_text_free(&text);
+        hlo_free(error);
+        return &out_of_memory;
+    }
+    error->code = code;
+    error->message = text.data;
+    if (place) {
+        error->has_place = true;
+        error->place = (HloPlace){.file = copy_string(place->file),
+                                  .line = place->line,
+                                  .column = place->column,
+                                  .line_text = copy_string(place->line_text),
+                                  .instruction = copy_string(place->instruction)};
+    }
+    return error;
+}
+
+HloStatus hlo_error(HloCode code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    HloStatus status = make_error(code, NULL, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+HloStatus hlo_error_at(HloCode code, const HloPlace *place, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    HloStatus status = make_error(code, place, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
+    if (!status || status->is_static) return status;
+    HloText text = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    hlo_text_format_list(&text, format, arguments);
+    va_end(arguments);
+    hlo_text_string(&text, ": ");
+    hlo_text_string(&text, status->message);
+    if (text.failed) {
+        hlo_text_free(&text);
+        return status;
+    }
+    hlo_free(status->message);
+    status->message = text.data;
+    return status;
+}
+
+HloCode hlo_status_code(const struct HloError *status) { return status ? status->code : HLO_OK; }
+
+const char *hlo_status_message(const struct HloError *status) { return status ? status->message : ""; }
+
+const HloPlace *hlo_status_place(const struct HloError *status) {
+    return status && status->has_place ? &status->place : NULL;
+}
+
+const char *hlo_code_name(HloCode code) {
+    switch (code) {
+#define HLO_CODE(name, number, text) \
+    case HLO_##name: return text;
+#include "hlo/base/status.def"
+#undef HLO_CODE
+    }
+    return "UNKNOWN";
+}
+
+char *hlo_status_to_text(const struct HloError *status) {
+    HloText text = {0};
+    const HloPlace *place = hlo_status_place(status);
+    if (place && place->file) {
+        hlo_text_format(&text, "%s:", place->file);
+        if (place->line > 0) hlo_text_format(&text, "%lld:%lld:", (long long)place->line, (long long)place->column);
+        hlo_text_char(&text, ' ');
+    }
+    hlo_text_format(&text, "error: %s\n", hlo_status_message(status));
+    if (place && place->line_text && place->line > 0) {
+        hlo_text_format(&text, "%s\n", place->line_text);
+        size_t length = strlen(place->line_text);
+        for (int64_t i = 1; i < place->column && (size_t)i <= length; i++) {
+            hlo_text_char(&text, place->line_text[i - 1] == '\t' ? '\t' : ' ');
+        }
+        hlo_text_string(&text, "^\n");
+    }
+    if (text.failed) hlo_text_free(&text);
+    return text.data;
+}
+
+void hlo_status_free(HloStatus status) {
+    if (!status || status->is_static) return;
+    hlo_free(status->message);
+    hlo_free((char *)(uintptr_t)status->place.file);
+    hlo_free((char *)(uintptr_t)status->place.line_text);
+    hlo_free((char *)(uintptr_t)status->place.instruction);
+    hlo_free(status);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/base/text.h"
+
+#include <stdio.h>
+
+char *hlo_text_reserve(HloText *text, size_t extra) {
+    if (text->failed) return NULL;
+    if (extra >= SIZE_MAX - text->length) {
+        text->failed = true;
+        return NULL;
+    }
+    size_t needed = text->length + extra + 1;
+    if (needed > text->capacity) {
+        size_t capacity = text->capacity < 128 ? 128 : text->capacity + text->capacity / 2;
+        if (capacity < needed) capacity = needed;
+        char *grown = hlo_reallocate(text->data, capacity);
+        if (!grown) {
+            text->failed = true;
+            return NULL;
+        }
+        text->data = grown;
+        text->capacity = capacity;
+    }
+    return text->data + text->length;
+}
+
+void hlo_text_append(HloText *text, const char *data, size_t length) {
+    char *end = hlo_text_reserve(text, length);
+    if (!end) return;
+    memcpy(end, data, length);
+    text->length += length;
+    text->data[text->length] = 0;
+}
+
+void hlo_text_format_list(HloText *text, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *end = length < 0 ? NULL : hlo_text_reserve(text, (size_t)length);
+    if (end) {
+        vsnprintf(end, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
+    } else {
+        text->failed = true;
+    }
+    va_end(again);
+}
+
+void hlo_text_format(HloText *text, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    hlo_text_format_list(text, format, arguments);
+    va_end(arguments);
+}
+
+void hlo_text_uint64(HloText *text, uint64_t value) {
+    char digits[20];
+    size_t start = sizeof(digits);
+    do {
+        digits[--start] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    hlo_text_append(text, digits + start, sizeof(digits) - start);
+}
+
+void hlo_text_int64(HloText *text, int64_t value) {
+    if (value < 0) {
+        hlo_text_char(text, '-');
+        hlo_text_uint64(text, 0 - (uint64_t)value);
+    } else {
+        hlo_text_uint64(text, (uint64_t)value);
+    }
+}
+
+HloStatus hlo_text_status(const HloText *text) {
+    return text->failed ? hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory while writing text") : HLO_SUCCESS;
+}
+
+void hlo_text_free(HloText *text) {
+    hlo_free(text->data);
+    *text = (HloText){0};
+}

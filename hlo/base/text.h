@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A growing text: what printers, reports and messages are written into.
+#ifndef MESHLO_HLO_BASE_TEXT_H_
+#define MESHLO_HLO_BASE_TEXT_H_
+
+#include <string.h>
+
+#include "hlo/base/memory.h"
+
+HLO_BEGIN_C
+
+// Heap memory, always NUL-terminated when data is not NULL. Zero-initialise; free with hlo_text_free(). When memory
+// runs out the text keeps what it has and remembers it: hlo_text_status() tells.
+typedef struct HloText {
+    char *data;
+    size_t length;
+    size_t capacity;
+    bool failed;
+} HloText;
+
+// Makes room for `extra` more bytes and returns where they go, or NULL when memory is short.
+HLO_EXPORT char *hlo_text_reserve(HloText *text, size_t extra);
+HLO_EXPORT void hlo_text_append(HloText *text, const char *data, size_t length);
+HLO_EXPORT void hlo_text_format(HloText *text, const char *format, ...) HLO_PRINTF(2, 3);
+HLO_EXPORT void hlo_text_format_list(HloText *text, const char *format, va_list arguments);
+// Decimal digits of a number, faster than printf.
+HLO_EXPORT void hlo_text_int64(HloText *text, int64_t value);
+HLO_EXPORT void hlo_text_uint64(HloText *text, uint64_t value);
+// RESOURCE_EXHAUSTED if any of the calls above ran out of memory.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_text_status(const HloText *text);
+HLO_EXPORT void hlo_text_free(HloText *text);
+
+// Appends a NUL-terminated string.
+static inline void hlo_text_string(HloText *text, const char *string) { hlo_text_append(text, string, strlen(string)); }
+
+// Appends one character.
+static inline void hlo_text_char(HloText *text, char character) {
+    if (text->length + 1 < text->capacity) {
+        text->data[text->length++] = character;
+        text->data[text->length] = 0;
+    } else {
+        hlo_text_append(text, &character, 1);
+    }
+}
+
+HLO_END_C
+
+#endif
