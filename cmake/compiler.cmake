@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Language, warnings, optimisation, sanitizers: the same for every file of the project.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-O3")  # asserts stay: they are cheap and they are the specification
+set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # the serial OpenBLAS lives outside the loader's default path
+
+add_compile_definitions(_GNU_SOURCE)
+# Same bits on every machine: no contraction of a*b+c that the source does not spell as fma().
+add_compile_options(
+  -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -Wpointer-arith
+  -Wundef -ffp-contract=off -fno-math-errno -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+if(MESHLO_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(MESHLO_SANITIZE)
+  add_compile_options(-fsanitize=${MESHLO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${MESHLO_SANITIZE})
+endif()
+if(MESHLO_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+if(MESHLO_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -g)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)

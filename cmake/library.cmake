@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# libmeshlo, shared and static, from the rooms; its headers, pkg-config file and CMake package.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY MESHLO_ROOMS)
+set(objects)
+set(links)
+foreach(room IN LISTS rooms)
+  list(APPEND objects $<TARGET_OBJECTS:${room}>)
+  get_target_property(room_links ${room} LINK_LIBRARIES)
+  list(FILTER room_links EXCLUDE REGEX "^meshlo_")
+  list(APPEND links ${room_links})
+endforeach()
+list(REMOVE_DUPLICATES links)
+
+add_library(meshlo SHARED ${objects})
+set_target_properties(meshlo PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${MESHLO_SOVERSION}
+                      LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/meshlo.map LINKER_LANGUAGE C)
+target_link_options(meshlo PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/meshlo.map)
+if(NOT MESHLO_SANITIZE AND NOT MESHLO_FUZZ)
+  target_link_options(meshlo PRIVATE -Wl,--no-undefined)
+endif()
+target_link_libraries(meshlo PRIVATE ${links})
+target_include_directories(meshlo INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/meshlo>)
+
+# The static one also keeps the internal symbols in reach of the tests and the command.
+add_library(meshlo_static STATIC ${objects})
+set_target_properties(meshlo_static PROPERTIES OUTPUT_NAME meshlo LINKER_LANGUAGE C)
+target_link_libraries(meshlo_static PUBLIC ${links})
+
+install(TARGETS meshlo EXPORT meshlo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS meshlo_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(room hlo spmd_partitioner targets emulator)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshlo
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+endforeach()
+install(EXPORT meshlo NAMESPACE meshlo:: FILE meshloTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+configure_package_config_file(cmake/meshloConfig.cmake.in ${CMAKE_BINARY_DIR}/meshloConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/meshloConfig.cmake ${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+configure_file(cmake/meshlo.pc.in ${CMAKE_BINARY_DIR}/meshlo.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/meshlo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# One static library a room, made of every .c file in and below its folders.
+
+# Instruction sets that a file may use, by the end of its name. Such files hold kernels that are called only where the
+# processor has the set; everything else is baseline code.
+set(MESHLO_ISA_avx2 -mavx2 -mfma -mf16c)
+set(MESHLO_ISA_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c)
+set(MESHLO_ISA_avx512bf16 ${MESHLO_ISA_avx512} -mavx512bf16)
+set(MESHLO_ISA_avx512vnni ${MESHLO_ISA_avx512} -mavx512vnni)
+set(MESHLO_ISA_amx ${MESHLO_ISA_avx512} -mamx-tile -mamx-bf16 -mamx-int8)
+
+function(meshlo_find_sources result)
+  cmake_parse_arguments(ARG "" "" "EXCLUDE" ${ARGN})
+  set(sources)
+  foreach(folder IN LISTS ARG_UNPARSED_ARGUMENTS)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
+    list(APPEND sources ${found})
+  endforeach()
+  foreach(folder IN LISTS ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}(/|$)")
+  endforeach()
+  foreach(isa avx2 avx512 avx512bf16 avx512vnni amx)
+    set(files ${sources})
+    list(FILTER files INCLUDE REGEX "_${isa}\\.c$")
+    if(files AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+      set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS "${MESHLO_ISA_${isa}}")
+    endif()
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+function(meshlo_room name)
+  cmake_parse_arguments(ARG "" "" "LINK;EXCLUDE" ${ARGN})
+  meshlo_find_sources(sources ${ARG_UNPARSED_ARGUMENTS} EXCLUDE ${ARG_EXCLUDE})
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC ${ARG_LINK})
+    set_property(GLOBAL APPEND PROPERTY MESHLO_ROOMS ${name})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE ${ARG_LINK})
+  endif()
+endfunction()

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <limits.h>
+
+#include "hlo/base/text.h"
+
+Test(base_text, appends_and_formats) {
+    HloText text = {0};
+    hlo_text_string(&text, "a");
+    hlo_text_char(&text, 'b');
+    hlo_text_format(&text, "%d-%s", 7, "x");
+    hlo_text_int64(&text, INT64_MIN);
+    hlo_text_uint64(&text, UINT64_MAX);
+    cr_assert_null(hlo_text_status(&text));
+    cr_assert_str_eq(text.data, "ab7-x-922337203685477580818446744073709551615");
+    cr_assert_eq(text.length, strlen(text.data));
+    hlo_text_free(&text);
+    cr_assert_null(text.data);
+}
+
+Test(base_text, remembers_that_memory_ran_out) {
+    HloText text = {0};
+    hlo_allocation_fail_after(0);
+    hlo_text_string(&text, "lost");
+    hlo_allocation_fail_after(-1);
+    HloStatus status = hlo_text_status(&text);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+    hlo_text_free(&text);
+}
