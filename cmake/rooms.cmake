@@ -3,8 +3,8 @@
 
 # Instruction sets that a file may use, by the end of its name. Such files hold kernels that are called only where the
 # processor has the set; everything else is baseline code.
-set(MESHLO_ISA_avx2 -mavx2 -mfma -mf16c)
-set(MESHLO_ISA_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c)
+set(MESHLO_ISA_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
+set(MESHLO_ISA_avx512 ${MESHLO_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512)
 set(MESHLO_ISA_avx512bf16 ${MESHLO_ISA_avx512} -mavx512bf16)
 set(MESHLO_ISA_avx512vnni ${MESHLO_ISA_avx512} -mavx512vnni)
 set(MESHLO_ISA_amx ${MESHLO_ISA_avx512} -mamx-tile -mamx-bf16 -mamx-int8)

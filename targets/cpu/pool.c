@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "hlo/base/memory.h"
+
+enum { kMaximumWorkers = 1024, kCacheLine = 64, kSpinNanoseconds = 50000, kScratchSlots = 16 };
+
+// One worker's share of the running job: indices [next, end) are still to be claimed.
+typedef struct Share {
+    _Alignas(kCacheLine) _Atomic int64_t next;
+    int64_t end;
+} Share;
+
+typedef struct Worker {
+    CpuPool *pool;
+    int number;
+    pthread_t thread;
+} Worker;
+
+// A cached block of scratch memory. `bytes` stands in front of the memory that the kernel sees.
+typedef struct ScratchHeader {
+    size_t bytes;
+} ScratchHeader;
+
+struct CpuPool {
+    int worker_count;
+    CpuFeatures features;
+    CpuTopology topology;
+    Share *shares;
+    Worker *workers;
+    int started;                 // threads running (worker_count - 1 once started, fewer when the system had no more)
+    _Atomic(uint32_t) *alive;    // 1 while this process has the threads; a page that fork() wipes
+    _Alignas(kCacheLine) atomic_flag busy;  // held by the one parallel call that uses the threads
+    // The job. Written by the caller before `epoch` rises, read by workers after they saw it rise.
+    CpuTask *task;
+    void *argument;
+    int64_t grain;
+    bool in_order;               // all workers claim from share 0
+    _Alignas(kCacheLine) _Atomic uint32_t epoch;    // futex: rises by one a job
+    _Alignas(kCacheLine) _Atomic uint32_t running;  // futex: threads that have not finished the job
+    _Atomic uint32_t sleepers;   // threads in futex wait on `epoch`
+    _Atomic uint32_t caller_sleeps;
+    _Atomic bool stop;
+    _Atomic(ScratchHeader *) scratch[kScratchSlots];
+};
+
+// ---- waiting -------------------------------------------------------------------------------------------------------
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int count) {
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    sched_yield();
+#endif
+}
+
+static int64_t now_nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// Spins until *word differs from `seen` or the spinning time is over; true when it differs.
+static bool spin_while_equal(_Atomic uint32_t *word, uint32_t seen) {
+    const int64_t deadline = now_nanoseconds() + kSpinNanoseconds;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
+            relax();
+        }
+    } while (now_nanoseconds() < deadline);
+    return false;
+}
+
+static void await_job(CpuPool *pool, uint32_t seen) {
+    while (atomic_load_explicit(&pool->epoch, memory_order_acquire) == seen) {
+        if (spin_while_equal(&pool->epoch, seen)) return;
+        atomic_fetch_add(&pool->sleepers, 1);
+        if (atomic_load(&pool->epoch) == seen) futex_wait(&pool->epoch, seen);
+        atomic_fetch_sub(&pool->sleepers, 1);
+    }
+}
+
+static void await_workers(CpuPool *pool) {
+    uint32_t left;
+    while ((left = atomic_load_explicit(&pool->running, memory_order_acquire)) != 0) {
+        if (spin_while_equal(&pool->running, left)) continue;
+        atomic_store(&pool->caller_sleeps, 1);
+        if (atomic_load(&pool->running) == left) futex_wait(&pool->running, left);
+        atomic_store(&pool->caller_sleeps, 0);
+    }
+}
+
+// ---- running a job -------------------------------------------------------------------------------------------------
+
+static void drain_share(CpuPool *pool, Share *share, int worker) {
+    const int64_t grain = pool->grain;
+    while (atomic_load_explicit(&share->next, memory_order_relaxed) < share->end) {
+        const int64_t begin = atomic_fetch_add_explicit(&share->next, grain, memory_order_relaxed);
+        if (begin >= share->end) return;
+        const int64_t end = share->end - begin < grain ? share->end : begin + grain;
+        pool->task(pool->argument, begin, end, worker);
+    }
+}
+
+static void work(CpuPool *pool, int worker) {
+    const int shares = pool->in_order ? 1 : pool->worker_count;
+    const int first = pool->in_order ? 0 : worker;
+    for (int i = 0; i < shares; i++) drain_share(pool, &pool->shares[(first + i) % shares], worker);
+}
+
+static void *worker_main(void *argument) {
+    const Worker *self = argument;
+    CpuPool *pool = self->pool;
+    cpu_topology_bind_thread(&pool->topology, self->number);
+    for (uint32_t seen = 0;; seen++) {
+        await_job(pool, seen);
+        if (atomic_load(&pool->stop)) return NULL;
+        work(pool, self->number);
+        if (atomic_fetch_sub(&pool->running, 1) == 1 && atomic_load(&pool->caller_sleeps))
+            futex_wake(&pool->running, 1);
+    }
+}
+
+// Starts the threads where this process has none: at the first use, and in the child of a fork, which inherits the
+// pool's memory but not its threads. Signals are blocked in workers so that the program's handlers run in its threads.
+static void ensure_threads(CpuPool *pool) {
+    if (atomic_load_explicit(pool->alive, memory_order_acquire)) return;
+    atomic_store(&pool->epoch, 0);
+    atomic_store(&pool->running, 0);
+    atomic_store(&pool->sleepers, 0);
+    pool->started = 0;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 1; i < pool->worker_count; i++) {
+        Worker *worker = &pool->workers[i];
+        *worker = (Worker){.pool = pool, .number = i};
+        if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) break;
+        pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    atomic_store_explicit(pool->alive, 1, memory_order_release);
+}
+
+static void deal_shares(CpuPool *pool, int64_t count) {
+    const int shares = pool->in_order ? 1 : pool->worker_count;
+    for (int i = 0; i < shares; i++) {
+        const int64_t each = count / shares, more = count % shares;
+        const int64_t begin = each * i + (i < more ? i : more);
+        atomic_store_explicit(&pool->shares[i].next, begin, memory_order_relaxed);
+        pool->shares[i].end = begin + each + (i < more);
+    }
+}
+
+static void publish_job(CpuPool *pool) {
+    atomic_store_explicit(&pool->running, (uint32_t)pool->started, memory_order_relaxed);
+    atomic_fetch_add(&pool->epoch, 1);
+    if (atomic_load(&pool->sleepers)) futex_wake(&pool->epoch, pool->worker_count);
+}
+
+// A child of fork() may have been born while the parent held `busy`; it then runs everything inline, which is right.
+static void run(CpuPool *pool, int64_t count, int64_t grain, bool in_order, CpuTask *task, void *argument) {
+    if (count <= 0) return;
+    if (!pool || pool->worker_count == 1 || count <= grain || atomic_flag_test_and_set(&pool->busy)) {
+        task(argument, 0, count, 0);
+        return;
+    }
+    ensure_threads(pool);
+    pool->task = task;
+    pool->argument = argument;
+    pool->grain = grain;
+    pool->in_order = in_order;
+    deal_shares(pool, count);
+    publish_job(pool);
+    work(pool, 0);
+    await_workers(pool);
+    atomic_flag_clear(&pool->busy);
+}
+
+void cpu_pool_parallel_for_grain(CpuPool *pool, int64_t count, int64_t grain, CpuTask *task, void *argument) {
+    run(pool, count, grain > 0 ? grain : 1, false, task, argument);
+}
+
+void cpu_pool_parallel_for(CpuPool *pool, int64_t count, CpuTask *task, void *argument) {
+    const int workers = cpu_pool_worker_count(pool);
+    run(pool, count, count / workers + (count % workers != 0), false, task, argument);
+}
+
+void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *argument) {
+    run(pool, count, 1, true, task, argument);
+}
+
+// ---- scratch -------------------------------------------------------------------------------------------------------
+
+void *cpu_pool_scratch_take(CpuPool *pool, size_t bytes) {
+    for (int i = 0; pool && i < kScratchSlots; i++) {
+        ScratchHeader *found = atomic_exchange(&pool->scratch[i], NULL);
+        if (!found) continue;
+        if (found->bytes >= bytes) return (char *)found + kCacheLine;
+        hlo_free(found);
+        break;
+    }
+    if (bytes > SIZE_MAX - kCacheLine) return NULL;
+    ScratchHeader *fresh = hlo_allocate_aligned(bytes + kCacheLine);
+    if (!fresh) return NULL;
+    fresh->bytes = bytes;
+    return (char *)fresh + kCacheLine;
+}
+
+void cpu_pool_scratch_give(CpuPool *pool, void *scratch) {
+    if (!scratch) return;
+    ScratchHeader *header = (ScratchHeader *)(void *)((char *)scratch - kCacheLine);
+    for (int i = 0; pool && i < kScratchSlots; i++) {
+        ScratchHeader *empty = NULL;
+        if (atomic_compare_exchange_strong(&pool->scratch[i], &empty, header)) return;
+    }
+    hlo_free(header);
+}
+
+// ---- making and freeing --------------------------------------------------------------------------------------------
+
+int cpu_pool_worker_count(const CpuPool *pool) { return pool ? pool->worker_count : 1; }
+
+CpuFeatures cpu_pool_features(const CpuPool *pool) { return pool ? pool->features : cpu_features_detect(); }
+
+const CpuTopology *cpu_pool_topology(const CpuPool *pool) { return &pool->topology; }
+
+// A page that the child of a fork finds zeroed, so that the check for a fork is one load and no system call.
+static void *map_flag_page(void) {
+    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return NULL;
+    if (madvise(page, bytes, MADV_WIPEONFORK) == 0) return page;
+    munmap(page, bytes);
+    return NULL;
+}
+
+static HloStatus allocate_parts(CpuPool *pool) {
+    HLO_TRY(cpu_topology_discover(&pool->topology));
+    if (pool->worker_count == 0)
+        pool->worker_count = pool->topology.core_count < kMaximumWorkers ? pool->topology.core_count : kMaximumWorkers;
+    pool->shares = hlo_allocate_aligned(sizeof(Share) * (size_t)pool->worker_count);
+    pool->workers = hlo_allocate_zeroed((size_t)pool->worker_count, sizeof(Worker));
+    pool->alive = map_flag_page();
+    HLO_FAIL_IF(!pool->shares || !pool->workers || !pool->alive, HLO_RESOURCE_EXHAUSTED,
+                "no memory for a pool of %d workers", pool->worker_count);
+    return HLO_SUCCESS;
+}
+
+// Zero workers: one a core.
+static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) {
+    CpuPool *pool = hlo_allocate_aligned(sizeof *pool);
+    HLO_FAIL_IF(!pool, HLO_RESOURCE_EXHAUSTED, "no memory for a worker pool");
+    *pool = (CpuPool){.worker_count = workers, .features = features, .busy = ATOMIC_FLAG_INIT};
+    const HloStatus status = allocate_parts(pool);
+    if (status) {
+        cpu_pool_free(pool);
+        return status;
+    }
+    *result = pool;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_thread_count(int *count) {
+    const char *text = getenv("MESHLO_NUM_THREADS");
+    *count = 0;
+    if (!text || !*text) return HLO_SUCCESS;
+    char *end;
+    errno = 0;
+    const long value = strtol(text, &end, 10);
+    HLO_FAIL_IF(errno || *end || value < 1 || value > kMaximumWorkers, HLO_INVALID_ARGUMENT,
+                "MESHLO_NUM_THREADS is '%s'; expected a number from 1 to %d", text, kMaximumWorkers);
+    *count = (int)value;
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_pool_new(CpuPool **pool) {
+    int workers;
+    CpuFeatures features;
+    HLO_TRY(read_thread_count(&workers));
+    HLO_TRY(cpu_features_choose(&features));
+    return make_pool(workers, features, pool);
+}
+
+HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool) {
+    const CpuFeatures here = cpu_features_detect();
+    return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, pool);
+}
+
+static void stop_threads(CpuPool *pool) {
+    if (!pool->alive || !atomic_load(pool->alive)) return;
+    atomic_store(&pool->stop, true);
+    atomic_fetch_add(&pool->epoch, 1);
+    futex_wake(&pool->epoch, pool->worker_count);
+    for (int i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+}
+
+void cpu_pool_free(CpuPool *pool) {
+    if (!pool) return;
+    stop_threads(pool);
+    if (pool->alive) munmap((void *)pool->alive, (size_t)sysconf(_SC_PAGESIZE));
+    for (int i = 0; i < kScratchSlots; i++) hlo_free(atomic_load(&pool->scratch[i]));
+    cpu_topology_free(&pool->topology);
+    hlo_free(pool->shares);
+    hlo_free(pool->workers);
+    hlo_free(pool);
+}

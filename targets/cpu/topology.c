@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/topology.h"
+
+#include <hwloc.h>
+#include <stdbool.h>
+
+#include "hlo/base/memory.h"
+
+struct CpuTopologyHandle {
+    hwloc_topology_t tree;
+    hwloc_bitmap_t allowed;  // what this process was bound to when the pool was made
+};
+
+static int64_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type, int64_t otherwise) {
+    const hwloc_obj_t cache = hwloc_get_obj_by_type(tree, type, 0);
+    return cache && cache->attr && cache->attr->cache.size ? (int64_t)cache->attr->cache.size : otherwise;
+}
+
+static bool load(hwloc_topology_t tree) {
+    hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_NONE);
+    hwloc_topology_set_flags(tree, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
+                                       HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+    return hwloc_topology_load(tree) == 0;
+}
+
+static void describe(CpuTopology *topology) {
+    const hwloc_topology_t tree = topology->handle->tree;
+    const int cores = hwloc_get_nbobjs_inside_cpuset_by_type(tree, topology->handle->allowed, HWLOC_OBJ_CORE);
+    const int nodes = hwloc_get_nbobjs_by_type(tree, HWLOC_OBJ_NUMANODE);
+    topology->core_count = cores > 0 ? cores : 1;
+    topology->numa_node_count = nodes > 0 ? nodes : 1;
+    topology->l1_bytes = cache_bytes(tree, HWLOC_OBJ_L1CACHE, topology->l1_bytes);
+    topology->l2_bytes = cache_bytes(tree, HWLOC_OBJ_L2CACHE, topology->l2_bytes);
+    topology->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE, 0);
+}
+
+HloStatus cpu_topology_discover(CpuTopology *topology) {
+    *topology = (CpuTopology){.core_count = 1, .numa_node_count = 1, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20};
+    struct CpuTopologyHandle *handle = hlo_allocate_zeroed(1, sizeof *handle);
+    HLO_FAIL_IF(!handle, HLO_RESOURCE_EXHAUSTED, "no memory for the description of the host");
+    if (hwloc_topology_init(&handle->tree) != 0) {
+        hlo_free(handle);
+        return HLO_SUCCESS;
+    }
+    handle->allowed = hwloc_bitmap_alloc();
+    if (!handle->allowed || !load(handle->tree)) {
+        hwloc_bitmap_free(handle->allowed);
+        hwloc_topology_destroy(handle->tree);
+        hlo_free(handle);
+        return HLO_SUCCESS;
+    }
+    topology->handle = handle;
+    if (!hwloc_topology_is_thissystem(handle->tree) ||
+        hwloc_get_cpubind(handle->tree, handle->allowed, HWLOC_CPUBIND_THREAD) != 0)
+        hwloc_bitmap_copy(handle->allowed, hwloc_topology_get_allowed_cpuset(handle->tree));
+    describe(topology);
+    return HLO_SUCCESS;
+}
+
+void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
+    const struct CpuTopologyHandle *handle = topology->handle;
+    if (!handle || !hwloc_topology_is_thissystem(handle->tree)) return;
+    const hwloc_obj_t object = hwloc_get_obj_inside_cpuset_by_type(
+        handle->tree, handle->allowed, HWLOC_OBJ_CORE, (unsigned)(core % topology->core_count));
+    hwloc_bitmap_t set = object ? hwloc_bitmap_dup(object->cpuset) : NULL;
+    if (!set) return;
+    hwloc_bitmap_and(set, set, handle->allowed);
+    hwloc_bitmap_singlify(set);
+    if (!hwloc_bitmap_iszero(set)) (void)hwloc_set_cpubind(handle->tree, set, HWLOC_CPUBIND_THREAD);
+    hwloc_bitmap_free(set);
+}
+
+void cpu_topology_free(CpuTopology *topology) {
+    if (!topology->handle) return;
+    hwloc_bitmap_free(topology->handle->allowed);
+    hwloc_topology_destroy(topology->handle->tree);
+    hlo_free(topology->handle);
+    topology->handle = NULL;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hwloc says about the host: the cores this process may use, their caches and NUMA nodes. Read once by whoever
+// owns a pool and kept there (loading takes milliseconds).
+#ifndef MESHLO_TARGETS_CPU_TOPOLOGY_H_
+#define MESHLO_TARGETS_CPU_TOPOLOGY_H_
+
+#include <stdint.h>
+
+#include "hlo/base/status.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuTopology {
+    int core_count;        // cores that this process is allowed to run on, at least 1
+    int numa_node_count;   // at least 1
+    int64_t l1_bytes;      // first-level data cache of one core
+    int64_t l2_bytes;      // second-level cache of one core
+    int64_t l3_bytes;      // last-level cache that one core sees, 0 where there is none
+    struct CpuTopologyHandle *handle;  // hwloc's own tree and the cores' sets
+} CpuTopology;
+
+// Discovers the host. RESOURCE_EXHAUSTED when memory is short; where hwloc finds nothing, one core with common cache
+// sizes is described. Free with cpu_topology_free().
+HLO_NODISCARD HloStatus cpu_topology_discover(CpuTopology *topology);
+
+// Binds the calling thread to core number `core` modulo core_count (its first hardware thread). Does nothing when the
+// topology is a synthetic one or when the system refuses: binding is for speed only.
+void cpu_topology_bind_thread(const CpuTopology *topology, int core);
+
+// Releases what discovery took.
+void cpu_topology_free(CpuTopology *topology);
+
+HLO_END_C
+
+#endif
