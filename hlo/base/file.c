@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading: the raw bytes are read first, then expanded by one of three libraries behind one loop: each codec is a
+// function that takes what is left of the input and fills what is free of the output.
+#include "hlo/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <lzma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+// The system's errno as a status that names the file.
+static HloStatus system_error(const char *verb, const char *path, int number) {
+    HloCode code = HLO_UNKNOWN;
+    switch (number) {
+        case ENOENT:
+        case ENOTDIR: code = HLO_NOT_FOUND; break;
+        case EACCES:
+        case EPERM:
+        case EROFS: code = HLO_PERMISSION_DENIED; break;
+        case ENOSPC:
+        case EDQUOT:
+        case EFBIG:
+        case ENOMEM: code = HLO_RESOURCE_EXHAUSTED; break;
+        case EISDIR: code = HLO_INVALID_ARGUMENT; break;
+        default: break;
+    }
+    return hlo_error(code, "cannot %s %s: %s", verb, path, strerror(number));
+}
+
+// Makes room for `more` bytes and a NUL, but never for more than `limit` bytes in all.
+static HloStatus reserve(const char *name, HloFileContent *content, size_t *capacity, size_t more, size_t limit) {
+    HLO_FAIL_IF(content->size >= limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
+    if (content->size + more + 1 <= *capacity) return HLO_SUCCESS;
+    size_t wanted = content->size + (content->size / 2 > more ? content->size / 2 : more);
+    if (wanted > limit) wanted = limit;
+    char *grown = hlo_reallocate(content->data, wanted + 1);
+    HLO_FAIL_IF(!grown, HLO_RESOURCE_EXHAUSTED, "%s: out of memory (%zu bytes)", name, wanted);
+    content->data = grown;
+    *capacity = wanted + 1;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_descriptor(const char *name, int descriptor, size_t limit, HloFileContent *content) {
+    struct stat info;
+    size_t capacity = 0;
+    size_t expected = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) ? (size_t)info.st_size + 1 : 1 << 16;
+    size_t allowed = limit == SIZE_MAX ? limit - 1 : limit + 1;  // one more, so that a file of `limit` bytes can end
+    for (;;) {
+        HLO_TRY(reserve(name, content, &capacity, content->size ? 1 << 16 : expected, allowed));
+        ssize_t got = read(descriptor, content->data + content->size, capacity - 1 - content->size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return system_error("read", name, errno);
+        if (got == 0) break;
+        content->size += (size_t)got;
+    }
+    HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
+    content->data[content->size] = 0;
+    return HLO_SUCCESS;
+}
+
+typedef struct Stream {
+    const uint8_t *in;
+    size_t in_left;
+    uint8_t *out;
+    size_t out_left;
+} Stream;
+
+// What a codec says after a step: more to do, the end of all input, or damage.
+typedef enum Step { kStepMore, kStepEnd, kStepDamaged, kStepNoMemory } Step;
+
+typedef struct Codec {
+    const char *name;
+    uint8_t magic[6];
+    size_t magic_size;
+    Step (*open)(void **state);
+    Step (*step)(void *state, Stream *stream);
+    void (*close)(void *state);
+} Codec;
+
+static Step xz_open(void **state) {
+    lzma_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
+    if (!stream) return kStepNoMemory;
+    *state = stream;
+    return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? kStepMore : kStepNoMemory;
+}
+
+static Step xz_step(void *state, Stream *stream) {
+    lzma_stream *lzma = state;
+    lzma->next_in = stream->in;
+    lzma->avail_in = stream->in_left;
+    lzma->next_out = stream->out;
+    lzma->avail_out = stream->out_left;
+    lzma_ret result = lzma_code(lzma, LZMA_FINISH);
+    stream->in = lzma->next_in;
+    stream->in_left = lzma->avail_in;
+    stream->out = lzma->next_out;
+    stream->out_left = lzma->avail_out;
+    if (result == LZMA_STREAM_END) return kStepEnd;
+    if (result == LZMA_OK) return kStepMore;
+    return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR ? kStepNoMemory : kStepDamaged;
+}
+
+static void xz_close(void *state) {
+    lzma_end(state);
+    hlo_free(state);
+}
+
+static Step gzip_open(void **state) {
+    z_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
+    if (!stream) return kStepNoMemory;
+    *state = stream;
+    return inflateInit2(stream, 15 + 16) == Z_OK ? kStepMore : kStepNoMemory;  // 16: gzip headers only
+}
+
+static Step gzip_step(void *state, Stream *stream) {
+    z_stream *zlib = state;
+    zlib->next_in = (Bytef *)stream->in;
+    zlib->avail_in = stream->in_left > UINT_MAX ? UINT_MAX : (uInt)stream->in_left;
+    zlib->next_out = stream->out;
+    zlib->avail_out = stream->out_left > UINT_MAX ? UINT_MAX : (uInt)stream->out_left;
+    int result = inflate(zlib, Z_NO_FLUSH);
+    stream->in_left -= (size_t)(zlib->next_in - stream->in);
+    stream->in = zlib->next_in;
+    stream->out_left -= (size_t)(zlib->next_out - stream->out);
+    stream->out = zlib->next_out;
+    if (result == Z_MEM_ERROR) return kStepNoMemory;
+    if (result == Z_STREAM_END) {
+        if (stream->in_left == 0) return kStepEnd;
+        return inflateReset(zlib) == Z_OK ? kStepMore : kStepDamaged;  // another member follows
+    }
+    return result == Z_OK && (stream->in_left > 0 || stream->out_left == 0) ? kStepMore : kStepDamaged;
+}
+
+static void gzip_close(void *state) {
+    inflateEnd(state);
+    hlo_free(state);
+}
+
+static Step zstd_open(void **state) {
+    *state = ZSTD_createDStream();
+    return *state ? kStepMore : kStepNoMemory;
+}
+
+static Step zstd_step(void *state, Stream *stream) {
+    ZSTD_inBuffer in = {stream->in, stream->in_left, 0};
+    ZSTD_outBuffer out = {stream->out, stream->out_left, 0};
+    size_t result = ZSTD_decompressStream(state, &out, &in);
+    if (ZSTD_isError(result)) return kStepDamaged;
+    stream->in += in.pos;
+    stream->in_left -= in.pos;
+    stream->out += out.pos;
+    stream->out_left -= out.pos;
+    if (result == 0 && stream->in_left == 0) return kStepEnd;
+    return stream->in_left == 0 && stream->out_left > 0 ? kStepDamaged : kStepMore;
+}
+
+static void zstd_close(void *state) {
+    ZSTD_freeDStream(state);
+}
+
+static const Codec kCodecs[] = {
+    {"xz", {0xFD, '7', 'z', 'X', 'Z', 0}, 6, xz_open, xz_step, xz_close},
+    {"gzip", {0x1F, 0x8B, 8}, 3, gzip_open, gzip_step, gzip_close},
+    {"zstd", {0x28, 0xB5, 0x2F, 0xFD}, 4, zstd_open, zstd_step, zstd_close},
+};
+
+static const Codec *find_codec(const void *data, size_t size) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kCodecs); ++i) {
+        if (size >= kCodecs[i].magic_size && memcmp(data, kCodecs[i].magic, kCodecs[i].magic_size) == 0) {
+            return &kCodecs[i];
+        }
+    }
+    return NULL;
+}
+
+static HloStatus expand_loop(const char *name, const Codec *codec, void *state, Stream *stream, size_t limit,
+                             HloFileContent *content) {
+    size_t capacity = 0;
+    for (;;) {
+        HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), limit));
+        stream->out = (uint8_t *)content->data + content->size;
+        stream->out_left = capacity - 1 - content->size;
+        size_t room = stream->out_left;
+        Step step = codec->step(state, stream);
+        content->size += room - stream->out_left;
+        HLO_FAIL_IF(step == kStepDamaged, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
+        HLO_FAIL_IF(step == kStepNoMemory, HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
+        if (step == kStepEnd) break;
+    }
+    content->data[content->size] = 0;
+    return HLO_SUCCESS;
+}
+
+static HloStatus copy_plain(const char *name, const void *data, size_t size, size_t limit, HloFileContent *content) {
+    HLO_FAIL_IF(size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
+    content->data = hlo_allocate(size + 1);
+    HLO_FAIL_IF(!content->data, HLO_RESOURCE_EXHAUSTED, "%s: out of memory (%zu bytes)", name, size);
+    if (size) memcpy(content->data, data, size);
+    content->data[size] = 0;
+    content->size = size;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_t limit, HloFileContent *content) {
+    *content = (HloFileContent){0};
+    const Codec *codec = find_codec(data, size);
+    if (!codec) return copy_plain(name, data, size, limit, content);
+    void *state = NULL;
+    Stream stream = {.in = data, .in_left = size};
+    Step opened = codec->open(&state);
+    HloStatus status = opened == kStepMore
+                           ? expand_loop(name, codec, state, &stream, limit, content)
+                           : hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
+    if (state) codec->close(state);
+    if (status) hlo_file_content_free(content);
+    return status;
+}
+
+HloStatus hlo_file_read(const char *path, size_t limit, HloFileContent *content) {
+    *content = (HloFileContent){0};
+    bool standard_input = strcmp(path, "-") == 0;
+    const char *name = standard_input ? "<stdin>" : path;
+    int descriptor = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return system_error("open", path, errno);
+    HloFileContent raw = {0};
+    HloStatus status = read_descriptor(name, descriptor, limit, &raw);
+    if (!standard_input) close(descriptor);
+    if (status) {
+        hlo_file_content_free(&raw);
+        return status;
+    }
+    if (!find_codec(raw.data, raw.size)) {
+        *content = raw;
+        return HLO_SUCCESS;
+    }
+    status = hlo_file_expand(name, raw.data, raw.size, limit, content);
+    hlo_file_content_free(&raw);
+    return status;
+}
+
+void hlo_file_content_free(HloFileContent *content) {
+    hlo_free(content->data);
+    *content = (HloFileContent){0};
+}
+
+// Writes everything; 0 or an errno.
+static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+        const char *data = pieces[i].data;
+        size_t left = pieces[i].size;
+        while (left > 0) {
+            ssize_t written = write(descriptor, data, left);
+            if (written < 0 && errno == EINTR) continue;
+            if (written < 0) return errno;
+            data += written;
+            left -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+// Opens a new file beside `path`; its name is written to `temporary`. -1 with errno when that fails.
+static int open_temporary(const char *path, char *temporary, size_t size) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+        int length = snprintf(temporary, size, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
+        if (length < 0 || (size_t)length >= size) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    }
+    return -1;
+}
+
+static HloStatus write_and_rename(const char *path, const HloFilePiece *pieces, int64_t count) {
+    char temporary[PATH_MAX];
+    int descriptor = open_temporary(path, temporary, sizeof temporary);
+    if (descriptor < 0) return system_error("write", path, errno);
+    int failure = write_all(descriptor, pieces, count);
+    if (close(descriptor) != 0 && !failure) failure = errno;
+    if (!failure && rename(temporary, path) != 0) failure = errno;
+    if (!failure) return HLO_SUCCESS;
+    unlink(temporary);
+    return system_error("write", path, failure);
+}
+
+// Standard output, a device or a pipe: renaming over it would be wrong.
+static HloStatus write_in_place(const char *path, const HloFilePiece *pieces, int64_t count) {
+    bool standard_output = strcmp(path, "-") == 0;
+    int descriptor = standard_output ? STDOUT_FILENO : open(path, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) return system_error("write", path, errno);
+    int failure = write_all(descriptor, pieces, count);
+    if (!standard_output && close(descriptor) != 0 && !failure) failure = errno;
+    return failure ? system_error("write", standard_output ? "<stdout>" : path, failure) : HLO_SUCCESS;
+}
+
+HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, int64_t count) {
+    if (strcmp(path, "-") == 0) return write_in_place(path, pieces, count);
+    struct stat info;
+    if (stat(path, &info) != 0) return write_and_rename(path, pieces, count);
+    if (S_ISDIR(info.st_mode)) return system_error("write", path, EISDIR);
+    if (!S_ISREG(info.st_mode)) return write_in_place(path, pieces, count);
+    char target[PATH_MAX];  // what a symbolic link points to is replaced, not the link
+    return write_and_rename(realpath(path, target) ? target : path, pieces, count);
+}
+
+HloStatus hlo_file_write(const char *path, const void *data, size_t size) {
+    HloFilePiece piece = {data, size};
+    return hlo_file_write_pieces(path, &piece, 1);
+}
+
+HloStatus hlo_file_make_folder(const char *path) {
+    char part[PATH_MAX];
+    size_t length = strlen(path);
+    HLO_FAIL_IF(length == 0 || length >= sizeof part, HLO_INVALID_ARGUMENT, "bad folder name '%s'", path);
+    for (size_t i = 1; i <= length; ++i) {
+        if (path[i] != '/' && path[i] != 0) continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return system_error("make the folder", part, errno);
+    }
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return system_error("make the folder", path, ENOTDIR);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <lzma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "hlo/base/file.h"
+
+enum { kPlainSize = 300000 };
+
+typedef struct Fixture {
+    char folder[64];
+    char path[128];
+    char *plain;  // kPlainSize bytes
+} Fixture;
+
+static Fixture make_fixture(void) {
+    Fixture fixture = {.folder = "/tmp/meshlo-file-XXXXXX", .plain = malloc(kPlainSize)};
+    cr_assert_not_null(mkdtemp(fixture.folder));
+    snprintf(fixture.path, sizeof fixture.path, "%s/f", fixture.folder);
+    for (int i = 0; i < kPlainSize; ++i) fixture.plain[i] = (char)(i * i / 7);
+    return fixture;
+}
+
+static void drop_fixture(Fixture *fixture) {
+    unlink(fixture->path);
+    cr_assert_eq(rmdir(fixture->folder), 0, "files were left behind");
+    free(fixture->plain);
+}
+
+static size_t compress_xz(const char *plain, uint8_t *out, size_t room) {
+    size_t size = 0;
+    cr_assert_eq(
+        lzma_easy_buffer_encode(1, LZMA_CHECK_CRC32, NULL, (const uint8_t *)plain, kPlainSize, out, &size, room),
+        LZMA_OK);
+    return size;
+}
+
+static size_t compress_gzip(const char *plain, uint8_t *out, size_t room) {
+    z_stream stream = {.next_in = (Bytef *)plain, .avail_in = kPlainSize, .next_out = out, .avail_out = (uInt)room};
+    deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+    cr_assert_eq(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    size_t size = room - stream.avail_out;
+    deflateEnd(&stream);
+    return size;
+}
+
+static size_t compress_zstd(const char *plain, uint8_t *out, size_t room) {
+    return ZSTD_compress(out, room, plain, kPlainSize, 3);
+}
+
+typedef size_t Compress(const char *plain, uint8_t *out, size_t room);
+static Compress *const kCompress[] = {compress_xz, compress_gzip, compress_zstd};
+
+Test(base_file, expands_every_format_also_concatenated) {
+    Fixture fixture = make_fixture();
+    uint8_t *packed = malloc(2 * kPlainSize);
+    for (size_t i = 0; i < HLO_COUNT_OF(kCompress); ++i) {
+        size_t size = kCompress[i](fixture.plain, packed, kPlainSize);
+        memcpy(packed + size, packed, size);
+        cr_assert_null(hlo_file_write(fixture.path, packed, 2 * size));
+        HloFileContent content;
+        cr_assert_null(hlo_file_read(fixture.path, SIZE_MAX, &content));
+        cr_assert_eq(content.size, 2 * kPlainSize);
+        cr_assert_eq(memcmp(content.data, fixture.plain, kPlainSize), 0);
+        cr_assert_eq(memcmp(content.data + kPlainSize, fixture.plain, kPlainSize), 0);
+        cr_assert_eq(content.data[content.size], 0);
+        hlo_file_content_free(&content);
+    }
+    free(packed);
+    drop_fixture(&fixture);
+}
+
+Test(base_file, refuses_damaged_and_cut_streams) {
+    Fixture fixture = make_fixture();
+    uint8_t *packed = malloc(kPlainSize);
+    for (size_t i = 0; i < HLO_COUNT_OF(kCompress); ++i) {
+        size_t size = kCompress[i](fixture.plain, packed, kPlainSize);
+        HloFileContent content;
+        HloStatus cut = hlo_file_expand("cut", packed, size - 5, SIZE_MAX, &content);
+        cr_assert_eq(hlo_status_code(cut), HLO_DATA_LOSS, "codec %zu", i);
+        cr_assert_null(content.data);
+        hlo_status_free(cut);
+        packed[size / 2] ^= 0x55;
+        packed[size / 2 + 1] ^= 0xAA;
+        HloStatus damaged = hlo_file_expand("damaged", packed, size, SIZE_MAX, &content);
+        if (damaged) cr_assert_eq(hlo_status_code(damaged), HLO_DATA_LOSS);
+        hlo_status_free(damaged);
+        hlo_file_content_free(&content);
+    }
+    free(packed);
+    drop_fixture(&fixture);
+}
+
+Test(base_file, holds_the_limit_on_expansion) {
+    Fixture fixture = make_fixture();
+    uint8_t *packed = malloc(kPlainSize);
+    for (size_t i = 0; i < HLO_COUNT_OF(kCompress); ++i) {
+        size_t size = kCompress[i](fixture.plain, packed, kPlainSize);
+        HloFileContent content;
+        HloStatus status = hlo_file_expand("bomb", packed, size, kPlainSize - 1, &content);
+        cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+        hlo_status_free(status);
+    }
+    cr_assert_null(hlo_file_write(fixture.path, fixture.plain, kPlainSize));
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(fixture.path, kPlainSize, &content));
+    hlo_file_content_free(&content);
+    HloStatus status = hlo_file_read(fixture.path, kPlainSize - 1, &content);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+    free(packed);
+    drop_fixture(&fixture);
+}
+
+Test(base_file, names_the_reason_when_a_file_cannot_be_opened) {
+    HloFileContent content;
+    HloStatus status = hlo_file_read("/nonexistent/x", SIZE_MAX, &content);
+    cr_assert_eq(hlo_status_code(status), HLO_NOT_FOUND);
+    cr_assert(strstr(hlo_status_message(status), "/nonexistent/x: No such file"));
+    hlo_status_free(status);
+    status = hlo_file_read("/tmp", SIZE_MAX, &content);
+    cr_assert_not_null(status);
+    hlo_status_free(status);
+    status = hlo_file_write("/nonexistent/x", "a", 1);
+    cr_assert_eq(hlo_status_code(status), HLO_NOT_FOUND);
+    hlo_status_free(status);
+    status = hlo_file_write("/dev/full", "a", 1);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+}
+
+Test(base_file, replaces_what_a_link_points_to) {
+    Fixture fixture = make_fixture();
+    char link[160];
+    snprintf(link, sizeof link, "%s/link", fixture.folder);
+    cr_assert_null(hlo_file_write(fixture.path, "old", 3));
+    cr_assert_eq(symlink("f", link), 0);
+    HloFilePiece pieces[] = {{"ne", 2}, {"w", 1}};
+    cr_assert_null(hlo_file_write_pieces(link, pieces, 2));
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(fixture.path, SIZE_MAX, &content));
+    cr_assert_str_eq(content.data, "new");
+    hlo_file_content_free(&content);
+    unlink(link);
+    drop_fixture(&fixture);
+}
+
+Test(base_file, makes_folders) {
+    Fixture fixture = make_fixture();
+    char deep[160], middle[160];
+    snprintf(middle, sizeof middle, "%s/a", fixture.folder);
+    snprintf(deep, sizeof deep, "%s/a/b", fixture.folder);
+    cr_assert_null(hlo_file_make_folder(deep));
+    cr_assert_null(hlo_file_make_folder(deep));
+    cr_assert_null(hlo_file_write(fixture.path, "", 0));
+    HloStatus status = hlo_file_make_folder(fixture.path);
+    cr_assert_not_null(status);
+    hlo_status_free(status);
+    rmdir(deep);
+    rmdir(middle);
+    drop_fixture(&fixture);
+}
