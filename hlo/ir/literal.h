@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Literals: arrays (and tuples of arrays) with values, dense and row-major whatever layout their shape names.
+#ifndef MESHLO_HLO_IR_LITERAL_H_
+#define MESHLO_HLO_IR_LITERAL_H_
+
+#include <complex.h>
+
+#include "hlo/ir/shape.h"
+
+HLO_BEGIN_C
+
+typedef struct HloLiteral HloLiteral;
+
+// Storage per element as types.def says: pred and types below 8 bits one byte each (sign-extended s4, s2, s1), f8 and
+// f4 their bit pattern in a byte, complex two parts.
+struct HloLiteral {
+    const HloShape *shape;
+    void *data;              // hlo_shape_bytes(shape) bytes; NULL for tuples, tokens and elided literals
+    HloLiteral **elements;   // of a tuple
+    bool elided;             // the text said {...}: the values are unknown
+    bool owns_memory;        // on the heap: free with hlo_literal_free()
+};
+
+// A zero-filled literal on the heap, with its own copy of the shape. NULL when memory is short. Free with
+// hlo_literal_free().
+HLO_EXPORT HloLiteral *hlo_literal_new(const HloShape *shape);
+// A zero-filled literal in an arena; the shape is kept by pointer.
+HLO_EXPORT HloLiteral *hlo_literal_in_arena(HloArena *arena, const HloShape *shape);
+// Frees a heap literal; accepts NULL. Does nothing to one that lives in an arena.
+HLO_EXPORT void hlo_literal_free(HloLiteral *literal);
+// A deep copy, on the heap (NULL when memory is short) or in an arena.
+HLO_EXPORT HloLiteral *hlo_literal_copy(const HloLiteral *literal);
+HLO_EXPORT HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal);
+
+// Bit-for-bit equal values and equal shapes (layouts ignored).
+HLO_EXPORT bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b);
+HLO_EXPORT uint64_t hlo_literal_hash(const HloLiteral *literal);
+// True if all elements have the same bits (also true for one element, false for none or when elided).
+HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
+
+// Element `index` (row-major) as a number. Integers outside a double's 53 bits lose precision: use the integer forms.
+// Setting rounds to nearest even for floats and wraps for integers.
+HLO_EXPORT double hlo_literal_get_double(const HloLiteral *literal, int64_t index);
+HLO_EXPORT int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index);
+HLO_EXPORT double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index);
+HLO_EXPORT void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value);
+HLO_EXPORT void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value);
+HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value);
+
+// One number of any floating type <-> double; the pattern lies in the low bits. Rounds to nearest even; overflow and
+// NaN as XLA's conversion to that type does.
+HLO_EXPORT double hlo_float_decode(HloType type, uint64_t pattern);
+HLO_EXPORT uint64_t hlo_float_encode(HloType type, double value);
+
+HLO_END_C
+
+#endif

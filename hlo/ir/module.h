@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules: whole programs. A module owns one arena in which its computations, instructions, shapes, attributes and names
+// live until the module is freed. One thread at a time may change a module; any number may read it.
+#ifndef MESHLO_HLO_IR_MODULE_H_
+#define MESHLO_HLO_IR_MODULE_H_
+
+#include "hlo/base/map.h"
+#include "hlo/ir/computation.h"
+
+HLO_BEGIN_C
+
+// (parameter, {index}) of buffer_donor.
+typedef struct HloDonor {
+    int64_t parameter;
+    HloInts index;
+} HloDonor;
+
+// The stack tables behind stack_frame_id, as written: rows are 1-based in text.
+typedef struct HloFileLocation {
+    int64_t file_name_id, function_name_id, line, end_line, column, end_column;
+} HloFileLocation;
+typedef struct HloStackFrame {
+    int64_t file_location_id, parent_frame_id;
+} HloStackFrame;
+typedef struct HloStackTables {
+    HloStringVector file_names, function_names;
+    HLO_VECTOR(HloFileLocation) locations;
+    HLO_VECTOR(HloStackFrame) frames;
+} HloStackTables;
+
+typedef HLO_VECTOR(HloComputation *) HloComputationVector;
+
+struct HloModule {
+    HloArena *arena;
+    const char *name;
+    HloComputationVector computations;  // in creation order, removed ones taken out
+    HloComputation *entry;
+    int32_t instruction_limit;  // ids given out so far
+    int32_t computation_limit;
+    HloStringMap instruction_names, computation_names;  // taken names
+    HloStringMap name_counters;                         // base name -> next suffix (private to naming)
+
+    bool is_scheduled;
+    int64_t replica_count;   // 1 unless said
+    int64_t num_partitions;  // 1 unless said
+    bool use_spmd_partitioning;
+    const HloShape *const *entry_parameter_layouts;  // entry_computation_layout; NULL if not given
+    int64_t entry_parameter_layout_count;
+    const HloShape *entry_result_layout;
+    HloAliases aliases;      // input_output_alias
+    const HloDonor *donors;  // buffer_donor
+    int64_t donor_count;
+    HloInts alias_passthrough;  // alias_passthrough_params as written: {1} for true, empty if absent
+    HloBools propagate_to_parameters;  // allow_spmd_sharding_propagation_to_parameters
+    HloBools propagate_to_output;
+    HloKeyValues frontend_attributes;
+    const char *origin_recovery_table;  // text as written, or NULL
+    HloStackTables stack;
+    const char *source_file;  // where the text came from, for messages; NULL if unknown
+};
+
+// An empty module with its own arena; NULL when memory is short. Free with hlo_module_free().
+HLO_EXPORT HloModule *hlo_module_new(const char *name);
+// Frees the module and everything that lives in it; accepts NULL.
+HLO_EXPORT void hlo_module_free(HloModule *module);
+// A deep copy of the living part: compact ids, garbage left behind. Names are kept. Memory errors jump to
+// hlo_protect().
+HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
+// Copies everything of the header but the computations (counts, aliasing, layouts, stack tables, attributes).
+HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);
+// Names the entry computation.
+HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
+// Reachable computations, callees before callers, the entry last. Allocated in `arena`.
+HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count);
+// Drops computations that the entry does not reach.
+HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
+// A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner compares.
+HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
+// The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
+HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);
+
+HLO_END_C
+
+#endif

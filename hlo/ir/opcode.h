@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opcodes, expanded from hlo/ops.def.
+#ifndef MESHLO_HLO_IR_OPCODE_H_
+#define MESHLO_HLO_IR_OPCODE_H_
+
+#include "hlo/ir/attributes.h"
+
+HLO_BEGIN_C
+
+typedef enum HloOpcode {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) HLO_OP_##name,
+#include "hlo/ops.def"
+#undef HLO_OP
+    HLO_OPCODE_COUNT
+} HloOpcode;
+
+typedef enum HloOpFlags {
+    HLO_OP_IS_ELEMENTWISE = 1,        // result element i depends on element i of each operand only
+    HLO_OP_IS_COMMUTES = 2,           // op(a, b) == op(b, a)
+    HLO_OP_IS_CALLS = 4,              // has called computations
+    HLO_OP_IS_COLLECTIVE = 8,         // exchanges data between devices
+    HLO_OP_IS_SIDE_EFFECT = 16,       // must not be removed, duplicated or reordered
+    HLO_OP_IS_MAY_HAVE_EFFECT = 32,   // has one if its attributes say so (custom-call)
+    HLO_OP_IS_NONDETERMINISTIC = 64,  // two equal ones may give different results
+    HLO_OP_IS_ASYNC_START = 128,      // begins work that an ..-done op ends
+    HLO_OP_IS_ASYNC_DONE = 256,
+} HloOpFlags;
+
+typedef struct HloOpInfo {
+    const char *text;   // "dynamic-slice"
+    const char *name;   // "DYNAMIC_SLICE"
+    int arity;          // -1 if it varies
+    int flags;          // HloOpFlags
+    HloFamily family;   // of its attributes
+} HloOpInfo;
+
+// The row of an opcode. Static storage, any thread.
+HLO_EXPORT const HloOpInfo *hlo_op_info(HloOpcode opcode);
+static inline const char *hlo_op_text(HloOpcode opcode) { return hlo_op_info(opcode)->text; }
+static inline bool hlo_op_is(HloOpcode opcode, int flags) { return (hlo_op_info(opcode)->flags & flags) != 0; }
+// The opcode spelled so, or HLO_OPCODE_COUNT.
+HLO_EXPORT HloOpcode hlo_op_from_text(const char *text, size_t length);
+
+HLO_END_C
+
+#endif

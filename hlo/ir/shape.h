@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes: element type, dimensions and layout of an array, or a tuple of shapes. A shape never changes once made;
+// whoever needs another one makes a new one. Shapes live in the arena that they were made in.
+#ifndef MESHLO_HLO_IR_SHAPE_H_
+#define MESHLO_HLO_IR_SHAPE_H_
+
+#include "hlo/base/memory.h"
+#include "hlo/base/text.h"
+#include "hlo/ir/types.h"
+
+HLO_BEGIN_C
+
+typedef struct HloShape HloShape;
+
+// A dimension whose size is not known at all ('?').
+#define HLO_UNBOUNDED INT64_MIN
+// A tile dimension that is combined with the next more minor one ('*').
+#define HLO_TILE_COMBINE INT64_MIN
+
+// A list of numbers. The items live in the arena of whatever holds the list.
+typedef struct HloInts {
+    const int64_t *items;
+    int64_t count;
+} HloInts;
+
+typedef struct HloSplit {
+    int64_t dimension;
+    HloInts indices;
+} HloSplit;
+
+// How an array lies in memory. Our own literals and buffers are always dense and row-major; layouts are kept for text
+// and for what they cost on a TPU.
+typedef struct HloLayout {
+    HloInts minor_to_major;
+    HloInts dim_level_types;           // D(..): 'D', 'C', 'S', 'H' plus flags, see text/; empty if dense
+    const HloInts *tiles;              // T(8,128)(2,1)
+    int64_t tile_count;
+    int64_t tail_padding_alignment;    // L(n) in elements; 1 if absent
+    HloType index_type;                // #(u32); HLO_INVALID if absent
+    HloType pointer_type;              // *(u32); HLO_INVALID if absent
+    int64_t element_size_in_bits;      // E(n); 0 if absent
+    int64_t memory_space;              // S(n); 0 is the default space
+    const HloSplit *splits;            // SC(dim:idx,..)
+    int64_t split_count;
+    const HloShape *physical_shape;    // P(shape); NULL if absent
+    int64_t dynamic_metadata_bytes;    // M(n); 0 if absent
+} HloLayout;
+
+struct HloShape {
+    HloType type;
+    int32_t rank;               // dimensions of an array, 0 for a scalar and for structures
+    const int64_t *dims;        // sizes; the bound if the dimension is dynamic, HLO_UNBOUNDED if it has none
+    const bool *dynamic;        // per dimension, or NULL when none is dynamic
+    const HloLayout *layout;    // or NULL
+    int32_t element_count;      // of a tuple; 1 for a buffer
+    const HloShape *const *elements;
+};
+
+// An array shape without layout; copies `dims`. The caller has checked the sizes (hlo_shape_check_dims).
+HLO_EXPORT const HloShape *hlo_shape_array(HloArena *arena, HloType type, const int64_t *dims, int64_t rank);
+// An array shape of rank 0.
+HLO_EXPORT const HloShape *hlo_shape_scalar(HloArena *arena, HloType type);
+// A tuple of `count` shapes (kept by pointer; they must live as long as the arena).
+HLO_EXPORT const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count);
+// token[]
+HLO_EXPORT const HloShape *hlo_shape_token(HloArena *arena);
+// The same shape with another layout (NULL for none); dims are shared.
+HLO_EXPORT const HloShape *hlo_shape_with_layout(HloArena *arena, const HloShape *shape, const HloLayout *layout);
+// The same array shape with another element type; dims, dynamic flags and layout are shared.
+HLO_EXPORT const HloShape *hlo_shape_with_type(HloArena *arena, const HloShape *shape, HloType type);
+// The same array shape with other dims (copied, `rank` of them), static, with a default layout if it had any.
+HLO_EXPORT const HloShape *hlo_shape_with_dims(HloArena *arena, const HloShape *shape, const int64_t *dims,
+                                               int64_t rank);
+// Arrays without layout get the default row-major one (minor_to_major n-1..0), also inside tuples.
+HLO_EXPORT const HloShape *hlo_shape_with_default_layout(HloArena *arena, const HloShape *shape);
+// No layouts at all, also inside tuples.
+HLO_EXPORT const HloShape *hlo_shape_without_layout(HloArena *arena, const HloShape *shape);
+// A deep copy into another arena.
+HLO_EXPORT const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape);
+
+// INVALID_ARGUMENT when a size is negative (but HLO_UNBOUNDED), or the byte count of the array does not fit in 62 bits.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank);
+
+typedef enum HloShapeCompare {
+    HLO_COMPARE_ALL = 0,             // everything, layouts too
+    HLO_COMPARE_IGNORE_LAYOUT = 1,   // types, dims, dynamic flags
+    HLO_COMPARE_DIMS_ONLY = 2,       // same dims, whatever the element types and layouts ("compatible ignoring type")
+} HloShapeCompare;
+// True when equal in the asked sense; tuples element by element. Any thread.
+HLO_EXPORT bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare);
+HLO_EXPORT bool hlo_layout_equal(const HloLayout *a, const HloLayout *b);
+HLO_EXPORT uint64_t hlo_shape_hash(const HloShape *shape);
+
+static inline bool hlo_shape_is_tuple(const HloShape *shape) { return shape->type == HLO_TUPLE; }
+static inline bool hlo_shape_is_array(const HloShape *shape) { return hlo_type_is_array(shape->type); }
+static inline bool hlo_shape_is_scalar(const HloShape *shape) { return hlo_shape_is_array(shape) && shape->rank == 0; }
+// True if any dimension (also inside a tuple) is dynamic.
+HLO_EXPORT bool hlo_shape_is_dynamic(const HloShape *shape);
+
+// Product of the dims (bounds of dynamic ones): 1 for a scalar, 0 for structures.
+HLO_EXPORT int64_t hlo_shape_elements(const HloShape *shape);
+// Bytes of our dense storage: elements * storage_bytes, summed over tuples.
+HLO_EXPORT int64_t hlo_shape_bytes(const HloShape *shape);
+// Number of array, token and opaque leaves of a tuple tree; 1 for a non-tuple.
+HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
+// Leaf number `index` in depth-first order.
+HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
+
+// "f32[8,128]{1,0:T(8,128)}" or without the layout; tuples with /*index=5*/ comments, as XLA prints them.
+HLO_EXPORT void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sharding annotations as HLO text and protobuf carry them (V1 device lists, V2 iota tilings, V3 named axes). This is
+// the written form; the partitioner's own canonical form is spmd_partitioner/sharding.h.
+#ifndef MESHLO_HLO_IR_SHARDING_H_
+#define MESHLO_HLO_IR_SHARDING_H_
+
+#include "hlo/ir/shape.h"
+
+HLO_BEGIN_C
+
+// A device order given by iota: reshape iota(n) to `dims`, transpose by `permutation`, flatten.
+typedef struct HloIotaDevices {
+    HloInts dims;
+    HloInts permutation;  // empty for the identity
+} HloIotaDevices;
+
+// mesh[a=2,b=4], device_ids=...
+typedef struct HloMesh {
+    const char *const *axis_names;
+    HloInts axis_sizes;
+    HloIotaDevices iota;    // used when iota.dims.count > 0
+    HloInts device_ids;     // explicit order; empty with an empty iota: 0, 1, 2 ...
+    bool is_maximal;        // maximal_mesh[device_id=N]: device_ids holds N
+} HloMesh;
+
+// An axis or a part of it: `x`, `x:(pre)size`.
+typedef struct HloAxisRef {
+    int64_t axis;      // index into the mesh
+    int64_t pre_size;  // 1 and
+    int64_t size;      // 0 for the whole axis
+} HloAxisRef;
+
+typedef struct HloAxisRefs {
+    const HloAxisRef *items;
+    int64_t count;
+    bool open;  // ends with '?': propagation may add axes
+} HloAxisRefs;
+
+typedef enum HloShardingKind {
+    HLO_SHARDING_REPLICATED,
+    HLO_SHARDING_MAXIMAL,    // {maximal device=N}
+    HLO_SHARDING_MANUAL,
+    HLO_SHARDING_UNKNOWN,
+    HLO_SHARDING_UNREDUCED,
+    HLO_SHARDING_TILED,      // {devices=[...]...}
+    HLO_SHARDING_NAMED,      // {mesh[...], ...}
+    HLO_SHARDING_TUPLE,
+} HloShardingKind;
+
+typedef enum HloShardGroup { HLO_SHARD_GROUP_NONE, HLO_SHARD_AS, HLO_SHARD_LIKE } HloShardGroup;
+
+typedef struct HloSharding HloSharding;
+
+// {mesh[..], [{a}, {b:(1)2, ?}], replicated={..}, unreduced={..}, manual={..}}
+typedef struct HloNamedSharding {
+    HloMesh mesh;
+    HloShardingKind whole;       // REPLICATED, UNREDUCED or MANUAL for `{mesh[..], replicated}`; else TILED
+    const HloAxisRefs *dims;
+    int64_t dim_count;
+    HloAxisRefs replicated;
+    HloAxisRefs unreduced;
+    HloAxisRefs manual;
+} HloNamedSharding;
+
+struct HloSharding {
+    HloShardingKind kind;
+    HloInts tile_dims;           // TILED: with the trailing subgroup dimensions
+    HloIotaDevices iota;         // TILED, V2: used when iota.dims.count > 0
+    HloInts devices;             // TILED, V1: row-major over tile_dims
+    bool last_tile_dim_replicate;
+    const HloShardingKind *subgroups;  // last_tile_dims={...}: kinds of the trailing tile dimensions
+    int64_t subgroup_count;
+    int64_t maximal_device;
+    const HloNamedSharding *named;
+    HloShardGroup group;         // shard_as N / shard_like N
+    int64_t group_id;
+    const char *metadata;        // text between the braces of metadata={...}, or NULL
+    const HloSharding *const *elements;  // TUPLE: one a leaf
+    int64_t element_count;
+};
+
+// {replicated}, {manual}, {unknown}, {unreduced}.
+HLO_EXPORT const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind);
+HLO_EXPORT const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device);
+HLO_EXPORT const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const *elements, int64_t count);
+// A deep copy into another arena; NULL stays NULL.
+HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding);
+// True if written the same way (metadata ignored). NULL equals NULL only.
+HLO_EXPORT bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b);
+// Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for tuples.
+HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
+// The devices of an iota order, `count` = product of dims numbers into `devices`.
+HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
+// "{devices=[2,2]<=[4]}" and so on, as XLA prints it.
+HLO_EXPORT void hlo_sharding_print(HloText *text, const HloSharding *sharding);
+
+HLO_END_C
+
+#endif

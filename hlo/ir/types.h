@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types, expanded from types.def.
+#ifndef MESHLO_HLO_IR_TYPES_H_
+#define MESHLO_HLO_IR_TYPES_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hlo/base/macros.h"
+
+HLO_BEGIN_C
+
+typedef enum HloType {
+#define HLO_TYPE(name, text, number, kind, bits, bytes, exponent, mantissa) HLO_##name = number,
+#include "hlo/ir/types.def"
+#undef HLO_TYPE
+    HLO_TYPE_COUNT
+} HloType;
+
+typedef enum HloTypeKind {
+    HLO_KIND_NONE,
+    HLO_KIND_PRED,
+    HLO_KIND_SIGNED,
+    HLO_KIND_UNSIGNED,
+    HLO_KIND_FLOAT,
+    HLO_KIND_COMPLEX,
+    HLO_KIND_STRUCTURE,  // tuple, token, opaque, buffer: no elements of its own
+} HloTypeKind;
+
+// The columns of types.def.
+typedef struct HloTypeInfo {
+    const char *text;
+    HloTypeKind kind;
+    int bits;
+    int storage_bytes;
+    int exponent_bits;
+    int mantissa_bits;
+} HloTypeInfo;
+
+// The row of a type. Static storage, any thread.
+HLO_EXPORT const HloTypeInfo *hlo_type_info(HloType type);
+
+// The type spelled `length` characters at `text`, or HLO_INVALID.
+HLO_EXPORT HloType hlo_type_from_text(const char *text, size_t length);
+
+// "f32" and so on. Static storage.
+static inline const char *hlo_type_text(HloType type) { return hlo_type_info(type)->text; }
+static inline int hlo_type_bytes(HloType type) { return hlo_type_info(type)->storage_bytes; }
+static inline HloTypeKind hlo_type_kind(HloType type) { return hlo_type_info(type)->kind; }
+static inline bool hlo_type_is_float(HloType type) { return hlo_type_kind(type) == HLO_KIND_FLOAT; }
+static inline bool hlo_type_is_complex(HloType type) { return hlo_type_kind(type) == HLO_KIND_COMPLEX; }
+static inline bool hlo_type_is_integer(HloType type) {
+    return hlo_type_kind(type) == HLO_KIND_SIGNED || hlo_type_kind(type) == HLO_KIND_UNSIGNED;
+}
+// True for types whose arrays hold elements (everything but tuple, token, opaque, buffer).
+static inline bool hlo_type_is_array(HloType type) {
+    return hlo_type_kind(type) != HLO_KIND_NONE && hlo_type_kind(type) != HLO_KIND_STRUCTURE;
+}
+// f32 for c64, f64 for c128, else the type itself.
+HLO_EXPORT HloType hlo_type_real_part(HloType type);
+
+HLO_END_C
+
+#endif
