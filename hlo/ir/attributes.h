@@ -131,7 +131,7 @@ typedef struct HloPermuteAttributes {
     HloPairs source_target_pairs;
     HloIntsList slice_sizes;  // in-place form with four operands
 } HloPermuteAttributes;
-typedef struct HloAsyncAttributes { const char *execution_thread; } HloAsyncAttributes;
+typedef struct HloAsyncAttributes { const char *execution_thread; HloAliases aliasing; } HloAsyncAttributes;
 // OPTIONAL_INT fields: HLO_ABSENT when not given.
 #define HLO_ABSENT INT64_MIN
 typedef struct HloCopyStartAttributes { int64_t cross_program_prefetch_index; } HloCopyStartAttributes;

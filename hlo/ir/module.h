@@ -15,7 +15,8 @@ typedef struct HloDonor {
     HloInts index;
 } HloDonor;
 
-// The stack tables behind stack_frame_id, as written: rows are 1-based in text.
+// The stack tables behind stack_frame_id. Ids count rows from 1. A parent_frame_id of 0 means none, as in protobuf; the
+// text form writes parent_frame_id + 1.
 typedef struct HloFileLocation {
     int64_t file_name_id, function_name_id, line, end_line, column, end_column;
 } HloFileLocation;
