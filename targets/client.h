@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running programs: clients, devices, memories, buffers, executables and events. The public header of targets/.
+//
+// A client is made from the name of a machine: `cpu:8` gives eight virtual host devices, `v2-8` the eight devices of a
+// TPU v2 slice. Their numbers are real (computed by targets/cpu on this host), their identity is that of the machine.
+//
+//     TargetClient *client;
+//     TargetExecutable *executable;
+//     TargetBuffer *argument, *result;
+//     HLO_TRY(target_client_new("v2-8", &client));
+//     HLO_TRY(target_compile(client, module, NULL, &executable));
+//     HLO_TRY(target_buffer_from_literal(literal, target_device_default_memory(target_client_device(client, 0)),
+//                                        &argument));
+//     ... one list of arguments and of results a device ...
+//     HLO_TRY(target_execute(executable, NULL, arguments, 1, results, NULL));
+//     HLO_TRY(target_buffer_to_literal(result, &value));      // waits for the result
+//
+// Rules that hold everywhere here:
+//  - Threads. Every function may be called from any number of threads at once, on the same objects too. No thread is
+//    started before the first execution; a client survives fork() (the child gets threads of its own at its next use).
+//  - Asynchrony. target_execute() may return before the program ran. Its results exist at once and become ready later;
+//    reading one waits. Executions of one client happen in the order in which they were submitted.
+//  - Errors travel with buffers: when an execution fails, its results are buffers that hold the error, an execution
+//    that gets one of them as an argument fails with the same error, and whoever reads one gets it as a HloStatus.
+//    What can be told at submission (wrong counts, shapes, deleted buffers) is returned by the call itself.
+//  - References. Objects made by `_new`, `_from_…`, `compile` and `execute` have one reference; `_retain` adds one,
+//    `_release` takes one (and accepts NULL); the last one frees. A buffer and an executable keep their client alive.
+//    Devices and memories belong to their client.
+//  - Callbacks run without any lock held, once, on the thread that makes the event ready or, if it is ready already, on
+//    the caller's. They may call anything here, also release the event.
+//  - Arrays are dense and row-major on devices, whatever layouts shapes name; from_host and to_host convert.
+#ifndef MESHLO_TARGETS_CLIENT_H_
+#define MESHLO_TARGETS_CLIENT_H_
+
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+typedef struct TargetClient TargetClient;
+typedef struct TargetDevice TargetDevice;
+typedef struct TargetMemory TargetMemory;
+typedef struct TargetBuffer TargetBuffer;
+typedef struct TargetExecutable TargetExecutable;
+typedef struct TargetEvent TargetEvent;
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+// A new event that is not ready. NULL when memory is short.
+HLO_EXPORT TargetEvent *target_event_new(void);
+// Adds a reference; returns `event`.
+HLO_EXPORT TargetEvent *target_event_retain(TargetEvent *event);
+// Takes a reference; accepts NULL. Callbacks that wait for the event still run.
+HLO_EXPORT void target_event_release(TargetEvent *event);
+// Makes the event ready, with an error or NULL; takes ownership of `status`. Only the first call counts.
+HLO_EXPORT void target_event_set(TargetEvent *event, HloStatus status);
+// True once the event is ready.
+HLO_EXPORT bool target_event_is_ready(const TargetEvent *event);
+// A copy of the error of a ready event; NULL when it has none or is not ready.
+HLO_EXPORT HLO_NODISCARD HloStatus target_event_error(const TargetEvent *event);
+// Blocks until the event is ready; returns a copy of its error.
+HLO_EXPORT HLO_NODISCARD HloStatus target_event_wait(TargetEvent *event);
+// What target_event_on_ready() calls: `status` is a copy of the event's error, owned by the callback.
+typedef void TargetEventCallback(HloStatus status, void *argument);
+// Calls callback(error, argument) once when the event becomes ready, or at once if it is. RESOURCE_EXHAUSTED when there
+// is no memory to remember the callback (it is not called then).
+HLO_EXPORT HLO_NODISCARD HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback,
+                                                         void *argument);
+
+// ---- clients, devices, memories --------------------------------------------------------------------------------------
+
+// How f32 matrix products are computed.
+typedef enum TargetNumerics {
+    TARGET_NUMERICS_DEFAULT,  // TPU on a TPU slice, EXACT on host devices
+    TARGET_NUMERICS_EXACT,    // in f32
+    TARGET_NUMERICS_TPU,      // operands rounded to bf16 (one pass; `high` three, `highest` six), sums in f32;
+                              // matrix-vector products stay in f32
+} TargetNumerics;
+
+// A device of a client. Read-only.
+struct TargetDevice {
+    TargetClient *client;
+    int64_t index;             // place in the client's list (jax.devices() order)
+    int64_t id;                // unique, not always dense
+    int64_t process_index;
+    int64_t local_hardware_id;
+    int64_t coords[3];         // chip coordinates; zeros on host devices
+    int64_t core_on_chip;
+    int64_t slice_index;
+    bool has_coords;           // false on host devices
+    const char *kind;          // "TPU v2", "cpu"
+    const char *text;          // "TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0)"
+    const char *debug_text;    // "TPU_0(process=0,(0,0,0,0))"
+    TargetMemory *const *memories;  // the default one first
+    int64_t memory_count;
+};
+
+typedef enum TargetMemoryKind {
+    TARGET_MEMORY_DEVICE,         // HBM of a TPU
+    TARGET_MEMORY_PINNED_HOST,
+    TARGET_MEMORY_UNPINNED_HOST,
+    TARGET_MEMORY_KIND_COUNT
+} TargetMemoryKind;
+
+// A memory that one device reaches. Read-only.
+struct TargetMemory {
+    TargetDevice *device;
+    int64_t id;                  // unique in the client
+    TargetMemoryKind kind_id;
+    const char *kind;            // "device", "pinned_host", "unpinned_host"
+    const char *text;            // for people
+};
+
+// What has been allocated for the buffers of a device, in bytes of our own storage.
+typedef struct TargetMemoryStatistics {
+    int64_t bytes_in_use;
+    int64_t peak_bytes_in_use;
+    int64_t largest_allocation;
+    int64_t allocation_count;   // live allocations
+    int64_t bytes_limit;        // HBM capacity of the emulated device; 0 if unlimited (host devices)
+} TargetMemoryStatistics;
+
+// A client for the machine that `spec` names: `cpu:N`, or a slice as emulator/topology.h spells it (`v2-8`, `v5e:4x4`,
+// `2xv5e-16`, an XML file); NULL or "" means the environment's MESHLO_TOPOLOGY, else `cpu:1`. Starts no thread.
+// INVALID_ARGUMENT for names that mean nothing, with near matches.
+HLO_EXPORT HLO_NODISCARD HloStatus target_client_new(const char *spec, TargetClient **client);
+// The same with a given number of worker threads (0: one a core, or MESHLO_NUM_THREADS).
+HLO_EXPORT HLO_NODISCARD HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **client);
+// Adds a reference; returns `client`.
+HLO_EXPORT TargetClient *target_client_retain(TargetClient *client);
+// Takes a reference; accepts NULL. The last one waits for work in flight, stops the threads and frees.
+HLO_EXPORT void target_client_release(TargetClient *client);
+// "tpu" or "cpu".
+HLO_EXPORT const char *target_client_platform(const TargetClient *client);
+// The version of this library and its instruction set, for people.
+HLO_EXPORT const char *target_client_platform_version(const TargetClient *client);
+// The name the client was made from.
+HLO_EXPORT const char *target_client_spec(const TargetClient *client);
+// The numerics that TARGET_NUMERICS_DEFAULT stands for on this client.
+HLO_EXPORT TargetNumerics target_client_numerics(const TargetClient *client);
+HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
+// Device number `index` of the client's list, in jax.devices() order; NULL outside it.
+HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_t index);
+// The device with this id, or NULL.
+HLO_EXPORT TargetDevice *target_client_find_device(const TargetClient *client, int64_t id);
+// The device's memory of that kind.
+HLO_EXPORT TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind);
+// memories[0]: where arguments and results live.
+HLO_EXPORT TargetMemory *target_device_default_memory(const TargetDevice *device);
+// What the device's buffers hold now and held at most.
+HLO_EXPORT void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics);
+// Forgets the peak.
+HLO_EXPORT void target_device_memory_statistics_clear(TargetDevice *device);
+// Waits until everything submitted before has run.
+HLO_EXPORT void target_client_synchronize(TargetClient *client);
+
+// ---- buffers ---------------------------------------------------------------------------------------------------------
+
+// An array in the caller's memory.
+typedef struct TargetHostArray {
+    const void *data;
+    HloType type;
+    int64_t rank;
+    const int64_t *dims;
+    const int64_t *byte_strides;  // per dimension, may be 0 or negative; NULL for dense row-major
+} TargetHostArray;
+
+// A buffer in `memory` with a copy of a host array. The data has been read when the call returns. INVALID_ARGUMENT for
+// negative sizes and types without elements, RESOURCE_EXHAUSTED when memory is short.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *memory,
+                                                           TargetBuffer **buffer);
+// The same from an array literal (tuples: INVALID_ARGUMENT, make one buffer a leaf).
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *memory,
+                                                              TargetBuffer **buffer);
+// A buffer of this array or token shape with undefined content, or zeros.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memory,
+                                                               TargetBuffer **buffer);
+// A buffer that holds an error instead of data; takes ownership of `error`, which must not be NULL.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory,
+                                                            HloStatus error, TargetBuffer **buffer);
+// Adds a reference; returns `buffer`.
+HLO_EXPORT TargetBuffer *target_buffer_retain(TargetBuffer *buffer);
+// Takes a reference; accepts NULL. Executions in flight keep what they need.
+HLO_EXPORT void target_buffer_release(TargetBuffer *buffer);
+// The array's shape, without layout. Lives as long as the buffer.
+HLO_EXPORT const HloShape *target_buffer_shape(const TargetBuffer *buffer);
+HLO_EXPORT TargetMemory *target_buffer_memory(const TargetBuffer *buffer);
+static inline TargetDevice *target_buffer_device(const TargetBuffer *buffer) {
+    return target_buffer_memory(buffer)->device;
+}
+// Bytes that the buffer takes on its device.
+HLO_EXPORT int64_t target_buffer_bytes(const TargetBuffer *buffer);
+// Gives the memory back as soon as executions in flight allow; using the buffer is INVALID_ARGUMENT from now on.
+HLO_EXPORT void target_buffer_delete(TargetBuffer *buffer);
+// True after target_buffer_delete() and after the buffer was donated to an execution.
+HLO_EXPORT bool target_buffer_is_deleted(const TargetBuffer *buffer);
+// The event that tells when the content is there (or the error); a new reference that the caller releases.
+HLO_EXPORT TargetEvent *target_buffer_ready_event(TargetBuffer *buffer);
+// Waits, then copies the array to `destination`: `bytes` must be its dense size; `minor_to_major` NULL for row-major.
+// Returns the buffer's error if it holds one.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes,
+                                                         const int64_t *minor_to_major);
+// The same without waiting: *event (a new reference) becomes ready when the copy is there; `destination` must stay.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
+                                                               const int64_t *minor_to_major, TargetEvent **event);
+// Waits and copies part of the raw bytes.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int64_t offset,
+                                                             int64_t bytes);
+// Waits and makes a literal on the heap (free with hlo_literal_free()).
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **literal);
+// A copy in another memory of the same client. Asynchronous; an error travels along.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory,
+                                                                TargetBuffer **copy);
+// Waits and gives the address of the content, which may be read while the buffer is neither deleted nor released.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_data(TargetBuffer *buffer, const void **data);
+// While held, the buffer is not donated in place: a donation copies.
+HLO_EXPORT void target_buffer_hold_external(TargetBuffer *buffer);
+// Ends a target_buffer_hold_external().
+HLO_EXPORT void target_buffer_drop_external(TargetBuffer *buffer);
+
+// ---- executables -----------------------------------------------------------------------------------------------------
+
+typedef struct TargetCompileOptions {
+    int64_t replica_count;      // 0: as the module says
+    int64_t partition_count;    // 0: as the module says
+    // Device ids, replica_count rows of partition_count; NULL: the client's first devices in order.
+    const int64_t *device_assignment;
+    TargetNumerics numerics;
+} TargetCompileOptions;
+
+// Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is
+// read only during the call. Entry parameters and results are flattened: argument number i is leaf i of all parameters
+// in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (mismatched
+// collectives, unknown devices), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
+HLO_EXPORT HLO_NODISCARD HloStatus target_compile(TargetClient *client, const HloModule *module,
+                                                  const TargetCompileOptions *options, TargetExecutable **executable);
+// Adds a reference; returns `executable`.
+HLO_EXPORT TargetExecutable *target_executable_retain(TargetExecutable *executable);
+// Takes a reference; accepts NULL. Executions in flight finish first.
+HLO_EXPORT void target_executable_release(TargetExecutable *executable);
+// Forbids further executions (they return FAILED_PRECONDITION).
+HLO_EXPORT void target_executable_delete(TargetExecutable *executable);
+HLO_EXPORT bool target_executable_is_deleted(const TargetExecutable *executable);
+// The module's name.
+HLO_EXPORT const char *target_executable_name(const TargetExecutable *executable);
+HLO_EXPORT TargetClient *target_executable_client(const TargetExecutable *executable);
+HLO_EXPORT int64_t target_executable_replica_count(const TargetExecutable *executable);
+HLO_EXPORT int64_t target_executable_partition_count(const TargetExecutable *executable);
+// replica_count * partition_count: the length of the lists that target_execute() takes.
+HLO_EXPORT int64_t target_executable_device_count(const TargetExecutable *executable);
+// The device at place `index` of the assignment: replica index / partition_count, partition index % partition_count.
+HLO_EXPORT TargetDevice *target_executable_device(const TargetExecutable *executable, int64_t index);
+HLO_EXPORT int64_t target_executable_argument_count(const TargetExecutable *executable);
+// The shape of flattened argument `index`, without layout.
+HLO_EXPORT const HloShape *target_executable_argument_shape(const TargetExecutable *executable, int64_t index);
+HLO_EXPORT int64_t target_executable_result_count(const TargetExecutable *executable);
+HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index);
+// The argument whose memory result `index` takes over when it is donated, or -1.
+HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);
+// True if the program donates this argument: input_output_alias or buffer_donor names it.
+HLO_EXPORT bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index);
+// The same for equal programs compiled with equal options.
+HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *executable);
+
+// Bytes of one device.
+typedef struct TargetMemoryAnalysis {
+    int64_t argument_bytes, output_bytes;
+    int64_t alias_bytes;           // of outputs that take over an argument's memory
+    int64_t temporary_bytes;       // the arena
+    int64_t constant_bytes;
+    int64_t generated_code_bytes;
+    int64_t peak_bytes;            // arguments + outputs - aliased + temporaries
+} TargetMemoryAnalysis;
+HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
+
+// Work of one device.
+typedef struct TargetCostAnalysis {
+    double flops, transcendentals, bytes_accessed;
+    double collective_bytes;       // sent by one device, ring algorithm
+    int64_t collective_count;      // static ones
+} TargetCostAnalysis;
+HLO_EXPORT void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis);
+
+// The instructions without a compiled form, which the reference evaluator runs (slowly): one "opcode name" line each,
+// "" when there is none. Lives as long as the executable.
+HLO_EXPORT const char *target_executable_fallbacks(const TargetExecutable *executable);
+// The compiled form for people: thunks, fused loops, buffers. Free with hlo_free(); NULL when memory is short.
+HLO_EXPORT char *target_executable_to_text(const TargetExecutable *executable);
+
+typedef struct TargetExecuteOptions {
+    // Arguments that must not be donated although the program says so.
+    const int64_t *non_donatable;
+    int64_t non_donatable_count;
+    bool synchronous;  // run before returning; the status of the run is returned too
+} TargetExecuteOptions;
+
+// Runs the program once on all its devices. arguments[d][i] is argument i on place d of the assignment (and must be in
+// a memory of that device); results[d][i] are filled with new buffers. device_events, when not NULL, gets one new event
+// a device that tells when it has finished. Donated arguments are deleted. A failing run makes its results hold the
+// error. INVALID_ARGUMENT for wrong counts, shapes, devices, deleted buffers, and for a buffer that is donated twice or
+// donated and read; then no argument has been touched and no result made. `options` NULL: defaults.
+HLO_EXPORT HLO_NODISCARD HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
+                                                  TargetBuffer *const *const *arguments, int64_t argument_count,
+                                                  TargetBuffer **const *results, TargetEvent **device_events);
+
+HLO_END_C
+
+#endif
