@@ -34,6 +34,11 @@ find_path(OPENBLAS_INCLUDE cblas.h HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTU
 if(NOT OPENBLAS_LIBRARY OR NOT OPENBLAS_INCLUDE)
   meshlo_require(NO "OpenBLAS" libopenblas-serial-dev)
 endif()
+set(OPENBLAS_VERSION unknown)
+if(EXISTS ${OPENBLAS_INCLUDE}/openblas_config.h)
+  file(STRINGS ${OPENBLAS_INCLUDE}/openblas_config.h line REGEX "OPENBLAS_VERSION")
+  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" OPENBLAS_VERSION "${line}")
+endif()
 add_library(Meshlo::OpenBLAS UNKNOWN IMPORTED)
 set_target_properties(Meshlo::OpenBLAS PROPERTIES IMPORTED_LOCATION ${OPENBLAS_LIBRARY}
                       INTERFACE_INCLUDE_DIRECTORIES ${OPENBLAS_INCLUDE})

@@ -31,6 +31,7 @@ endfunction()
 
 function(meshlo_room name)
   cmake_parse_arguments(ARG "" "" "LINK;EXCLUDE" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY MESHLO_LINKS ${ARG_LINK})
   meshlo_find_sources(sources ${ARG_UNPARSED_ARGUMENTS} EXCLUDE ${ARG_EXCLUDE})
   if(sources)
     add_library(${name} STATIC ${sources})

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command's frame: finds the verb, parses, runs, writes results to stdout and reasons to stderr, chooses the exit
+// code. A verb only fills `out` and returns a status.
+#include "tools/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLI_VERB(name) extern const CliVerb cli_verb_##name;
+#include "tools/verbs.def"
+#undef CLI_VERB
+
+static const CliVerb *const kVerbs[] = {
+#define CLI_VERB(name) &cli_verb_##name,
+#include "tools/verbs.def"
+#undef CLI_VERB
+};
+
+const CliVerb *const *cli_verbs(int64_t *count) {
+    *count = (int64_t)HLO_COUNT_OF(kVerbs);
+    return kVerbs;
+}
+
+// clang-format off
+static const struct {
+    HloCode code;
+    CliExit exits[CLI_STAGE_COUNT];  // usage, program, run
+} kExitCodes[] = {
+    {HLO_OK,                  {CLI_EXIT_OK,          CLI_EXIT_OK,          CLI_EXIT_OK}},
+    {HLO_INVALID_ARGUMENT,    {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
+    {HLO_NOT_FOUND,           {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
+    {HLO_PERMISSION_DENIED,   {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
+    {HLO_ALREADY_EXISTS,      {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
+    {HLO_UNKNOWN,             {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_RUN_TIME}},
+    {HLO_OUT_OF_RANGE,        {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
+    {HLO_FAILED_PRECONDITION, {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
+    {HLO_DATA_LOSS,           {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
+    {HLO_UNIMPLEMENTED,       {CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED}},
+    {HLO_RESOURCE_EXHAUSTED,  {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
+    {HLO_ABORTED,             {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
+    {HLO_CANCELLED,           {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
+    {HLO_DEADLINE_EXCEEDED,   {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
+    {HLO_UNAVAILABLE,         {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
+    {HLO_UNAUTHENTICATED,     {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
+    {HLO_INTERNAL,            {CLI_EXIT_BUG,         CLI_EXIT_BUG,         CLI_EXIT_BUG}},
+};
+// clang-format on
+
+CliExit cli_exit_code(HloCode code, CliStage stage) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kExitCodes); ++i) {
+        if (kExitCodes[i].code == code) return kExitCodes[i].exits[stage];
+    }
+    return CLI_EXIT_BUG;
+}
+
+HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
+    va_list arguments;
+    HloText message = {0};
+    va_start(arguments, format);
+    hlo_text_format_list(&message, format, arguments);
+    va_end(arguments);
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s", message.data ? message.data : "wrong usage");
+    hlo_text_free(&message);
+    context->stage = CLI_STAGE_USAGE;
+    return status;
+}
+
+HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    hlo_text_format_list(&context->complaint, format, arguments);
+    va_end(arguments);
+    hlo_text_char(&context->complaint, '\n');
+    context->exit_code = exit_code;
+    return HLO_SUCCESS;
+}
+
+void cli_progress(const CliContext *context, const char *what) {
+    if (!context->progress) return;
+    fprintf(stderr, "\r\033[K%s%s", what, *what ? " …" : "");
+    fflush(stderr);
+}
+
+// Writes to a standard stream; false when that failed for another reason than a reader that has gone.
+static bool write_stream(int descriptor, const char *data, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(descriptor, data, length);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return errno == EPIPE;
+        data += written;
+        length -= (size_t)written;
+    }
+    return true;
+}
+
+// Says why, then gives the exit code of a status. Takes ownership.
+static int report_status(HloStatus status, CliStage stage) {
+    char *message = hlo_status_to_text(status);
+    fputs(message ? message : "error: out of memory\n", stderr);
+    int exit_code = cli_exit_code(hlo_status_code(status), stage);
+    if (exit_code == CLI_EXIT_BUG) fputs("This is a bug of meshlo; please report it with the program.\n", stderr);
+    hlo_free(message);
+    hlo_status_free(status);
+    return exit_code;
+}
+
+typedef struct RunCall {
+    CliContext *context;
+    int argument_count;
+    char **arguments;
+} RunCall;
+
+// Words of MESHLO_FLAGS stand before those of the command line.
+static void add_environment_flags(RunCall *call) {
+    const char *flags = getenv("MESHLO_FLAGS");
+    HloArena *arena = call->context->arena;
+    HLO_VECTOR(char *) all = {0};
+    while (flags && *flags) {
+        flags += strspn(flags, " \t\n");
+        size_t length = strcspn(flags, " \t\n");
+        if (length) hlo_vector_push(arena, &all, hlo_arena_string(arena, flags, length));
+        flags += length;
+    }
+    for (int i = 0; i < call->argument_count; ++i) hlo_vector_push(arena, &all, call->arguments[i]);
+    call->arguments = all.items;
+    call->argument_count = (int)all.count;
+}
+
+static HloStatus parse_and_run(void *argument) {
+    RunCall *call = argument;
+    CliContext *context = call->context;
+    add_environment_flags(call);
+    for (int i = 0; i < call->argument_count && strcmp(call->arguments[i], "--") != 0; ++i) {
+        bool manual = strcmp(call->arguments[i], "--help=man") == 0;
+        if (manual) cli_print_manual(&context->out, context->verb);
+        if (strcmp(call->arguments[i], "--help") == 0 || strcmp(call->arguments[i], "-h") == 0) {
+            cli_print_verb_help(&context->out, context->verb);
+            manual = true;
+        }
+        if (manual) return HLO_SUCCESS;
+    }
+    HLO_TRY(cli_parse(context, call->argument_count, call->arguments));
+    return context->verb->run(context);
+}
+
+static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
+    CliContext context = {.verb = verb, .arena = hlo_arena_new()};
+    if (!context.arena) {
+        fputs("error: out of memory\n", stderr);
+        return CLI_EXIT_RUN_TIME;
+    }
+    context.progress = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
+    RunCall call = {&context, argument_count, arguments};
+    HloStatus status = hlo_protect(parse_and_run, &call);
+    cli_progress(&context, "");
+    if (!status) status = hlo_text_status(&context.out);
+    int exit_code = context.exit_code;
+    if (status) {
+        exit_code = report_status(status, context.stage);
+    } else if (!write_stream(STDOUT_FILENO, context.out.data, context.out.length)) {
+        fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
+        exit_code = CLI_EXIT_USAGE;
+    }
+    if (context.complaint.length) write_stream(STDERR_FILENO, context.complaint.data, context.complaint.length);
+    hlo_text_free(&context.out);
+    hlo_text_free(&context.complaint);
+    hlo_arena_free(context.arena);
+    return exit_code;
+}
+
+static int print_text(void (*print)(HloText *text), int descriptor, int exit_code) {
+    HloText text = {0};
+    print(&text);
+    write_stream(descriptor, text.data, text.length);
+    hlo_text_free(&text);
+    return exit_code;
+}
+
+int cli_main(int argument_count, char **arguments) {
+    signal(SIGPIPE, SIG_IGN);
+    if (argument_count < 2) {
+        fputs("error: no verb given\n\n", stderr);
+        return print_text(cli_print_help, STDERR_FILENO, CLI_EXIT_USAGE);
+    }
+    const char *name = arguments[1];
+    if (strcmp(name, "--version") == 0) name = "version";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        return print_text(cli_print_help, STDOUT_FILENO, CLI_EXIT_OK);
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(kVerbs); ++i) {
+        if (strcmp(kVerbs[i]->name, name) == 0) return run_verb(kVerbs[i], argument_count - 2, arguments + 2);
+    }
+    const char *nearest = cli_nearest_verb(name);
+    fprintf(stderr, "error: unknown verb '%s'", name);
+    if (nearest) fprintf(stderr, "; did you mean %s?\n", nearest);
+    if (!nearest) fputs(" (see meshlo --help)\n", stderr);
+    return CLI_EXIT_USAGE;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every verb of the command stands on: option tables, help made from them, results and errors, exit codes.
+#ifndef MESHLO_TOOLS_CLI_H_
+#define MESHLO_TOOLS_CLI_H_
+
+#include "hlo/base/json.h"
+#include "hlo/base/memory.h"
+#include "hlo/base/text.h"
+#include "hlo/base/vector.h"
+
+// Exit codes: a contract (docs/exit_codes in every man page).
+typedef enum CliExit {
+    CLI_EXIT_OK = 0,
+    CLI_EXIT_CHECK_FAILED = 1,
+    CLI_EXIT_USAGE = 2,
+    CLI_EXIT_PROGRAM = 3,
+    CLI_EXIT_UNSUPPORTED = 4,
+    CLI_EXIT_OUT_OF_MEMORY = 5,
+    CLI_EXIT_RUN_TIME = 6,
+    CLI_EXIT_BUG = 70,
+} CliExit;
+
+// What the command is busy with: the same status code means another exit code in each.
+typedef enum CliStage {
+    CLI_STAGE_USAGE,    // options, names, files that cannot be opened
+    CLI_STAGE_PROGRAM,  // reading, verifying, rewriting the program
+    CLI_STAGE_RUN,      // running it
+    CLI_STAGE_COUNT,
+} CliStage;
+
+typedef enum CliKind {
+    CLI_FLAG,     // no value
+    CLI_TEXT,     // any text; the last one given counts
+    CLI_INTEGER,  // a decimal integer
+    CLI_NUMBER,   // a decimal number
+    CLI_LIST,     // any text, may be given several times
+} CliKind;
+
+// One row of an option table.
+typedef struct CliOption {
+    const char *name;  // without dashes, words joined by '-'; one letter for "-o"
+    CliKind kind;
+    const char *value;  // what the help calls the value; NULL for a flag
+    const char *help;   // one sentence
+} CliOption;
+
+// A table that several verbs may share.
+typedef struct CliOptionTable {
+    const CliOption *options;
+    int64_t count;
+} CliOptionTable;
+
+// Initialises a CliOptionTable from an array of rows.
+#define CLI_TABLE(rows) \
+    { (rows), (int64_t)HLO_COUNT_OF(rows) }
+
+enum { CLI_MAX_TABLES = 4 };
+
+typedef struct CliContext CliContext;
+
+typedef struct CliVerb {
+    const char *name;
+    const char *arguments;    // "FILE", "TOPOLOGY" or ""
+    const char *summary;      // one line
+    const char *description;  // paragraphs, or NULL
+    const char *examples;     // command lines, one a line
+    int64_t least_arguments, most_arguments;
+    CliOptionTable tables[CLI_MAX_TABLES];  // the first with no options ends the list
+    HloStatus (*run)(CliContext *context);
+} CliVerb;
+
+// One option that was given.
+typedef struct CliValue {
+    const CliOption *option;
+    const char *text;  // NULL for a flag
+} CliValue;
+
+// One run of one verb.
+struct CliContext {
+    const CliVerb *verb;
+    HloArena *arena;  // lives for the run
+    HLO_VECTOR(CliValue) values;
+    HloStringVector arguments;
+    CliStage stage;
+    HloText out;        // written to stdout when the verb has succeeded or failed a check
+    HloText complaint;  // why the exit code is not 0, where no status says it
+    CliExit exit_code;  // used when the verb returns success
+    bool progress;      // stderr is a terminal
+};
+
+// The verbs, in the order of the help. *count tells how many.
+const CliVerb *const *cli_verbs(int64_t *count);
+
+// Runs the whole command with main()'s arguments and returns its exit code.
+int cli_main(int argument_count, char **arguments);
+
+// Parses what follows the verb into `context` (its verb and arena are set). INVALID_ARGUMENT, with the nearest name,
+// for an unknown option, a missing or malformed value, or a wrong number of arguments.
+HLO_NODISCARD HloStatus cli_parse(CliContext *context, int argument_count, char **arguments);
+
+// The last value of a CLI_TEXT option; NULL when it was not given. Asking for an option that the verb's tables lack is
+// a bug, here and below.
+const char *cli_text(const CliContext *context, const char *name);
+// As above, with a value to use when it was not given.
+const char *cli_text_or(const CliContext *context, const char *name, const char *otherwise);
+// True when the option was given.
+bool cli_flag(const CliContext *context, const char *name);
+// The value of a CLI_INTEGER option (checked while parsing), or `otherwise`.
+int64_t cli_integer(const CliContext *context, const char *name, int64_t otherwise);
+// The value of a CLI_NUMBER option (checked while parsing), or `otherwise`.
+double cli_number(const CliContext *context, const char *name, double otherwise);
+// The values of a CLI_LIST option in the order given, in the context's arena.
+HloStringVector cli_list(CliContext *context, const char *name);
+
+// Makes an error about usage: INVALID_ARGUMENT whatever the stage, exit code 2.
+HLO_NODISCARD HloStatus cli_usage_error(CliContext *context, const char *format, ...) HLO_PRINTF(2, 3);
+// Ends the run with this exit code and a reason on stderr, while results still go to stdout. Returns success, so that a
+// verb can `return cli_fail(…)`.
+HLO_NODISCARD HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) HLO_PRINTF(3, 4);
+// The exit code for a status code in a stage. The one place that maps them.
+CliExit cli_exit_code(HloCode code, CliStage stage);
+
+// Shows what is being done on one line of a terminal; nothing when stderr is none. "" clears the line.
+void cli_progress(const CliContext *context, const char *what);
+
+// Of `count` names, the one that `name` was probably meant to be (few edits away), or NULL.
+const char *cli_nearest(const char *name, const char *const *names, int64_t count);
+
+// The same for the names of a verb's options and of all verbs.
+const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena);
+const char *cli_nearest_verb(const char *name);
+
+// Writes the help of the whole command, of a verb, and of a verb as a manual page (roff).
+void cli_print_help(HloText *text);
+void cli_print_verb_help(HloText *text, const CliVerb *verb);
+void cli_print_manual(HloText *text, const CliVerb *verb);
+
+#endif

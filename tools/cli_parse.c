@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options: `--name=value`, `--name value`, `-o value`; '-' and '_' inside a name are the same; "--" ends them. A single
+// "-" is an argument.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli.h"
+
+static bool same_name(const char *name, const char *text, size_t length) {
+    if (strlen(name) != length) return false;
+    for (size_t i = 0; i < length; ++i) {
+        if ((text[i] == '_' ? '-' : text[i]) != name[i]) return false;
+    }
+    return true;
+}
+
+static const CliOption *find_option(const CliVerb *verb, const char *text, size_t length) {
+    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t].count; ++t) {
+        for (int64_t i = 0; i < verb->tables[t].count; ++i) {
+            if (same_name(verb->tables[t].options[i].name, text, length)) return &verb->tables[t].options[i];
+        }
+    }
+    return NULL;
+}
+
+static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
+    const char *dashes = argument[1] == '-' ? "--" : "-";
+    const char *name = hlo_arena_string(context->arena, argument + strlen(dashes), name_length);
+    const char *nearest = cli_nearest_option(context->verb, name, context->arena);
+    if (nearest) return cli_usage_error(context, "unknown option %s%s; did you mean --%s?", dashes, name, nearest);
+    return cli_usage_error(context, "unknown option %s%s (see meshlo %s --help)", dashes, name, context->verb->name);
+}
+
+static HloStatus check_value(CliContext *context, const CliOption *option, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    if (option->kind == CLI_INTEGER) {
+        strtoll(text, &end, 10);
+    } else if (option->kind == CLI_NUMBER) {
+        strtod(text, &end);
+    } else {
+        return HLO_SUCCESS;
+    }
+    if (end == text || *end || errno == ERANGE) {
+        return cli_usage_error(context, "--%s wants %s, not '%s'", option->name,
+                               option->kind == CLI_INTEGER ? "an integer" : "a number", text);
+    }
+    return HLO_SUCCESS;
+}
+
+// Takes the option at arguments[*at], and the argument after it when that is its value.
+static HloStatus parse_option(CliContext *context, int count, char **arguments, int *at) {
+    const char *argument = arguments[*at];
+    const char *name = argument + (argument[1] == '-' ? 2 : 1);
+    const char *equals = strchr(name, '=');
+    size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    const CliOption *option = find_option(context->verb, name, length);
+    bool one_letter = argument[1] != '-';
+    if (!option || one_letter != (option->name[1] == 0)) return unknown_option(context, argument, length);
+    const char *text = equals ? equals + 1 : NULL;
+    if (option->kind == CLI_FLAG) {
+        if (text) return cli_usage_error(context, "--%s takes no value", option->name);
+    } else {
+        if (!text && *at + 1 < count) text = arguments[++*at];
+        if (!text) return cli_usage_error(context, "%s needs a value (%s)", argument, option->value);
+        HLO_TRY(check_value(context, option, text));
+    }
+    hlo_vector_push(context->arena, &context->values, ((CliValue){option, text}));
+    return HLO_SUCCESS;
+}
+
+HloStatus cli_parse(CliContext *context, int argument_count, char **arguments) {
+    bool options_over = false;
+    for (int i = 0; i < argument_count; ++i) {
+        if (options_over || arguments[i][0] != '-' || arguments[i][1] == 0) {
+            hlo_vector_push(context->arena, &context->arguments, arguments[i]);
+        } else if (strcmp(arguments[i], "--") == 0) {
+            options_over = true;
+        } else {
+            HLO_TRY(parse_option(context, argument_count, arguments, &i));
+        }
+    }
+    const CliVerb *verb = context->verb;
+    if (context->arguments.count < verb->least_arguments) {
+        return cli_usage_error(context, "%s is missing (see meshlo %s --help)", verb->arguments, verb->name);
+    }
+    if (context->arguments.count > verb->most_arguments) {
+        return cli_usage_error(context, "unexpected argument '%s' (see meshlo %s --help)",
+                               context->arguments.items[verb->most_arguments], verb->name);
+    }
+    return HLO_SUCCESS;
+}
+
+// The last value given for `name`; NULL when there is none.
+static const CliValue *find_value(const CliContext *context, const char *name) {
+    const CliOption *option = find_option(context->verb, name, strlen(name));
+    HLO_BUG_IF(!option);
+    for (int64_t i = context->values.count - 1; i >= 0; --i) {
+        if (context->values.items[i].option == option) return &context->values.items[i];
+    }
+    return NULL;
+}
+
+const char *cli_text(const CliContext *context, const char *name) {
+    return cli_text_or(context, name, NULL);
+}
+
+const char *cli_text_or(const CliContext *context, const char *name, const char *otherwise) {
+    const CliValue *value = find_value(context, name);
+    return value ? value->text : otherwise;
+}
+
+bool cli_flag(const CliContext *context, const char *name) {
+    return find_value(context, name) != NULL;
+}
+
+int64_t cli_integer(const CliContext *context, const char *name, int64_t otherwise) {
+    const CliValue *value = find_value(context, name);
+    return value ? strtoll(value->text, NULL, 10) : otherwise;
+}
+
+double cli_number(const CliContext *context, const char *name, double otherwise) {
+    const CliValue *value = find_value(context, name);
+    return value ? strtod(value->text, NULL) : otherwise;
+}
+
+HloStringVector cli_list(CliContext *context, const char *name) {
+    const CliOption *option = find_option(context->verb, name, strlen(name));
+    HLO_BUG_IF(!option || option->kind != CLI_LIST);
+    HloStringVector list = {0};
+    for (int64_t i = 0; i < context->values.count; ++i) {
+        if (context->values.items[i].option == option) {
+            hlo_vector_push(context->arena, &list, context->values.items[i].text);
+        }
+    }
+    return list;
+}
+
+enum { kMaxNameLength = 40 };
+
+// Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error.
+static int64_t edit_distance(const char *a, const char *b) {
+    int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
+    if (a_length > kMaxNameLength || b_length > kMaxNameLength) return INT64_MAX;
+    int64_t row[kMaxNameLength + 1];
+    for (int64_t j = 0; j <= b_length; ++j) row[j] = j;
+    for (int64_t i = 1; i <= a_length; ++i) {
+        int64_t diagonal = row[0];
+        row[0] = i;
+        for (int64_t j = 1; j <= b_length; ++j) {
+            int64_t best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *cli_nearest(const char *name, const char *const *names, int64_t count) {
+    const char *nearest = NULL;
+    int64_t best = (int64_t)strlen(name) / 3 + 2;  // more edits than this are another word
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t distance = edit_distance(name, names[i]);
+        if (distance >= best) continue;
+        best = distance;
+        nearest = names[i];
+    }
+    return nearest;
+}
+
+const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena) {
+    HloStringVector names = {0};
+    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t].count; ++t) {
+        for (int64_t i = 0; i < verb->tables[t].count; ++i) {
+            if (verb->tables[t].options[i].name[1]) {
+                hlo_vector_push(arena, &names, verb->tables[t].options[i].name);
+            }
+        }
+    }
+    return cli_nearest(name, names.items, names.count);
+}
+
+const char *cli_nearest_verb(const char *name) {
+    const char *names[32];
+    int64_t count;
+    const CliVerb *const *verbs = cli_verbs(&count);
+    HLO_BUG_IF(count > (int64_t)HLO_COUNT_OF(names));
+    for (int64_t i = 0; i < count; ++i) names[i] = verbs[i]->name;
+    return cli_nearest(name, names, count);
+}

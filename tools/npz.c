@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zip archives (APPNOTE.TXT): the end record names the central directory, whose entries name each member's place. Zip64
+// extra fields are understood; encryption and several disks are not. No size of the archive is believed before it is
+// checked against the file.
+#include <string.h>
+#include <zlib.h>
+
+#include "tools/npy.h"
+
+enum { kEndSize = 22, kEntrySize = 46, kLocalSize = 30, kMaxRatio = 1100 };  // deflate cannot do better than 1032:1
+
+typedef struct Member {
+    const char *name;
+    size_t name_length;
+    uint64_t packed_size, size, offset;
+    int method;
+} Member;
+
+static uint64_t read_number(const uint8_t *data, int bytes) {
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; --i) value = value << 8 | data[i];
+    return value;
+}
+
+static HloStatus damaged(const NpzArchive *archive, const char *what) {
+    return hlo_error(HLO_INVALID_ARGUMENT, "%s: damaged .npz archive: %s", archive->name, what);
+}
+
+HloStatus npz_open(const char *path, NpzArchive *archive) {
+    *archive = (NpzArchive){.name = path};
+    HLO_TRY(hlo_file_read(path, SIZE_MAX / 4, &archive->file));
+    const uint8_t *data = (const uint8_t *)archive->file.data;
+    size_t size = archive->file.size;
+    size_t lowest = size > kEndSize + 65535 ? size - kEndSize - 65535 : 0;
+    for (size_t at = size >= kEndSize ? size - kEndSize + 1 : 0; at > lowest; --at) {
+        const uint8_t *end = data + at - 1;
+        if (memcmp(end, "PK\5\6", 4) != 0) continue;
+        archive->entries = (int64_t)read_number(end + 10, 2);
+        archive->directory = (size_t)read_number(end + 16, 4);
+        if (archive->directory <= size) return HLO_SUCCESS;
+    }
+    npz_close(archive);
+    return hlo_error(HLO_INVALID_ARGUMENT, "%s: not an .npz archive", path);
+}
+
+void npz_close(NpzArchive *archive) {
+    hlo_file_content_free(&archive->file);
+}
+
+// Sizes of 4 GiB and more stand in the extra field 1, in the order size, packed size, offset.
+static HloStatus read_zip64(const NpzArchive *archive, const uint8_t *extra, size_t length, Member *member) {
+    uint64_t *fields[] = {&member->size, &member->packed_size, &member->offset};
+    while (length >= 4) {
+        size_t bytes = (size_t)read_number(extra + 2, 2);
+        if (bytes > length - 4) return damaged(archive, "an extra field is cut off");
+        size_t at = 0;
+        for (size_t i = 0; read_number(extra, 2) == 1 && i < HLO_COUNT_OF(fields); ++i) {
+            if (*fields[i] != UINT32_MAX || at + 8 > bytes) continue;
+            *fields[i] = read_number(extra + 4 + at, 8);
+            at += 8;
+        }
+        extra += 4 + bytes;
+        length -= 4 + bytes;
+    }
+    return HLO_SUCCESS;
+}
+
+// Reads the directory entry at *at and moves on to the next.
+static HloStatus read_entry(const NpzArchive *archive, size_t *at, Member *member) {
+    const uint8_t *data = (const uint8_t *)archive->file.data;
+    size_t left = archive->file.size - *at;
+    if (left < kEntrySize || memcmp(data + *at, "PK\1\2", 4) != 0) return damaged(archive, "no directory entry");
+    const uint8_t *entry = data + *at;
+    size_t name = (size_t)read_number(entry + 28, 2), extra = (size_t)read_number(entry + 30, 2);
+    size_t total = kEntrySize + name + extra + (size_t)read_number(entry + 32, 2);
+    if (left < total) return damaged(archive, "a directory entry is cut off");
+    *member = (Member){.name = (const char *)entry + kEntrySize,
+                       .name_length = name,
+                       .packed_size = read_number(entry + 20, 4),
+                       .size = read_number(entry + 24, 4),
+                       .offset = read_number(entry + 42, 4),
+                       .method = (int)read_number(entry + 10, 2)};
+    if (read_number(entry + 8, 2) & 1) return damaged(archive, "it is encrypted");
+    *at += total;
+    return read_zip64(archive, entry + kEntrySize + name, extra, member);
+}
+
+static bool is_called(const Member *member, const char *name) {
+    size_t length = strlen(name);
+    return member->name_length == length + 4 && memcmp(member->name, name, length) == 0 &&
+           memcmp(member->name + length, ".npy", 4) == 0;
+}
+
+static HloStatus find_member(const NpzArchive *archive, const char *name, Member *member, bool *found) {
+    size_t at = archive->directory;
+    *found = false;
+    for (int64_t i = 0; i < archive->entries && !*found; ++i) {
+        HLO_TRY(read_entry(archive, &at, member));
+        *found = is_called(member, name);
+    }
+    return HLO_SUCCESS;
+}
+
+bool npz_has(const NpzArchive *archive, const char *name) {
+    Member member;
+    bool found = false;
+    HloStatus status = find_member(archive, name, &member, &found);
+    hlo_status_free(status);
+    return found;
+}
+
+static HloStatus inflate_member(const NpzArchive *archive, const uint8_t *packed, const Member *member, char *out) {
+    z_stream stream = {.next_in = (Bytef *)packed};
+    if (inflateInit2(&stream, -15) != Z_OK)
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory", archive->name);
+    uint64_t in_left = member->packed_size, out_left = member->size;
+    stream.next_out = (Bytef *)out;
+    int result = Z_OK;
+    while (result == Z_OK && (in_left || out_left || stream.avail_in || stream.avail_out)) {
+        uInt in_step = in_left > 1u << 30 ? 1u << 30 : (uInt)in_left;
+        uInt out_step = out_left > 1u << 30 ? 1u << 30 : (uInt)out_left;
+        if (stream.avail_in == 0) {
+            stream.avail_in = in_step;
+            in_left -= in_step;
+        }
+        if (stream.avail_out == 0) {
+            stream.avail_out = out_step;
+            out_left -= out_step;
+        }
+        result = inflate(&stream, Z_NO_FLUSH);
+    }
+    bool whole = result == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
+    inflateEnd(&stream);
+    return whole ? HLO_SUCCESS : damaged(archive, "a member does not expand to its size");
+}
+
+static HloStatus read_deflated(const NpzArchive *archive, const char *name, const uint8_t *packed, const Member *member,
+                               const HloShape *expected, HloLiteral **literal) {
+    if (member->size / kMaxRatio > member->packed_size) return damaged(archive, "an impossible compression ratio");
+    char *plain = hlo_allocate((size_t)member->size + 1);
+    HLO_FAIL_IF(!plain, HLO_RESOURCE_EXHAUSTED, "%s: out of memory", archive->name);
+    HloStatus status = inflate_member(archive, packed, member, plain);
+    if (!status) status = npy_parse(name, plain, (size_t)member->size, expected, literal);
+    hlo_free(plain);
+    return status;
+}
+
+HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *expected, HloLiteral **literal) {
+    Member member;
+    bool found;
+    HLO_TRY(find_member(archive, name, &member, &found));
+    HLO_FAIL_IF(!found, HLO_NOT_FOUND, "%s has no member %s.npy", archive->name, name);
+    const uint8_t *data = (const uint8_t *)archive->file.data;
+    size_t size = archive->file.size;
+    if (member.offset > size || size - member.offset < kLocalSize)
+        return damaged(archive, "a member is out of the file");
+    const uint8_t *local = data + member.offset;
+    if (memcmp(local, "PK\3\4", 4) != 0) return damaged(archive, "a member has no header");
+    uint64_t start = member.offset + kLocalSize + read_number(local + 26, 2) + read_number(local + 28, 2);
+    if (start > size || member.packed_size > size - start) return damaged(archive, "a member is cut off");
+    if (member.method == 8) return read_deflated(archive, name, data + start, &member, expected, literal);
+    if (member.method != 0) return damaged(archive, "unknown compression method");
+    return npy_parse(name, data + start, (size_t)member.packed_size, expected, literal);
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo version: what this build is and what it runs on.
+#include <hwloc.h>
+#include <libxml/xmlversion.h>
+#include <lzma.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "meshlo_version.h"
+#include "targets/cpu/features.h"
+#include "tools/cli.h"
+
+static const CliOption kOptions[] = {
+    {"json", CLI_FLAG, NULL, "Print JSON."},
+};
+
+static HloStatus run_version(CliContext *context) {
+    CpuFeatures features;
+    HLO_TRY(cpu_features_choose(&features));
+    char hwloc_version[32];
+    snprintf(hwloc_version, sizeof hwloc_version, "%u.%u", hwloc_get_api_version() >> 16,
+             hwloc_get_api_version() >> 8 & 255);
+    const struct {
+        const char *name, *version;
+    } libraries[] = {
+        {"OpenBLAS", MESHLO_OPENBLAS_VERSION}, {"hwloc", hwloc_version}, {"libxml2", LIBXML_DOTTED_VERSION},
+        {"liblzma", lzma_version_string()},    {"zlib", zlibVersion()},  {"libzstd", ZSTD_versionString()}};
+    if (!cli_flag(context, "json")) {
+        hlo_text_format(&context->out, "meshlo %s (%s, %s)\ncpu features: %s\n", MESHLO_VERSION, MESHLO_BUILD_TYPE,
+                        MESHLO_COMPILER, cpu_features_name(features));
+        for (size_t i = 0; i < HLO_COUNT_OF(libraries); ++i) {
+            hlo_text_format(&context->out, "%s %s\n", libraries[i].name, libraries[i].version);
+        }
+        return HLO_SUCCESS;
+    }
+    HloJsonWriter json = {.text = &context->out, .lines = 1};
+    hlo_json_begin_object(&json);
+    hlo_json_key(&json, "version");
+    hlo_json_string(&json, MESHLO_VERSION);
+    hlo_json_key(&json, "build");
+    hlo_json_string(&json, MESHLO_BUILD_TYPE);
+    hlo_json_key(&json, "compiler");
+    hlo_json_string(&json, MESHLO_COMPILER);
+    hlo_json_key(&json, "cpu_features");
+    hlo_json_string(&json, cpu_features_name(features));
+    hlo_json_key(&json, "libraries");
+    hlo_json_begin_object(&json);
+    for (size_t i = 0; i < HLO_COUNT_OF(libraries); ++i) {
+        hlo_json_key(&json, libraries[i].name);
+        hlo_json_string(&json, libraries[i].version);
+    }
+    hlo_json_end_object(&json);
+    hlo_json_end_object(&json);
+    hlo_text_char(&context->out, '\n');
+    return HLO_SUCCESS;
+}
+
+const CliVerb cli_verb_version = {
+    .name = "version",
+    .arguments = "",
+    .summary = "Print the version, the build, the CPU features in use and the libraries.",
+    .examples = "meshlo version\nmeshlo version --json",
+    .tables = {CLI_TABLE(kOptions)},
+    .run = run_version,
+};
