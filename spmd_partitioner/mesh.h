@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meshes: the devices as a grid of named axes, each split into prime factors. With prime factors ("atoms") every
+// sub-axis that a reshard could need is a whole number of atoms, so the rest of the partitioner never splits an axis.
+#ifndef MESHLO_SPMD_PARTITIONER_MESH_H_
+#define MESHLO_SPMD_PARTITIONER_MESH_H_
+
+#include "hlo/base/vector.h"
+#include "spmd_partitioner/spmd.h"
+
+// More prime factors than any machine has devices for: 2^23 devices.
+#define SPMD_MAX_ATOMS 23
+#define SPMD_MAX_DEVICES (INT64_C(1) << SPMD_MAX_ATOMS)
+
+// A prime factor of the device count.
+typedef struct SpmdAtom {
+    int32_t axis;    // the named axis that it is a part of
+    int64_t size;    // prime
+    int64_t stride;  // distance of neighbours in mesh positions
+} SpmdAtom;
+
+// A set of atoms: bit k is atom k.
+typedef uint32_t SpmdAtomSet;
+
+typedef struct SpmdMesh {
+    int64_t device_count;
+    const SpmdMeshAxis *axes;  // from major to minor
+    int32_t axis_count;
+    int32_t atom_count;
+    SpmdAtom atoms[SPMD_MAX_ATOMS];  // from major to minor
+} SpmdMesh;
+
+// A mesh of these axes over devices 0..n-1. INVALID_ARGUMENT when a size is not positive, a name repeats or there are
+// more than SPMD_MAX_DEVICES. The axes are copied.
+HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh);
+// A mesh of the same axes whose atoms also respect `cuts`: strides (ascending, each dividing the next) at which some
+// annotation separates devices.
+HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
+                              int64_t cut_count, const SpmdMesh **mesh);
+// The axis called so, or -1.
+int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length);
+// Product of the sizes of a set of atoms.
+int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms);
+// All atoms of the mesh.
+static inline SpmdAtomSet spmd_mesh_all(const SpmdMesh *mesh) { return ((SpmdAtomSet)1 << mesh->atom_count) - 1; }
+
+// The groups of devices that differ only in `atoms` (in that order, major to minor), as V2 iota groups.
+const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The partitioner's canonical sharding: for each dimension an ordered list of atoms of the module's mesh, and the set of
+// atoms over which the array is manual. Values are immutable and compared by content.
+#ifndef MESHLO_SPMD_PARTITIONER_SHARDING_H_
+#define MESHLO_SPMD_PARTITIONER_SHARDING_H_
+
+#include "spmd_partitioner/mesh.h"
+
+// An ordered list of atoms, major to minor.
+typedef struct SpmdAxes {
+    uint8_t count;
+    uint8_t items[SPMD_MAX_ATOMS];
+} SpmdAxes;
+
+typedef struct SpmdSharding {
+    int32_t rank;
+    SpmdAtomSet manual;  // axes that the program itself handles: the array is already local to them
+    SpmdAxes *dims;      // never changed once shared
+} SpmdSharding;
+
+// An unsharded array of this rank inside a region that is manual over `manual`.
+SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manual);
+SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding);
+bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b);
+// Atoms that any dimension uses.
+SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding);
+// True if no dimension is sharded.
+bool spmd_sharding_is_replicated(const SpmdSharding *sharding);
+// Number of shards along a list of atoms.
+int64_t spmd_axes_product(const SpmdMesh *mesh, const SpmdAxes *axes);
+SpmdAtomSet spmd_axes_set(const SpmdAxes *axes);
+bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b);
+// True if `a` is the beginning of `b` (or all of it).
+bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b);
+void spmd_axes_push(SpmdAxes *axes, int32_t atom);
+// Appends all of `tail`.
+void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail);
+// The first `count` atoms.
+SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count);
+// Everything behind the first `count` atoms.
+SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count);
+
+// Size of a shard: size divided by the number of shards, rounded up.
+static inline int64_t spmd_shard_size(int64_t size, int64_t shards) { return shards ? (size + shards - 1) / shards : 0; }
+// The shape of one device's part of a global array shape; keeps type and layout.
+const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
+                                 const SpmdSharding *sharding);
+// Bytes of one device's part.
+int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *sharding);
+// The position of `device` along a list of atoms.
+int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device);
+
+// "[{batch}, {model}]": what reports say.
+void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding *sharding);
+// The same, into an arena.
+const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding);
+// "batch", "batch+model", "batch:(1)2": one list of atoms.
+void spmd_axes_print(HloText *text, const SpmdMesh *mesh, const SpmdAxes *axes);
+const char *spmd_axes_text(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes);
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The SPMD partitioner: a module with sharding annotations goes in, the program of one device comes out, with a report
+// that says why each collective is there. This header is the room's manual; docs/sharding.md explains the ideas.
+//
+// A partitioned module carries num_partitions=N and frontend_attributes={meshlo.partitioned="true"}. Its entry
+// parameters keep their shardings and name their global dimensions in the frontend attribute meshlo.global_dims; its
+// root does the same for the results. spmd_boundary_new() reads them back for splitting and reassembling arrays.
+#ifndef MESHLO_SPMD_PARTITIONER_SPMD_H_
+#define MESHLO_SPMD_PARTITIONER_SPMD_H_
+
+#include "hlo/base/json.h"
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+// A named mesh axis, as in --mesh x=4,y=2.
+typedef struct SpmdMeshAxis {
+    const char *name;
+    int64_t size;
+} SpmdMeshAxis;
+
+// What to do. Zero-initialise for the defaults.
+typedef struct SpmdOptions {
+    int64_t num_partitions;       // 0: from the mesh, the module or its annotations
+    const SpmdMeshAxis *mesh;     // axes from major to minor; none: from the module
+    int64_t mesh_axis_count;
+    const char *const *shards;    // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
+    int64_t shard_count;
+    bool no_combine;              // leave each collective on its own
+    bool no_async;                // no start/done pairs: collectives stay synchronous
+    bool no_optimize;             // no passes after partitioning at all
+} SpmdOptions;
+
+// One collective of a partitioned module. Strings live as long as the report.
+typedef struct SpmdCollective {
+    const char *name;             // instruction name in the partitioned module
+    const char *opcode;           // "all-reduce"; the async forms count as their synchronous op
+    const char *computation;      // name of the computation that it stands in
+    int64_t bytes_per_device;     // what one device sends each time, ring algorithm (spmd_collective_bytes())
+    int64_t group_size;
+    int64_t num_groups;
+    int64_t trip_count;           // product of the known trip counts of the loops around it; 1 outside, -1 unknown
+    const char *reason;           // op, dimension, the shardings that disagree
+    const char *source;           // "file:line", or "" if unknown
+    const char *remedy;           // the smallest annotation change that would remove it; "" if none is known
+} SpmdCollective;
+
+// What partitioning did. Free with spmd_report_free().
+typedef struct SpmdReport {
+    HloArena *arena;
+    int64_t num_partitions;
+    const SpmdCollective *collectives;
+    int64_t collective_count;
+    int64_t total_bytes_per_device;  // sum of bytes_per_device * trip_count (unknown trips count once)
+    double seconds;                  // time that the partitioner took
+} SpmdReport;
+
+// Partitions `module` for its mesh. On success *partitioned is a new module (free with hlo_module_free()) and *report,
+// unless `report` is NULL, a new report. INVALID_ARGUMENT for annotations that do not fit the program or the mesh;
+// UNIMPLEMENTED for an op without a rule, by name; RESOURCE_EXHAUSTED. The input is not changed. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options,
+                                                  HloModule **partitioned, SpmdReport **report);
+// Only propagates: *annotated is a copy of `module` in which every array has the sharding that partitioning would give
+// it. Errors as spmd_partition().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_propagate(const HloModule *module, const SpmdOptions *options,
+                                                  HloModule **annotated);
+
+// The collectives of any per-device module (also one that was written by XLA): *report is a new report; reasons and
+// sources are what the module's metadata says.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **report);
+// Frees a report; accepts NULL.
+HLO_EXPORT void spmd_report_free(SpmdReport *report);
+// The table of `meshlo explain`: one block a collective, totals at the end.
+HLO_EXPORT void spmd_report_print(HloText *text, const SpmdReport *report);
+// The object of `meshlo partition --json`.
+HLO_EXPORT void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report);
+// Bytes that one device sends for a collective instruction, ring algorithm: all-gather and reduce-scatter (g-1)/g of the
+// full array, all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.
+HLO_EXPORT int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size);
+
+// True if `module` is marked as the program of one device.
+HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);
+
+// One array that enters or leaves a per-device program.
+typedef struct SpmdBoundaryArray {
+    const HloShape *local;        // what one device holds
+    const HloShape *global;       // the whole array
+    const HloSharding *sharding;  // never NULL: replicated where nothing is said
+} SpmdBoundaryArray;
+
+// The arrays of a per-device program's entry: leaves of parameters and result, flattened in order.
+typedef struct SpmdBoundary {
+    HloArena *arena;
+    int64_t num_partitions;
+    const SpmdBoundaryArray *parameters;
+    int64_t parameter_count;
+    const SpmdBoundaryArray *results;
+    int64_t result_count;
+} SpmdBoundary;
+
+// Reads the boundary of a per-device module: one that spmd_partition() made, or a foreign one whose parameters and root
+// carry shardings (global sizes are then local size times shards). Free with spmd_boundary_free().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_boundary_new(const HloModule *module, SpmdBoundary **boundary);
+HLO_EXPORT void spmd_boundary_free(SpmdBoundary *boundary);
+
+// The shape of one device's part of a global array: each dimension divided by its number of shards, rounded up.
+// INVALID_ARGUMENT when the sharding does not fit the rank. The result lives in `arena`.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global,
+                                                    const HloSharding *sharding, const HloShape **local);
+// Splits a global array into `num_partitions` new literals, one a device, padded with zeros where shards are uneven.
+// Free each with hlo_literal_free(). RESOURCE_EXHAUSTED leaves nothing behind.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding,
+                                                      int64_t num_partitions, HloLiteral **shards);
+// Reassembles the global array from one literal a device: each element is taken from the first device that has it.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_unshard_literal(const HloLiteral *const *shards, const HloSharding *sharding,
+                                                        int64_t num_partitions, const HloShape *global_shape,
+                                                        HloLiteral **global);
+// The offset, per dimension, of the part of `global` that `device` holds: `offsets` has room for the rank.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding,
+                                                      int64_t device, int64_t *offsets);
+
+// Reads a PartitionSpec-like string: one item a dimension, separated by commas: `-` or nothing for unsharded, `?` for
+// "let propagation decide", an axis, or several: `a+b` or `(a,b)`. INVALID_ARGUMENT for unknown axes (near matches are
+// suggested), repeated axes and wrong rank. The result is a V3 sharding in `arena`.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count,
+                                                   const char *spec, int64_t rank, const HloSharding **sharding);
+
+HLO_END_C
+
+#endif
