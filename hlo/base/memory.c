@@ -15,6 +15,7 @@ static _Thread_local int64_t allocations_until_failure = -1;
 typedef struct Guard {
     jmp_buf resume;
     struct Guard *outer;
+    HloArena *scratch;  // arenas to free when jumping here
 } Guard;
 
 static bool must_fail(void) {
@@ -60,6 +61,8 @@ struct HloArena {
     Block *newest;
     size_t total;
     size_t next_size;
+    Guard *guard;  // of a scratch arena, with its neighbours in the guard's list
+    HloArena *previous_scratch, *next_scratch;
 };
 
 HloArena *hlo_arena_new(void) {
@@ -77,8 +80,18 @@ static void free_blocks_until(HloArena *arena, const Block *stop) {
     }
 }
 
+static void leave_guard(HloArena *arena) {
+    if (arena->previous_scratch) {
+        arena->previous_scratch->next_scratch = arena->next_scratch;
+    } else {
+        arena->guard->scratch = arena->next_scratch;
+    }
+    if (arena->next_scratch) arena->next_scratch->previous_scratch = arena->previous_scratch;
+}
+
 void hlo_arena_free(HloArena *arena) {
     if (!arena) return;
+    if (arena->guard) leave_guard(arena);
     free_blocks_until(arena, NULL);
     hlo_free(arena);
 }
@@ -86,6 +99,18 @@ void hlo_arena_free(HloArena *arena) {
 static HLO_NORETURN void out_of_memory(void) {
     HLO_BUG_IF(!innermost_guard);
     longjmp(innermost_guard->resume, 1);
+}
+
+HloArena *hlo_arena_scratch_new(void) {
+    HloArena *arena = hlo_arena_new();
+    if (!arena) out_of_memory();
+    Guard *guard = innermost_guard;
+    if (!guard) return arena;
+    arena->guard = guard;
+    arena->next_scratch = guard->scratch;
+    if (guard->scratch) guard->scratch->previous_scratch = arena;
+    guard->scratch = arena;
+    return arena;
 }
 
 static Block *add_block(HloArena *arena, size_t bytes) {
@@ -161,12 +186,15 @@ void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
 HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument) {
     Guard guard;
     guard.outer = innermost_guard;
+    guard.scratch = NULL;
     if (setjmp(guard.resume)) {
+        while (guard.scratch) hlo_arena_free(guard.scratch);
         innermost_guard = guard.outer;
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     }
     innermost_guard = &guard;
     HloStatus status = body(argument);
+    HLO_BUG_IF(guard.scratch);  // a scratch arena must not outlive the call it was made in
     innermost_guard = guard.outer;
     return status;
 }

@@ -39,6 +39,9 @@ typedef struct HloArena HloArena;
 
 // A new, empty arena; NULL when memory is short. Free with hlo_arena_free().
 HLO_EXPORT HloArena *hlo_arena_new(void);
+// A new arena for scratch memory: never NULL (jumps to hlo_protect() when memory is short), and freed by that
+// hlo_protect() too if a later allocation jumps over its owner. Free with hlo_arena_free(), in the same thread.
+HLO_EXPORT HloArena *hlo_arena_scratch_new(void);
 // Frees the arena and all that was allocated from it; accepts NULL.
 HLO_EXPORT void hlo_arena_free(HloArena *arena);
 // `bytes` zeroed bytes aligned to 16. Never NULL (see above).

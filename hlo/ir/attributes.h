@@ -12,11 +12,13 @@
 HLO_BEGIN_C
 
 // The enumerated values of enums.def: HLO_ComparisonDirection_EQ and so on, stored as int32_t.
+#define HLO_ENUM_BEGIN(table)
 #define HLO_ENUM(table, name, number, text) HLO_##table##_##name = (number),
 #define HLO_ENUM_END(table)
 typedef enum HloEnumValue {
 #include "hlo/ir/enums.def"
 } HloEnumValue;
+#undef HLO_ENUM_BEGIN
 #undef HLO_ENUM
 #undef HLO_ENUM_END
 
@@ -252,9 +254,11 @@ HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes
 HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length);
 
 // Tables by name: hlo_enum_ComparisonDirection and so on.
+#define HLO_ENUM_BEGIN(table)
 #define HLO_ENUM(table, name, number, text)
 #define HLO_ENUM_END(table) HLO_EXPORT extern const HloEnumTable hlo_enum_##table;
 #include "hlo/ir/enums.def"
+#undef HLO_ENUM_BEGIN
 #undef HLO_ENUM
 #undef HLO_ENUM_END
 

@@ -58,6 +58,7 @@ struct HloModule {
     const char *origin_recovery_table;  // text as written, or NULL
     HloStackTables stack;
     const char *source_file;  // where the text came from, for messages; NULL if unknown
+    char *owned_name;         // heap memory behind `name` as given at creation
 };
 
 // An empty module with its own arena; NULL when memory is short. Free with hlo_module_free().

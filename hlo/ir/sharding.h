@@ -89,6 +89,10 @@ HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloShardi
 HLO_EXPORT bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b);
 // Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for tuples.
 HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
+// Replaces every list and name of `mesh` by a copy in `arena`.
+HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);
+// True if same names, sizes and device order, written the same way.
+HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 // The devices of an iota order, `count` = product of dims numbers into `devices`.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
 // "{devices=[2,2]<=[4]}" and so on, as XLA prints it.

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/computation.h"
+
+#include <string.h>
+
+#include "hlo/ir/module.h"
+#include "hlo/ir/names.h"
+
+HloComputation *hlo_computation_new(HloModule *module, const char *name) {
+    HloComputation *computation = HLO_ARENA_NEW(module->arena, HloComputation, 1);
+    computation->module = module;
+    computation->id = module->computation_limit++;
+    computation->name = hlo_unique_name(module->arena, &module->computation_names, &module->name_counters,
+                                        name ? name : "region", computation);
+    hlo_vector_push(module->arena, &module->computations, computation);
+    return computation;
+}
+
+void hlo_computation_set_root(HloComputation *computation, HloInstruction *root) {
+    HLO_BUG_IF(root->parent != computation);
+    computation->root = root;
+}
+
+void hlo_computation_remove(HloComputation *computation) {
+    HLO_BUG_IF(computation->callers.count > 0 || computation->module->entry == computation);
+    for (HloInstruction *i = computation->first; i; i = i->next) {
+        if (i->called_count) hlo_instruction_set_called(i, NULL, 0);
+    }
+    HloComputationVector *all = &computation->module->computations;
+    for (int64_t i = 0; i < all->count; i++) {
+        if (all->items[i] != computation) continue;
+        memmove(&all->items[i], &all->items[i + 1], (size_t)(all->count - i - 1) * sizeof(*all->items));
+        all->count--;
+        break;
+    }
+    computation->removed = true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Order
+
+typedef struct Walk {
+    HloArena *arena;
+    HLO_VECTOR(HloInstruction *) stack;
+    HloInstruction **order;
+    int64_t count;
+    uint8_t *state;  // by instruction id: 0 unseen, 1 on the stack, 2 placed
+} Walk;
+
+static void push_unseen(Walk *walk, HloInstruction *const *items, int64_t count) {
+    for (int64_t i = count - 1; i >= 0; i--) {
+        if (walk->state[items[i]->id] == 0) hlo_vector_push(walk->arena, &walk->stack, items[i]);
+    }
+}
+
+static void visit(Walk *walk, HloInstruction *start) {
+    hlo_vector_push(walk->arena, &walk->stack, start);
+    while (walk->stack.count) {
+        HloInstruction *top = walk->stack.items[walk->stack.count - 1];
+        uint8_t *state = &walk->state[top->id];
+        if (*state == 0) {
+            *state = 1;
+            push_unseen(walk, top->control_predecessors.items, top->control_predecessors.count);
+            push_unseen(walk, top->operands, top->operand_count);
+            continue;
+        }
+        walk->stack.count--;
+        if (*state == 1) walk->order[walk->count++] = top;
+        *state = 2;
+    }
+}
+
+HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
+    Walk walk = {.arena = arena};
+    walk.order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
+    walk.state = HLO_ARENA_NEW(arena, uint8_t, computation->module->instruction_limit);
+    for (HloInstruction *i = computation->first; i; i = i->next) {
+        if (walk.state[i->id] == 0) visit(&walk, i);
+    }
+    *count = walk.count;
+    return walk.order;
+}
+
+void hlo_computation_sort(HloComputation *computation) {
+    HloArena *scratch = computation->module->arena;
+    int64_t count;
+    HloArenaMark mark = hlo_arena_mark(scratch);
+    HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
+    for (int64_t i = 0; i < count; i++) {
+        order[i]->previous = i > 0 ? order[i - 1] : NULL;
+        order[i]->next = i + 1 < count ? order[i + 1] : NULL;
+    }
+    computation->first = count ? order[0] : NULL;
+    computation->last = count ? order[count - 1] : NULL;
+    hlo_arena_reset(scratch, mark);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Copies
+
+typedef struct CloneState {
+    HloModule *module;
+    const HloModule *from;
+    HloComputation **computations;  // clones by source computation id, when the modules differ
+} CloneState;
+
+static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name);
+
+static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstruction *from) {
+    HloComputation **called = HLO_ARENA_NEW(state->module->arena, HloComputation *, from->called_count);
+    for (int32_t i = 0; i < from->called_count; i++) {
+        const HloComputation *source = from->called[i];
+        if (!state->computations[source->id]) {
+            state->computations[source->id] = clone_computation(state, source, source->name);
+        }
+        called[i] = state->computations[source->id];
+    }
+    hlo_instruction_set_called(clone, called, from->called_count);
+}
+
+static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name) {
+    HloModule *module = state->module;
+    HloArena *scratch = hlo_arena_scratch_new();
+    HloComputation *copy = hlo_computation_new(module, name);
+    if (computation->execution_thread) {
+        copy->execution_thread = hlo_arena_string(module->arena, computation->execution_thread,
+                                                  strlen(computation->execution_thread));
+    }
+    HloIntMap clones = {0};  // source id -> clone
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
+        for (int32_t j = 0; j < i->operand_count; j++) {
+            operands[j] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&clones, (uint64_t)i->operands[j]->id);
+        }
+        HloInstruction *clone = hlo_instruction_clone(copy, i, i->shape, operands, i->operand_count);
+        if (i->called_count && module != state->from) clone_calls(state, clone, i);
+        for (int64_t j = 0; j < i->control_predecessors.count; j++) {
+            int64_t *before = hlo_int_map_find(&clones, (uint64_t)i->control_predecessors.items[j]->id);
+            hlo_instruction_add_control_edge((HloInstruction *)(intptr_t)*before, clone);
+        }
+        hlo_int_map_set(scratch, &clones, (uint64_t)i->id, (intptr_t)clone);
+        if (i == computation->root) copy->root = clone;
+    }
+    hlo_arena_free(scratch);
+    return copy;
+}
+
+HloComputation *hlo_computation_clone(HloModule *module, const HloComputation *computation, const char *name) {
+    CloneState state = {.module = module, .from = computation->module};
+    if (module != computation->module) {
+        state.computations = HLO_ARENA_NEW(module->arena, HloComputation *, computation->module->computation_limit);
+    }
+    return clone_computation(&state, computation, name ? name : computation->name);
+}
+
+void hlo_module_clone_computations(HloModule *module, const HloModule *from) {
+    CloneState state = {.module = module, .from = from};
+    state.computations = HLO_ARENA_NEW(module->arena, HloComputation *, from->computation_limit);
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(from, module->arena, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (!state.computations[order[i]->id]) {
+            state.computations[order[i]->id] = clone_computation(&state, order[i], order[i]->name);
+        }
+    }
+    module->entry = from->entry ? state.computations[from->entry->id] : NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Questions
+
+bool hlo_computation_has_effects(const HloComputation *computation) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        if (hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(i)) return true;
+        for (int32_t j = 0; j < i->called_count; j++) {
+            if (hlo_computation_has_effects(i->called[j])) return true;
+        }
+    }
+    return false;
+}
+
+HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
+    const HloInstruction *root = computation->root;
+    if (!root || computation->parameters.count != 2 || root->operand_count != 2 ||
+        !hlo_op_is(root->opcode, HLO_OP_IS_ELEMENTWISE) || !hlo_shape_is_scalar(root->shape) ||
+        hlo_op_info(root->opcode)->family != HLO_FAMILY_None) {
+        return HLO_OPCODE_COUNT;
+    }
+    const HloInstruction *a = root->operands[0], *b = root->operands[1];
+    if (!hlo_is(a, HLO_OP_PARAMETER) || !hlo_is(b, HLO_OP_PARAMETER) || a == b) return HLO_OPCODE_COUNT;
+    bool in_order = hlo_parameter_number(a) == 0;
+    return in_order || hlo_op_is(root->opcode, HLO_OP_IS_COMMUTES) ? root->opcode : HLO_OPCODE_COUNT;
+}

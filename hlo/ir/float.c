@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// One number of any floating type to and from double, by the columns of types.def. Slow and plain: conversions of whole
+// arrays have loops of their own.
+#include <math.h>
+#include <string.h>
+
+#include "hlo/ir/literal.h"
+
+// How a type uses its special patterns.
+typedef enum Specials {
+    IEEE,         // infinities and NaNs in the highest exponent
+    FINITE_NAN,   // "FN": no infinity; all ones is NaN
+    FINITE,       // f4e2m1fn: neither infinity nor NaN
+    UNSIGNED_ZERO,  // "FNUZ": no infinity, no -0; the pattern of -0 is NaN
+    SCALE,        // f8e8m0fnu: a power of two without sign; all ones is NaN
+} Specials;
+
+typedef struct Format {
+    int bits, exponent_bits, mantissa_bits, bias;
+    Specials specials;
+} Format;
+
+static Format format_of(HloType type) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    HLO_BUG_IF(info->kind != HLO_KIND_FLOAT);
+    Format format = {info->bits, info->exponent_bits, info->mantissa_bits, (1 << (info->exponent_bits - 1)) - 1, IEEE};
+    switch (type) {
+        case HLO_F8E4M3FN: format.specials = FINITE_NAN; break;
+        case HLO_F4E2M1FN: format.specials = FINITE; break;
+        case HLO_F8E8M0FNU: format.specials = SCALE; break;
+        case HLO_F8E4M3FNUZ:
+        case HLO_F8E5M2FNUZ:
+            format.specials = UNSIGNED_ZERO;
+            format.bias++;
+            break;
+        case HLO_F8E4M3B11FNUZ:
+            format.specials = UNSIGNED_ZERO;
+            format.bias = 11;
+            break;
+        default: break;
+    }
+    return format;
+}
+
+static double decode_scale(uint64_t pattern) { return pattern == 0xFF ? NAN : ldexp(1.0, (int)pattern - 127); }
+
+double hlo_float_decode(HloType type, uint64_t pattern) {
+    if (type == HLO_F64) {
+        double value;
+        memcpy(&value, &pattern, sizeof(value));
+        return value;
+    }
+    if (type == HLO_F32) {
+        uint32_t low = (uint32_t)pattern;
+        float value;
+        memcpy(&value, &low, sizeof(value));
+        return (double)value;
+    }
+    Format format = format_of(type);
+    if (format.specials == SCALE) return decode_scale(pattern & 0xFF);
+    uint64_t sign = pattern >> (format.bits - 1) & 1;
+    uint64_t exponent = pattern >> format.mantissa_bits & ((UINT64_C(1) << format.exponent_bits) - 1);
+    uint64_t mantissa = pattern & ((UINT64_C(1) << format.mantissa_bits) - 1);
+    uint64_t top = (UINT64_C(1) << format.exponent_bits) - 1;
+    uint64_t full = (UINT64_C(1) << format.mantissa_bits) - 1;
+    if (format.specials == IEEE && exponent == top) {
+        double special = mantissa ? NAN : INFINITY;
+        return sign ? -special : special;
+    }
+    if (format.specials == FINITE_NAN && exponent == top && mantissa == full) return sign ? -NAN : NAN;
+    if (format.specials == UNSIGNED_ZERO && sign && exponent == 0 && mantissa == 0) return NAN;
+    double value = exponent ? ldexp((double)(mantissa + full + 1), (int)exponent - format.bias - format.mantissa_bits)
+                            : ldexp((double)mantissa, 1 - format.bias - format.mantissa_bits);
+    return sign ? -value : value;
+}
+
+// Rounds a finite, non-negative number to the nearest even multiple of 2^quantum.
+static uint64_t round_to_multiple(double value, int quantum) { return (uint64_t)nearbyint(ldexp(value, -quantum)); }
+
+static uint64_t encode_scale(double value) {
+    if (!(value > 0) || isinf(value)) return 0xFF;  // NaN, zero and negatives have no scale
+    int exponent;
+    double fraction = frexp(value, &exponent);  // value = fraction * 2^exponent, fraction in [0.5, 1)
+    exponent--;
+    // Ties to even on a mantissa of no bits: the hidden bit decides, so exactly 1.5 rounds to the even exponent field.
+    int field = exponent + 127;
+    if (fraction > 0.75 || (fraction == 0.75 && (field & 1))) field++;
+    if (field < 0) field = 0;
+    return field >= 0xFF ? 0xFF : (uint64_t)field;
+}
+
+// The pattern of NaN, or of a magnitude too large for the format.
+static uint64_t special_pattern(Format format, uint64_t sign, bool is_nan) {
+    uint64_t sign_bit = sign << (format.bits - 1);
+    uint64_t top = ((UINT64_C(1) << format.exponent_bits) - 1) << format.mantissa_bits;
+    uint64_t full = (UINT64_C(1) << format.mantissa_bits) - 1;
+    switch (format.specials) {
+        case IEEE: return sign_bit | top | (is_nan ? UINT64_C(1) << (format.mantissa_bits - 1) : 0);
+        case FINITE_NAN: return sign_bit | top | full;
+        case FINITE: return is_nan ? UINT64_C(1) << (format.bits - 1) : sign_bit | top | full;
+        case UNSIGNED_ZERO: return UINT64_C(1) << (format.bits - 1);
+        case SCALE: break;
+    }
+    return 0xFF;
+}
+
+static uint64_t largest_finite(Format format) {
+    uint64_t all = (UINT64_C(1) << (format.exponent_bits + format.mantissa_bits)) - 1;
+    if (format.specials == IEEE) return all - (UINT64_C(1) << format.mantissa_bits);
+    return format.specials == FINITE_NAN ? all - 1 : all;
+}
+
+uint64_t hlo_float_encode(HloType type, double value) {
+    if (type == HLO_F64) {
+        uint64_t pattern;
+        memcpy(&pattern, &value, sizeof(pattern));
+        return pattern;
+    }
+    if (type == HLO_F32) {
+        float rounded = (float)value;
+        uint32_t pattern;
+        memcpy(&pattern, &rounded, sizeof(pattern));
+        return pattern;
+    }
+    Format format = format_of(type);
+    if (format.specials == SCALE) return encode_scale(value);
+    uint64_t sign = signbit(value) ? 1 : 0;
+    if (isnan(value) || isinf(value)) return special_pattern(format, sign, isnan(value));
+    double magnitude = fabs(value);
+    int exponent = 0;
+    if (magnitude > 0) frexp(magnitude, &exponent);
+    int smallest = 1 - format.bias;
+    int quantum = (exponent - 1 > smallest ? exponent - 1 : smallest) - format.mantissa_bits;
+    uint64_t units = round_to_multiple(magnitude, quantum);
+    // `units` counts multiples of 2^quantum; written next to the exponent field a carry lands where it belongs.
+    uint64_t field = (uint64_t)(quantum + format.mantissa_bits - smallest);
+    uint64_t pattern = (field << format.mantissa_bits) + units;
+    if (pattern > largest_finite(format)) return special_pattern(format, sign, false);
+    if (pattern == 0 && format.specials == UNSIGNED_ZERO) return 0;
+    return sign << (format.bits - 1) | pattern;
+}

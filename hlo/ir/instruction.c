@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/instruction.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/ir/module.h"
+#include "hlo/ir/names.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Edges
+
+static void vector_remove(HloInstructionVector *vector, const HloInstruction *item) {
+    for (int64_t i = 0; i < vector->count; i++) {
+        if (vector->items[i] != item) continue;
+        memmove(&vector->items[i], &vector->items[i + 1], (size_t)(vector->count - i - 1) * sizeof(*vector->items));
+        vector->count--;
+        return;
+    }
+}
+
+static bool vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
+    for (int64_t i = 0; i < vector->count; i++) {
+        if (vector->items[i] == item) return true;
+    }
+    return false;
+}
+
+static HloArena *arena_of(const HloInstruction *instruction) { return instruction->parent->module->arena; }
+
+static bool uses(const HloInstruction *user, const HloInstruction *operand, int64_t first_operands) {
+    for (int64_t i = 0; i < first_operands; i++) {
+        if (user->operands[i] == operand) return true;
+    }
+    return false;
+}
+
+// Records `user` with the operands from position `from` on, each once.
+static void add_uses(HloInstruction *user, int64_t from) {
+    for (int64_t i = from; i < user->operand_count; i++) {
+        HloInstruction *operand = user->operands[i];
+        if (!uses(user, operand, i)) hlo_vector_push(arena_of(user), &operand->users, user);
+    }
+}
+
+static void drop_uses(HloInstruction *user) {
+    for (int64_t i = 0; i < user->operand_count; i++) {
+        if (!uses(user, user->operands[i], i)) vector_remove(&user->operands[i]->users, user);
+    }
+}
+
+static void drop_caller(HloComputation *computation, const HloInstruction *caller) {
+    vector_remove(&computation->callers, caller);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The list of a computation
+
+static void link_after(HloInstruction *instruction, HloInstruction *position) {
+    HloComputation *computation = instruction->parent;
+    HloInstruction *next = position ? position->next : computation->first;
+    instruction->previous = position;
+    instruction->next = next;
+    *(position ? &position->next : &computation->first) = instruction;
+    *(next ? &next->previous : &computation->last) = instruction;
+    computation->instruction_count++;
+}
+
+static void unlink_instruction(HloInstruction *instruction) {
+    HloComputation *computation = instruction->parent;
+    *(instruction->previous ? &instruction->previous->next : &computation->first) = instruction->next;
+    *(instruction->next ? &instruction->next->previous : &computation->last) = instruction->previous;
+    instruction->previous = instruction->next = NULL;
+    computation->instruction_count--;
+}
+
+void hlo_instruction_move_before(HloInstruction *instruction, HloInstruction *position) {
+    if (instruction == position) return;
+    unlink_instruction(instruction);
+    link_after(instruction, position->previous);
+}
+
+void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *position) {
+    if (instruction == position) return;
+    unlink_instruction(instruction);
+    link_after(instruction, position);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Making and unmaking
+
+static void register_parameter(HloInstruction *parameter) {
+    HloComputation *computation = parameter->parent;
+    int64_t number = hlo_parameter_number(parameter);
+    while (computation->parameters.count <= number) {
+        hlo_vector_push(computation->module->arena, &computation->parameters, NULL);
+    }
+    computation->parameters.items[number] = parameter;
+}
+
+HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcode, const HloShape *shape,
+                                    HloInstruction *const *operands, int64_t operand_count, const void *attributes,
+                                    const char *name) {
+    HloModule *module = computation->module;
+    HloInstruction *instruction = HLO_ARENA_NEW(module->arena, HloInstruction, 1);
+    instruction->opcode = opcode;
+    instruction->id = module->instruction_limit++;
+    instruction->name = hlo_unique_name(module->arena, &module->instruction_names, &module->name_counters,
+                                        name ? name : hlo_op_text(opcode), instruction);
+    instruction->shape = shape;
+    instruction->parent = computation;
+    instruction->operands = hlo_arena_copy(module->arena, operands, (size_t)operand_count * sizeof(*operands));
+    instruction->operand_count = (int32_t)operand_count;
+    hlo_instruction_set_attributes(instruction, attributes);
+    add_uses(instruction, 0);
+    link_after(instruction, computation->last);
+    if (opcode == HLO_OP_PARAMETER) register_parameter(instruction);
+    return instruction;
+}
+
+void hlo_instruction_set_attributes(HloInstruction *instruction, const void *attributes) {
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(instruction->opcode)->family);
+    if (family->field_count == 0) return;
+    HloArena *arena = arena_of(instruction);
+    instruction->attributes = attributes ? hlo_arena_copy(arena, attributes, family->bytes)
+                                         : hlo_arena_allocate(arena, family->bytes);
+}
+
+void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *const *called, int64_t count) {
+    for (int32_t i = 0; i < instruction->called_count; i++) drop_caller(instruction->called[i], instruction);
+    instruction->called = hlo_arena_copy(arena_of(instruction), called, (size_t)count * sizeof(*called));
+    instruction->called_count = (int32_t)count;
+    for (int64_t i = 0; i < count; i++) {
+        bool again = false;
+        for (int64_t j = 0; j < i; j++) again |= called[j] == called[i];
+        if (!again) hlo_vector_push(arena_of(instruction), &called[i]->callers, instruction);
+    }
+}
+
+void hlo_instruction_set_operand(HloInstruction *instruction, int64_t index, HloInstruction *operand) {
+    assert(index >= 0 && index < instruction->operand_count);
+    HloInstruction *former = instruction->operands[index];
+    if (former == operand) return;
+    bool already = uses(instruction, operand, instruction->operand_count);
+    instruction->operands[index] = operand;
+    if (!uses(instruction, former, instruction->operand_count)) vector_remove(&former->users, instruction);
+    if (!already) hlo_vector_push(arena_of(instruction), &operand->users, instruction);
+}
+
+void hlo_instruction_set_operands(HloInstruction *instruction, HloInstruction *const *operands, int64_t count) {
+    drop_uses(instruction);
+    instruction->operands = hlo_arena_copy(arena_of(instruction), operands, (size_t)count * sizeof(*operands));
+    instruction->operand_count = (int32_t)count;
+    add_uses(instruction, 0);
+}
+
+void hlo_instruction_add_operand(HloInstruction *instruction, HloInstruction *operand) {
+    int64_t count = instruction->operand_count;
+    HloInstruction **operands = HLO_ARENA_NEW(arena_of(instruction), HloInstruction *, count + 1);
+    if (count) memcpy(operands, instruction->operands, (size_t)count * sizeof(*operands));
+    operands[count] = operand;
+    instruction->operands = operands;
+    instruction->operand_count++;
+    add_uses(instruction, count);
+}
+
+void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *user, HloInstruction *replacement) {
+    for (int32_t i = 0; i < user->operand_count; i++) {
+        if (user->operands[i] == instruction) hlo_instruction_set_operand(user, i, replacement);
+    }
+}
+
+void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *replacement) {
+    if (instruction == replacement) return;
+    HloInstructionVector users = instruction->users;
+    instruction->users = (HloInstructionVector){0};
+    for (int64_t i = 0; i < users.count; i++) {
+        HloInstruction *user = users.items[i];
+        if (user == replacement) {  // the replacement may be computed from what it replaces
+            hlo_vector_push(arena_of(instruction), &instruction->users, user);
+            continue;
+        }
+        bool already = uses(user, replacement, user->operand_count);
+        for (int32_t j = 0; j < user->operand_count; j++) {
+            if (user->operands[j] == instruction) user->operands[j] = replacement;
+        }
+        if (!already) hlo_vector_push(arena_of(instruction), &replacement->users, user);
+    }
+    HloComputation *computation = instruction->parent;
+    if (computation->root == instruction) computation->root = replacement;
+}
+
+void hlo_instruction_remove(HloInstruction *instruction) {
+    HLO_BUG_IF(instruction->users.count > 0 || instruction->parent->root == instruction);
+    drop_uses(instruction);
+    instruction->operand_count = 0;
+    while (instruction->control_predecessors.count) {
+        hlo_instruction_remove_control_edge(instruction->control_predecessors.items[0], instruction);
+    }
+    while (instruction->control_successors.count) {
+        hlo_instruction_remove_control_edge(instruction, instruction->control_successors.items[0]);
+    }
+    for (int32_t i = 0; i < instruction->called_count; i++) drop_caller(instruction->called[i], instruction);
+    instruction->called_count = 0;
+    if (hlo_is(instruction, HLO_OP_PARAMETER)) {
+        instruction->parent->parameters.items[hlo_parameter_number(instruction)] = NULL;
+    }
+    unlink_instruction(instruction);
+    instruction->parent = NULL;
+}
+
+void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after) {
+    if (vector_contains(&before->control_successors, after)) return;
+    hlo_vector_push(arena_of(before), &before->control_successors, after);
+    hlo_vector_push(arena_of(before), &after->control_predecessors, before);
+}
+
+void hlo_instruction_remove_control_edge(HloInstruction *before, HloInstruction *after) {
+    vector_remove(&before->control_successors, after);
+    vector_remove(&after->control_predecessors, before);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Annotations and copies
+
+static const char *copy_string(HloArena *arena, const char *text) {
+    return text ? hlo_arena_string(arena, text, strlen(text)) : NULL;
+}
+
+static const HloMetadata *copy_metadata(HloArena *arena, const HloMetadata *metadata) {
+    if (!metadata) return NULL;
+    HloMetadata *copy = hlo_arena_copy(arena, metadata, sizeof(*metadata));
+    copy->op_type = copy_string(arena, metadata->op_type);
+    copy->op_name = copy_string(arena, metadata->op_name);
+    copy->source_file = copy_string(arena, metadata->source_file);
+    copy->profile_type = copy_string(arena, metadata->profile_type);
+    copy->deduplicated_name = copy_string(arena, metadata->deduplicated_name);
+    copy->scheduling_name = copy_string(arena, metadata->scheduling_name);
+    return copy;
+}
+
+HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
+    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, from.count);
+    for (int64_t i = 0; i < from.count; i++) {
+        items[i] = (HloKeyValue){copy_string(arena, from.items[i].key), copy_string(arena, from.items[i].value)};
+    }
+    return (HloKeyValues){items, from.count};
+}
+
+void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInstruction *from) {
+    instruction->backend_config_is_json = from->backend_config_is_json;
+    if (instruction->parent->module == from->parent->module) {
+        instruction->sharding = from->sharding;
+        instruction->metadata = from->metadata;
+        instruction->frontend_attributes = from->frontend_attributes;
+        instruction->backend_config = from->backend_config;
+        instruction->statistics = from->statistics;
+        instruction->origin = from->origin;
+        return;
+    }
+    HloArena *arena = arena_of(instruction);
+    instruction->sharding = hlo_sharding_copy(arena, from->sharding);
+    instruction->metadata = copy_metadata(arena, from->metadata);
+    instruction->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
+    instruction->backend_config = copy_string(arena, from->backend_config);
+    instruction->statistics = copy_string(arena, from->statistics);
+    instruction->origin = copy_string(arena, from->origin);
+}
+
+HloInstruction *hlo_instruction_clone(HloComputation *computation, const HloInstruction *instruction,
+                                      const HloShape *shape, HloInstruction *const *operands, int64_t operand_count) {
+    HloArena *arena = computation->module->arena;
+    bool same_module = computation->module == instruction->parent->module;
+    const void *attributes = instruction->attributes;
+    if (!same_module) {
+        attributes = hlo_attributes_copy(arena, hlo_op_info(instruction->opcode)->family, attributes);
+        shape = hlo_shape_copy(arena, shape);
+    }
+    HloInstruction *clone = hlo_instruction_new(computation, instruction->opcode, shape, operands, operand_count,
+                                                attributes, instruction->name);
+    hlo_instruction_copy_annotations(clone, instruction);
+    if (same_module && instruction->called_count) {
+        hlo_instruction_set_called(clone, instruction->called, instruction->called_count);
+    }
+    return clone;
+}
+
+void hlo_instruction_set_name(HloInstruction *instruction, const char *name) {
+    HloModule *module = instruction->parent->module;
+    instruction->name =
+        hlo_unique_name(module->arena, &module->instruction_names, &module->name_counters, name, instruction);
+}
+
+void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value) {
+    HloArena *arena = arena_of(instruction);
+    HloKeyValues old = instruction->frontend_attributes;
+    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
+    if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
+    int64_t position = 0;
+    while (position < old.count && strcmp(items[position].key, key) != 0) position++;
+    items[position] = (HloKeyValue){copy_string(arena, key), copy_string(arena, value)};
+    instruction->frontend_attributes = (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
+}
+
+const char *hlo_instruction_frontend_attribute(const HloInstruction *instruction, const char *key) {
+    for (int64_t i = 0; i < instruction->frontend_attributes.count; i++) {
+        if (strcmp(instruction->frontend_attributes.items[i].key, key) == 0) {
+            return instruction->frontend_attributes.items[i].value;
+        }
+    }
+    return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Questions
+
+int64_t hlo_instruction_operand_index(const HloInstruction *instruction, const HloInstruction *operand) {
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        if (instruction->operands[i] == operand) return i;
+    }
+    return -1;
+}
+
+static bool computation_has_side_effect(const HloComputation *computation) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        if (hlo_instruction_has_side_effect(i)) return true;
+    }
+    return false;
+}
+
+bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
+    if (hlo_op_is(instruction->opcode, HLO_OP_IS_SIDE_EFFECT)) return true;
+    if (hlo_is(instruction, HLO_OP_CUSTOM_CALL) && HLO_ATTRIBUTES(instruction, CustomCall)->has_side_effect) return true;
+    for (int32_t i = 0; i < instruction->called_count; i++) {
+        if (computation_has_side_effect(instruction->called[i])) return true;
+    }
+    return false;
+}
+
+bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b) {
+    if (a == b) return true;
+    if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->called_count != b->called_count ||
+        !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) || !hlo_sharding_equal(a->sharding, b->sharding) ||
+        hlo_op_is(a->opcode, HLO_OP_IS_NONDETERMINISTIC)) {
+        return false;
+    }
+    for (int32_t i = 0; i < a->operand_count; i++) {
+        if (a->operands[i] != b->operands[i]) return false;
+    }
+    for (int32_t i = 0; i < a->called_count; i++) {
+        if (a->called[i] != b->called[i]) return false;
+    }
+    const char *x = a->backend_config, *y = b->backend_config;
+    if (x != y && (!x || !y || strcmp(x, y) != 0)) return false;
+    return hlo_attributes_equal(hlo_op_info(a->opcode)->family, a->attributes, b->attributes);
+}
+
+bool hlo_instruction_is_root(const HloInstruction *instruction) {
+    return instruction->parent && instruction->parent->root == instruction;
+}

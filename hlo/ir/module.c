@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/module.h"
+
+#include <string.h>
+
+#include "hlo/ir/names.h"
+
+HloModule *hlo_module_new(const char *name) {
+    HloArena *arena = hlo_arena_new();
+    HloModule *module = hlo_allocate_zeroed(1, sizeof(*module));
+    char *copy = hlo_allocate(strlen(name) + 1);
+    if (!arena || !module || !copy) {
+        hlo_arena_free(arena);
+        hlo_free(module);
+        hlo_free(copy);
+        return NULL;
+    }
+    module->arena = arena;
+    module->name = strcpy(copy, name);
+    module->owned_name = copy;
+    module->replica_count = 1;
+    module->num_partitions = 1;
+    return module;
+}
+
+void hlo_module_free(HloModule *module) {
+    if (!module) return;
+    hlo_arena_free(module->arena);
+    hlo_free(module->owned_name);
+    hlo_free(module);
+}
+
+void hlo_module_set_entry(HloModule *module, HloComputation *entry) {
+    HLO_BUG_IF(entry->module != module);
+    module->entry = entry;
+}
+
+static HloStringVector copy_strings(HloArena *arena, const HloStringVector *from) {
+    HloStringVector copy = {0};
+    for (int64_t i = 0; i < from->count; i++) {
+        hlo_vector_push(arena, &copy, hlo_arena_string(arena, from->items[i], strlen(from->items[i])));
+    }
+    return copy;
+}
+
+static void copy_stack(HloModule *module, const HloStackTables *from) {
+    HloArena *arena = module->arena;
+    HloStackTables *stack = &module->stack;
+    stack->file_names = copy_strings(arena, &from->file_names);
+    stack->function_names = copy_strings(arena, &from->function_names);
+    stack->locations.count = stack->frames.count = 0;
+    for (int64_t i = 0; i < from->locations.count; i++) {
+        hlo_vector_push(arena, &stack->locations, from->locations.items[i]);
+    }
+    for (int64_t i = 0; i < from->frames.count; i++) hlo_vector_push(arena, &stack->frames, from->frames.items[i]);
+}
+
+static void copy_aliasing(HloModule *module, const HloModule *from) {
+    HloArena *arena = module->arena;
+    HloAlias *aliases = hlo_arena_copy(arena, from->aliases.items, (size_t)from->aliases.count * sizeof(*aliases));
+    for (int64_t i = 0; i < from->aliases.count; i++) {
+        aliases[i].output_index = hlo_ints_copy(arena, from->aliases.items[i].output_index);
+        aliases[i].operand_index = hlo_ints_copy(arena, from->aliases.items[i].operand_index);
+    }
+    module->aliases = (HloAliases){aliases, from->aliases.count};
+    HloDonor *donors = hlo_arena_copy(arena, from->donors, (size_t)from->donor_count * sizeof(*donors));
+    for (int64_t i = 0; i < from->donor_count; i++) donors[i].index = hlo_ints_copy(arena, from->donors[i].index);
+    module->donors = donors;
+    module->donor_count = from->donor_count;
+    module->alias_passthrough = hlo_ints_copy(arena, from->alias_passthrough);
+}
+
+static HloBools copy_bools(HloArena *arena, HloBools from) {
+    return (HloBools){hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(bool)), from.count};
+}
+
+void hlo_module_copy_header(HloModule *module, const HloModule *from) {
+    HloArena *arena = module->arena;
+    module->is_scheduled = from->is_scheduled;
+    module->replica_count = from->replica_count;
+    module->num_partitions = from->num_partitions;
+    module->use_spmd_partitioning = from->use_spmd_partitioning;
+    if (from->entry_parameter_layouts) {
+        int64_t count = from->entry_parameter_layout_count;
+        const HloShape **layouts = HLO_ARENA_NEW(arena, const HloShape *, count);
+        for (int64_t i = 0; i < count; i++) layouts[i] = hlo_shape_copy(arena, from->entry_parameter_layouts[i]);
+        module->entry_parameter_layouts = layouts;
+        module->entry_parameter_layout_count = count;
+    }
+    if (from->entry_result_layout) module->entry_result_layout = hlo_shape_copy(arena, from->entry_result_layout);
+    copy_aliasing(module, from);
+    module->propagate_to_parameters = copy_bools(arena, from->propagate_to_parameters);
+    module->propagate_to_output = copy_bools(arena, from->propagate_to_output);
+    module->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
+    if (from->origin_recovery_table) {
+        module->origin_recovery_table =
+            hlo_arena_string(arena, from->origin_recovery_table, strlen(from->origin_recovery_table));
+    }
+    if (from->source_file) {
+        module->source_file = hlo_arena_string(arena, from->source_file, strlen(from->source_file));
+    }
+    copy_stack(module, &from->stack);
+}
+
+HloModule *hlo_module_clone(const HloModule *module) {
+    HloModule *copy = hlo_module_new(module->name);
+    if (!copy) return NULL;
+    hlo_module_copy_header(copy, module);
+    hlo_module_clone_computations(copy, module);
+    return copy;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Call graph
+
+typedef struct CallWalk {
+    HloComputation **order;
+    int64_t count;
+    bool *seen;
+} CallWalk;
+
+// Depth is bounded by the call depth of the program, which parsers limit.
+static void visit_computation(CallWalk *walk, HloComputation *computation) {
+    if (walk->seen[computation->id]) return;
+    walk->seen[computation->id] = true;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int32_t j = 0; j < i->called_count; j++) visit_computation(walk, i->called[j]);
+    }
+    walk->order[walk->count++] = computation;
+}
+
+HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
+    CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
+                     .seen = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
+    if (module->entry) visit_computation(&walk, module->entry);
+    *count = walk.count;
+    return walk.order;
+}
+
+void hlo_module_remove_unreachable(HloModule *module) {
+    bool *reached = HLO_ARENA_NEW(module->arena, bool, module->computation_limit);
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, module->arena, &count);
+    for (int64_t i = 0; i < count; i++) reached[order[i]->id] = true;
+    // Callers go before what they call, so that nothing is removed while something still calls it.
+    for (bool removed = true; removed;) {
+        removed = false;
+        for (int64_t i = module->computations.count - 1; i >= 0; i--) {
+            HloComputation *computation = module->computations.items[i];
+            if (reached[computation->id] || computation->callers.count) continue;
+            hlo_computation_remove(computation);
+            removed = true;
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Questions
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    return hlo_hash_mix(hash, text ? hlo_hash_bytes(text, strlen(text)) : 7);
+}
+
+static uint64_t hash_sharding(const HloSharding *sharding) {
+    if (!sharding) return 3;
+    uint64_t hash = (uint64_t)sharding->kind;
+    HloInts lists[] = {sharding->tile_dims, sharding->iota.dims, sharding->iota.permutation, sharding->devices};
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) {
+        for (int64_t j = 0; j < lists[i].count; j++) hash = hlo_hash_mix(hash, (uint64_t)lists[i].items[j]);
+    }
+    for (int64_t i = 0; i < sharding->element_count; i++) {
+        hash = hlo_hash_mix(hash, hash_sharding(sharding->elements[i]));
+    }
+    return hlo_hash_mix(hash, (uint64_t)sharding->maximal_device);
+}
+
+static uint64_t hash_computation(const HloComputation *computation, HloArena *scratch, int64_t *position_of) {
+    uint64_t hash = (uint64_t)computation->instruction_count;
+    int64_t position = 0;
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
+    for (int64_t n = 0; n < count; n++) {
+        const HloInstruction *i = order[n];
+        position_of[i->id] = ++position;
+        hash = hlo_hash_mix(hash, (uint64_t)i->opcode);
+        hash = hlo_hash_mix(hash, hlo_shape_hash(i->shape));
+        hash = hlo_hash_mix(hash, hlo_attributes_hash(hlo_op_info(i->opcode)->family, i->attributes));
+        hash = hlo_hash_mix(hash, hash_sharding(i->sharding));
+        for (int32_t j = 0; j < i->operand_count; j++) {
+            hash = hlo_hash_mix(hash, (uint64_t)position_of[i->operands[j]->id]);
+        }
+        for (int64_t j = 0; j < i->control_predecessors.count; j++) {
+            hash = hlo_hash_mix(hash, (uint64_t)position_of[i->control_predecessors.items[j]->id] + 1000003);
+        }
+        for (int32_t j = 0; j < i->called_count; j++) hash = hlo_hash_mix(hash, (uint64_t)i->called[j]->id);
+        hash = hash_text(hash, i->backend_config);
+        hash = hash_text(hash, i->metadata ? i->metadata->op_name : NULL);
+        for (int64_t j = 0; j < i->frontend_attributes.count; j++) {
+            hash = hash_text(hash_text(hash, i->frontend_attributes.items[j].key), i->frontend_attributes.items[j].value);
+        }
+    }
+    return hlo_hash_mix(hash, computation->root ? (uint64_t)position_of[computation->root->id] : 0);
+}
+
+uint64_t hlo_module_hash(const HloModule *module) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t *position_of = HLO_ARENA_NEW(scratch, int64_t, module->instruction_limit);
+    uint64_t hash = (uint64_t)module->computations.count;
+    hash = hlo_hash_mix(hash, (uint64_t)(module->replica_count * 4 + module->num_partitions * 2 + module->is_scheduled));
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        hash = hlo_hash_mix(hash, hash_computation(module->computations.items[i], scratch, position_of));
+    }
+    hlo_arena_free(scratch);
+    return hlo_hash_mix(hash, module->entry ? (uint64_t)module->entry->id : 0);
+}
+
+void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line) {
+    *file = NULL;
+    *line = 0;
+    const HloMetadata *metadata = instruction->metadata;
+    if (!metadata) return;
+    if (metadata->source_file) {
+        *file = metadata->source_file;
+        *line = metadata->source_line;
+        return;
+    }
+    const HloStackTables *stack = &instruction->parent->module->stack;
+    int64_t frame = metadata->stack_frame_id;
+    if (frame < 1 || frame > stack->frames.count) return;
+    int64_t location = stack->frames.items[frame - 1].file_location_id;
+    if (location < 1 || location > stack->locations.count) return;
+    const HloFileLocation *place = &stack->locations.items[location - 1];
+    if (place->file_name_id < 1 || place->file_name_id > stack->file_names.count) return;
+    *file = stack->file_names.items[place->file_name_id - 1];
+    *line = place->line;
+}

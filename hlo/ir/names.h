@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unique names inside a module. Private to hlo/ir.
+#ifndef MESHLO_HLO_IR_NAMES_H_
+#define MESHLO_HLO_IR_NAMES_H_
+
+#include "hlo/base/map.h"
+#include "hlo/ir/instruction.h"
+
+// `wanted` itself if nobody has it, else its stem with the next free number: add, add.1, add.2. Records `owner` as the
+// holder of the name. The result lives in the arena.
+const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
+                            void *owner);
+
+// A deep copy of a key-value list.
+HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from);
+
+// Copies the computations that `from` reaches into an empty module and sets its entry.
+void hlo_module_clone_computations(HloModule *module, const HloModule *from);
+
+#endif

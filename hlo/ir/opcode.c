@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/opcode.h"
+
+#include <assert.h>
+#include <string.h>
+
+// The flags column is written without prefix; 0 stays 0 and each name becomes its bit.
+enum {
+    ELEMENTWISE = HLO_OP_IS_ELEMENTWISE,
+    COMMUTES = HLO_OP_IS_COMMUTES,
+    CALLS = HLO_OP_IS_CALLS,
+    COLLECTIVE = HLO_OP_IS_COLLECTIVE,
+    SIDE_EFFECT = HLO_OP_IS_SIDE_EFFECT,
+    MAY_HAVE_EFFECT = HLO_OP_IS_MAY_HAVE_EFFECT,
+    NONDETERMINISTIC = HLO_OP_IS_NONDETERMINISTIC,
+    ASYNC_START = HLO_OP_IS_ASYNC_START,
+    ASYNC_DONE = HLO_OP_IS_ASYNC_DONE,
+};
+
+static const HloOpInfo infos[HLO_OPCODE_COUNT] = {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) \
+    [HLO_OP_##name] = {text, #name, arity, flags, HLO_FAMILY_##family},
+#include "hlo/ops.def"
+#undef HLO_OP
+};
+
+const HloOpInfo *hlo_op_info(HloOpcode opcode) {
+    assert((unsigned)opcode < HLO_OPCODE_COUNT);
+    return &infos[opcode];
+}
+
+HloOpcode hlo_op_from_text(const char *text, size_t length) {
+    for (int opcode = 0; opcode < HLO_OPCODE_COUNT; opcode++) {
+        const char *name = infos[opcode].text;
+        if (name[0] == text[0] && strlen(name) == length && memcmp(name, text, length) == 0) return (HloOpcode)opcode;
+    }
+    return HLO_OPCODE_COUNT;
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/replica_groups.h"
+
+#include <string.h>
+
+#include "hlo/ir/attributes.h"
+
+const HloReplicaGroups *hlo_replica_groups_list(HloArena *arena, const HloInts *groups, int64_t count) {
+    HloReplicaGroups *result = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
+    HloInts *copies = HLO_ARENA_NEW(arena, HloInts, count);
+    for (int64_t i = 0; i < count; i++) copies[i] = hlo_ints_copy(arena, groups[i]);
+    result->form = HLO_GROUPS_LIST;
+    result->groups = copies;
+    result->count = count;
+    return result;
+}
+
+const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int64_t groups, int64_t size, const int64_t *dims,
+                                                const int64_t *permutation, int64_t rank) {
+    HloReplicaGroups *result = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
+    result->form = HLO_GROUPS_IOTA;
+    result->count = groups;
+    result->size = size;
+    result->iota.dims = hlo_ints(arena, dims, rank);
+    if (permutation) result->iota.permutation = hlo_ints(arena, permutation, rank);
+    return result;
+}
+
+// The devices of a mesh in its order; `total` of them.
+static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena *arena) {
+    if (mesh->device_ids.count > 0) return mesh->device_ids.items;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, total);
+    if (mesh->iota.dims.count > 0) {
+        hlo_iota_devices_expand(&mesh->iota, devices);
+    } else {
+        for (int64_t i = 0; i < total; i++) devices[i] = i;
+    }
+    return devices;
+}
+
+// For a mesh position, the rank inside its group and the number of the group: the digits of the named (sub-)axes in
+// their order form the rank, all other digits the group.
+static void split_position(const HloReplicaGroups *groups, int64_t position, int64_t *rank, int64_t *group) {
+    const HloInts sizes = groups->mesh.axis_sizes;
+    *rank = 0;
+    for (int64_t a = 0; a < groups->axis_count; a++) {
+        const HloAxisRef *ref = &groups->axes[a];
+        int64_t below = 1;
+        for (int64_t i = ref->axis + 1; i < sizes.count; i++) below *= sizes.items[i];
+        int64_t axis_size = sizes.items[ref->axis];
+        int64_t coordinate = position / below % axis_size;
+        int64_t size = ref->size ? ref->size : axis_size;
+        int64_t minor = ref->size ? axis_size / (ref->pre_size * ref->size) : 1;
+        int64_t digit = coordinate / minor % size;
+        *rank = *rank * size + digit;
+        position -= digit * minor * below;  // what is left identifies the group
+    }
+    *group = position;
+}
+
+static void expand_mesh(const HloReplicaGroups *groups, HloArena *arena, const HloInts **lists, int64_t *count) {
+    int64_t total = 1, size = 1;
+    for (int64_t i = 0; i < groups->mesh.axis_sizes.count; i++) total *= groups->mesh.axis_sizes.items[i];
+    for (int64_t a = 0; a < groups->axis_count; a++) {
+        const HloAxisRef *ref = &groups->axes[a];
+        size *= ref->size ? ref->size : groups->mesh.axis_sizes.items[ref->axis];
+    }
+    const int64_t *devices = mesh_devices(&groups->mesh, total, arena);
+    int64_t *number = HLO_ARENA_NEW(arena, int64_t, total);  // group key -> 1 + position in the result
+    HloInts *result = HLO_ARENA_NEW(arena, HloInts, total / size);
+    int64_t found = 0;
+    for (int64_t position = 0; position < total; position++) {
+        int64_t rank, group;
+        split_position(groups, position, &rank, &group);
+        if (!number[group]) {
+            result[found] = (HloInts){HLO_ARENA_NEW(arena, int64_t, size), size};
+            number[group] = ++found;
+        }
+        ((int64_t *)(uintptr_t)result[number[group] - 1].items)[rank] = devices[position];
+    }
+    *lists = result;
+    *count = found;
+}
+
+static void expand_iota(const HloReplicaGroups *groups, HloArena *arena, const HloInts **lists, int64_t *count) {
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, groups->count * groups->size);
+    hlo_iota_devices_expand(&groups->iota, devices);
+    HloInts *result = HLO_ARENA_NEW(arena, HloInts, groups->count);
+    for (int64_t i = 0; i < groups->count; i++) result[i] = (HloInts){devices + i * groups->size, groups->size};
+    *lists = result;
+    *count = groups->count;
+}
+
+static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts **lists, int64_t *count) {
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, device_count);
+    for (int64_t i = 0; i < device_count; i++) devices[i] = i;
+    HloInts *result = HLO_ARENA_NEW(arena, HloInts, 1);
+    result[0] = (HloInts){devices, device_count};
+    *lists = result;
+    *count = 1;
+}
+
+HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
+                                    const HloInts **lists, int64_t *count) {
+    if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) {
+        expand_everyone(device_count, arena, lists, count);
+        return HLO_SUCCESS;
+    }
+    switch (groups->form) {
+        case HLO_GROUPS_LIST:
+            *lists = groups->groups;
+            *count = groups->count;
+            break;
+        case HLO_GROUPS_IOTA: expand_iota(groups, arena, lists, count); break;
+        case HLO_GROUPS_MESH: expand_mesh(groups, arena, lists, count); break;
+    }
+    bool *seen = HLO_ARENA_NEW(arena, bool, device_count);
+    for (int64_t i = 0; i < *count; i++) {
+        for (int64_t j = 0; j < (*lists)[i].count; j++) {
+            int64_t device = (*lists)[i].items[j];
+            HLO_FAIL_IF(device < 0 || device >= device_count, HLO_INVALID_ARGUMENT,
+                        "replica group %lld names device %lld, but there are %lld devices", (long long)i,
+                        (long long)device, (long long)device_count);
+            HLO_FAIL_IF(seen[device], HLO_INVALID_ARGUMENT, "device %lld stands in the replica groups twice",
+                        (long long)device);
+            seen[device] = true;
+        }
+    }
+    for (int64_t device = 0; device < device_count; device++) {
+        HLO_FAIL_IF(!seen[device], HLO_INVALID_ARGUMENT, "device %lld is in no replica group", (long long)device);
+    }
+    return HLO_SUCCESS;
+}
+
+int64_t hlo_replica_groups_size(const HloReplicaGroups *groups) {
+    if (!groups) return 0;
+    if (groups->form == HLO_GROUPS_IOTA) return groups->size;
+    if (groups->form == HLO_GROUPS_MESH) {
+        int64_t size = 1;
+        for (int64_t a = 0; a < groups->axis_count; a++) {
+            const HloAxisRef *ref = &groups->axes[a];
+            size *= ref->size ? ref->size : groups->mesh.axis_sizes.items[ref->axis];
+        }
+        return size;
+    }
+    for (int64_t i = 1; i < groups->count; i++) {
+        if (groups->groups[i].count != groups->groups[0].count) return 0;
+    }
+    return groups->count ? groups->groups[0].count : 0;
+}
+
+const HloReplicaGroups *hlo_replica_groups_copy(HloArena *arena, const HloReplicaGroups *groups) {
+    HloReplicaGroups *copy = hlo_arena_copy(arena, groups, sizeof(*groups));
+    if (groups->form == HLO_GROUPS_LIST) return hlo_replica_groups_list(arena, groups->groups, groups->count);
+    copy->iota.dims = hlo_ints_copy(arena, groups->iota.dims);
+    copy->iota.permutation = hlo_ints_copy(arena, groups->iota.permutation);
+    hlo_mesh_copy(arena, &copy->mesh);
+    copy->axes = hlo_arena_copy(arena, groups->axes, (size_t)groups->axis_count * sizeof(*groups->axes));
+    return copy;
+}
+
+bool hlo_replica_groups_equal(const HloReplicaGroups *a, const HloReplicaGroups *b) {
+    if (a->form != b->form || a->count != b->count || a->size != b->size || a->axis_count != b->axis_count ||
+        !hlo_ints_equal(a->iota.dims, b->iota.dims) || !hlo_ints_equal(a->iota.permutation, b->iota.permutation) ||
+        !hlo_mesh_equal(&a->mesh, &b->mesh)) {
+        return false;
+    }
+    if (a->axis_count && memcmp(a->axes, b->axes, (size_t)a->axis_count * sizeof(*a->axes)) != 0) return false;
+    for (int64_t i = 0; a->form == HLO_GROUPS_LIST && i < a->count; i++) {
+        if (!hlo_ints_equal(a->groups[i], b->groups[i])) return false;
+    }
+    return true;
+}

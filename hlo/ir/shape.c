@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/shape.h"
+
+#include <string.h>
+
+static HloShape *new_shape(HloArena *arena, HloType type) {
+    HloShape *shape = HLO_ARENA_NEW(arena, HloShape, 1);
+    shape->type = type;
+    return shape;
+}
+
+const HloShape *hlo_shape_array(HloArena *arena, HloType type, const int64_t *dims, int64_t rank) {
+    HloShape *shape = new_shape(arena, type);
+    shape->rank = (int32_t)rank;
+    shape->dims = hlo_arena_copy(arena, dims, (size_t)rank * sizeof(*dims));
+    return shape;
+}
+
+const HloShape *hlo_shape_scalar(HloArena *arena, HloType type) { return new_shape(arena, type); }
+
+const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count) {
+    HloShape *shape = new_shape(arena, HLO_TUPLE);
+    shape->element_count = (int32_t)count;
+    shape->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
+    return shape;
+}
+
+const HloShape *hlo_shape_token(HloArena *arena) { return new_shape(arena, HLO_TOKEN); }
+
+static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
+    return hlo_arena_copy(arena, shape, sizeof(*shape));
+}
+
+const HloShape *hlo_shape_with_layout(HloArena *arena, const HloShape *shape, const HloLayout *layout) {
+    HloShape *copy = duplicate(arena, shape);
+    copy->layout = layout;
+    return copy;
+}
+
+const HloShape *hlo_shape_with_type(HloArena *arena, const HloShape *shape, HloType type) {
+    HloShape *copy = duplicate(arena, shape);
+    copy->type = type;
+    return copy;
+}
+
+static const HloLayout *default_layout(HloArena *arena, int64_t rank) {
+    HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int64_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
+    layout->minor_to_major = (HloInts){order, rank};
+    layout->tail_padding_alignment = 1;
+    return layout;
+}
+
+const HloShape *hlo_shape_with_dims(HloArena *arena, const HloShape *shape, const int64_t *dims, int64_t rank) {
+    const HloShape *copy = hlo_shape_array(arena, shape->type, dims, rank);
+    return shape->layout ? hlo_shape_with_layout(arena, copy, default_layout(arena, rank)) : copy;
+}
+
+// A copy of a tuple (or buffer) with each element replaced by change(element).
+static const HloShape *map_elements(HloArena *arena, const HloShape *shape,
+                                    const HloShape *(*change)(HloArena *, const HloShape *)) {
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+    for (int32_t i = 0; i < shape->element_count; i++) elements[i] = change(arena, shape->elements[i]);
+    HloShape *copy = duplicate(arena, shape);
+    copy->elements = elements;
+    return copy;
+}
+
+const HloShape *hlo_shape_with_default_layout(HloArena *arena, const HloShape *shape) {
+    if (shape->element_count > 0) return map_elements(arena, shape, hlo_shape_with_default_layout);
+    if (!hlo_shape_is_array(shape) || shape->layout) return shape;
+    return hlo_shape_with_layout(arena, shape, default_layout(arena, shape->rank));
+}
+
+const HloShape *hlo_shape_without_layout(HloArena *arena, const HloShape *shape) {
+    if (shape->element_count > 0) return map_elements(arena, shape, hlo_shape_without_layout);
+    return shape->layout ? hlo_shape_with_layout(arena, shape, NULL) : shape;
+}
+
+static HloInts copy_ints(HloArena *arena, HloInts ints) {
+    return (HloInts){hlo_arena_copy(arena, ints.items, (size_t)ints.count * sizeof(int64_t)), ints.count};
+}
+
+static const HloLayout *copy_layout(HloArena *arena, const HloLayout *layout) {
+    if (!layout) return NULL;
+    HloLayout *copy = hlo_arena_copy(arena, layout, sizeof(*layout));
+    copy->minor_to_major = copy_ints(arena, layout->minor_to_major);
+    copy->dim_level_types = copy_ints(arena, layout->dim_level_types);
+    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, layout->tile_count);
+    for (int64_t i = 0; i < layout->tile_count; i++) tiles[i] = copy_ints(arena, layout->tiles[i]);
+    copy->tiles = tiles;
+    HloSplit *splits = HLO_ARENA_NEW(arena, HloSplit, layout->split_count);
+    for (int64_t i = 0; i < layout->split_count; i++) {
+        splits[i] = (HloSplit){layout->splits[i].dimension, copy_ints(arena, layout->splits[i].indices)};
+    }
+    copy->splits = splits;
+    if (layout->physical_shape) copy->physical_shape = hlo_shape_copy(arena, layout->physical_shape);
+    return copy;
+}
+
+const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
+    if (shape->element_count > 0) return map_elements(arena, shape, hlo_shape_copy);
+    HloShape *copy = duplicate(arena, shape);
+    copy->dims = hlo_arena_copy(arena, shape->dims, (size_t)shape->rank * sizeof(int64_t));
+    if (shape->dynamic) copy->dynamic = hlo_arena_copy(arena, shape->dynamic, (size_t)shape->rank * sizeof(bool));
+    copy->layout = copy_layout(arena, shape->layout);
+    return copy;
+}
+
+HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
+    int64_t bytes = hlo_type_bytes(type);
+    if (bytes == 0) bytes = 1;
+    for (int64_t i = 0; i < rank; i++) {
+        if (dims[i] == HLO_UNBOUNDED) continue;
+        HLO_FAIL_IF(dims[i] < 0, HLO_INVALID_ARGUMENT, "dimension %lld has negative size %lld", (long long)i,
+                    (long long)dims[i]);
+        // A size of zero must not hide the overflow of the others.
+        int64_t size = dims[i] > 0 ? dims[i] : 1;
+        HLO_FAIL_IF(__builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX / 2, HLO_INVALID_ARGUMENT,
+                    "the array's size in bytes does not fit in 62 bits");
+    }
+    return HLO_SUCCESS;
+}
+
+static bool same_ints(HloInts a, HloInts b) {
+    return a.count == b.count && (a.count == 0 || memcmp(a.items, b.items, (size_t)a.count * sizeof(int64_t)) == 0);
+}
+
+bool hlo_layout_equal(const HloLayout *a, const HloLayout *b) {
+    if (a == b) return true;
+    if (!a || !b) return false;
+    if (!same_ints(a->minor_to_major, b->minor_to_major) || !same_ints(a->dim_level_types, b->dim_level_types) ||
+        a->tile_count != b->tile_count || a->split_count != b->split_count ||
+        a->tail_padding_alignment != b->tail_padding_alignment || a->index_type != b->index_type ||
+        a->pointer_type != b->pointer_type || a->element_size_in_bits != b->element_size_in_bits ||
+        a->memory_space != b->memory_space || a->dynamic_metadata_bytes != b->dynamic_metadata_bytes ||
+        !a->physical_shape != !b->physical_shape) {
+        return false;
+    }
+    for (int64_t i = 0; i < a->tile_count; i++) {
+        if (!same_ints(a->tiles[i], b->tiles[i])) return false;
+    }
+    for (int64_t i = 0; i < a->split_count; i++) {
+        if (a->splits[i].dimension != b->splits[i].dimension || !same_ints(a->splits[i].indices, b->splits[i].indices))
+            return false;
+    }
+    return !a->physical_shape || hlo_shape_equal(a->physical_shape, b->physical_shape, HLO_COMPARE_ALL);
+}
+
+static bool is_dynamic_at(const HloShape *shape, int32_t i) { return shape->dynamic && shape->dynamic[i]; }
+
+bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare) {
+    if (a == b) return true;
+    bool arrays = hlo_shape_is_array(a) && hlo_shape_is_array(b);
+    if (a->type != b->type && !(compare == HLO_COMPARE_DIMS_ONLY && arrays)) return false;
+    if (a->rank != b->rank || a->element_count != b->element_count) return false;
+    for (int32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i] != b->dims[i] || is_dynamic_at(a, i) != is_dynamic_at(b, i)) return false;
+    }
+    for (int32_t i = 0; i < a->element_count; i++) {
+        if (!hlo_shape_equal(a->elements[i], b->elements[i], compare)) return false;
+    }
+    return compare != HLO_COMPARE_ALL || hlo_layout_equal(a->layout, b->layout);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ (hash >> 29);
+}
+
+uint64_t hlo_shape_hash(const HloShape *shape) {
+    uint64_t hash = mix((uint64_t)shape->type, (uint64_t)shape->rank);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        hash = mix(hash, (uint64_t)shape->dims[i] * 2 + (is_dynamic_at(shape, i) ? 1 : 0));
+    }
+    for (int32_t i = 0; i < shape->element_count; i++) hash = mix(hash, hlo_shape_hash(shape->elements[i]));
+    if (!shape->layout) return hash;
+    const HloLayout *layout = shape->layout;
+    for (int64_t i = 0; i < layout->minor_to_major.count; i++) {
+        hash = mix(hash, (uint64_t)layout->minor_to_major.items[i]);
+    }
+    for (int64_t i = 0; i < layout->tile_count; i++) {
+        for (int64_t j = 0; j < layout->tiles[i].count; j++) hash = mix(hash, (uint64_t)layout->tiles[i].items[j]);
+    }
+    return mix(hash, (uint64_t)layout->memory_space);
+}
+
+bool hlo_shape_is_dynamic(const HloShape *shape) {
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (is_dynamic_at(shape, i)) return true;
+    }
+    for (int32_t i = 0; i < shape->element_count; i++) {
+        if (hlo_shape_is_dynamic(shape->elements[i])) return true;
+    }
+    return false;
+}
+
+int64_t hlo_shape_elements(const HloShape *shape) {
+    if (!hlo_shape_is_array(shape)) return 0;
+    int64_t count = 1;
+    for (int32_t i = 0; i < shape->rank; i++) count *= shape->dims[i] == HLO_UNBOUNDED ? 0 : shape->dims[i];
+    return count;
+}
+
+int64_t hlo_shape_bytes(const HloShape *shape) {
+    int64_t bytes = hlo_shape_elements(shape) * hlo_type_bytes(shape->type);
+    for (int32_t i = 0; i < shape->element_count; i++) bytes += hlo_shape_bytes(shape->elements[i]);
+    return bytes;
+}
+
+int64_t hlo_shape_leaf_count(const HloShape *shape) {
+    if (!hlo_shape_is_tuple(shape)) return 1;
+    int64_t count = 0;
+    for (int32_t i = 0; i < shape->element_count; i++) count += hlo_shape_leaf_count(shape->elements[i]);
+    return count;
+}
+
+const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
+    while (hlo_shape_is_tuple(shape)) {
+        int32_t i = 0;
+        for (; i < shape->element_count; i++) {
+            int64_t below = hlo_shape_leaf_count(shape->elements[i]);
+            if (index < below) break;
+            index -= below;
+        }
+        HLO_BUG_IF(i == shape->element_count);
+        shape = shape->elements[i];
+    }
+    return shape;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/sharding.h"
+
+#include <string.h>
+
+#include "hlo/ir/attributes.h"
+
+static HloSharding *new_sharding(HloArena *arena, HloShardingKind kind) {
+    HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
+    sharding->kind = kind;
+    return sharding;
+}
+
+const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind) { return new_sharding(arena, kind); }
+
+const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device) {
+    HloSharding *sharding = new_sharding(arena, HLO_SHARDING_MAXIMAL);
+    sharding->maximal_device = device;
+    return sharding;
+}
+
+const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const *elements, int64_t count) {
+    HloSharding *sharding = new_sharding(arena, HLO_SHARDING_TUPLE);
+    sharding->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
+    sharding->element_count = count;
+    return sharding;
+}
+
+void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
+    enum { MOST_DIMS = 64 };
+    int64_t rank = iota->dims.count;
+    HLO_BUG_IF(rank > MOST_DIMS);
+    int64_t strides[MOST_DIMS], sizes[MOST_DIMS], steps[MOST_DIMS], index[MOST_DIMS] = {0};
+    int64_t total = 1;
+    for (int64_t i = rank - 1; i >= 0; i--) {
+        strides[i] = total;
+        total *= iota->dims.items[i];
+    }
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
+        sizes[i] = iota->dims.items[from];
+        steps[i] = strides[from];
+    }
+    int64_t device = 0;
+    for (int64_t position = 0; position < total; position++) {
+        devices[position] = device;
+        for (int64_t i = rank - 1; i >= 0; i--) {
+            device += steps[i];
+            if (++index[i] < sizes[i]) break;
+            device -= steps[i] * sizes[i];
+            index[i] = 0;
+        }
+    }
+}
+
+void hlo_mesh_copy(HloArena *arena, HloMesh *mesh) {
+    const char **names = HLO_ARENA_NEW(arena, const char *, mesh->axis_sizes.count);
+    for (int64_t i = 0; mesh->axis_names && i < mesh->axis_sizes.count; i++) {
+        names[i] = hlo_arena_string(arena, mesh->axis_names[i], strlen(mesh->axis_names[i]));
+    }
+    mesh->axis_names = mesh->axis_names ? names : NULL;
+    mesh->axis_sizes = hlo_ints_copy(arena, mesh->axis_sizes);
+    mesh->iota.dims = hlo_ints_copy(arena, mesh->iota.dims);
+    mesh->iota.permutation = hlo_ints_copy(arena, mesh->iota.permutation);
+    mesh->device_ids = hlo_ints_copy(arena, mesh->device_ids);
+}
+
+bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b) {
+    if (a->is_maximal != b->is_maximal || !hlo_ints_equal(a->axis_sizes, b->axis_sizes) ||
+        !hlo_ints_equal(a->iota.dims, b->iota.dims) || !hlo_ints_equal(a->iota.permutation, b->iota.permutation) ||
+        !hlo_ints_equal(a->device_ids, b->device_ids) || !a->axis_names != !b->axis_names) {
+        return false;
+    }
+    for (int64_t i = 0; a->axis_names && i < a->axis_sizes.count; i++) {
+        if (strcmp(a->axis_names[i], b->axis_names[i]) != 0) return false;
+    }
+    return true;
+}
+
+static HloAxisRefs copy_axes(HloArena *arena, HloAxisRefs axes) {
+    axes.items = hlo_arena_copy(arena, axes.items, (size_t)axes.count * sizeof(*axes.items));
+    return axes;
+}
+
+static const HloNamedSharding *copy_named(HloArena *arena, const HloNamedSharding *named) {
+    HloNamedSharding *copy = hlo_arena_copy(arena, named, sizeof(*named));
+    hlo_mesh_copy(arena, &copy->mesh);
+    HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, named->dim_count);
+    for (int64_t i = 0; i < named->dim_count; i++) dims[i] = copy_axes(arena, named->dims[i]);
+    copy->dims = dims;
+    copy->replicated = copy_axes(arena, named->replicated);
+    copy->unreduced = copy_axes(arena, named->unreduced);
+    copy->manual = copy_axes(arena, named->manual);
+    return copy;
+}
+
+const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding) {
+    if (!sharding) return NULL;
+    HloSharding *copy = hlo_arena_copy(arena, sharding, sizeof(*sharding));
+    copy->tile_dims = hlo_ints_copy(arena, sharding->tile_dims);
+    copy->iota.dims = hlo_ints_copy(arena, sharding->iota.dims);
+    copy->iota.permutation = hlo_ints_copy(arena, sharding->iota.permutation);
+    copy->devices = hlo_ints_copy(arena, sharding->devices);
+    copy->subgroups = hlo_arena_copy(arena, sharding->subgroups,
+                                     (size_t)sharding->subgroup_count * sizeof(*sharding->subgroups));
+    if (sharding->named) copy->named = copy_named(arena, sharding->named);
+    if (sharding->metadata) copy->metadata = hlo_arena_string(arena, sharding->metadata, strlen(sharding->metadata));
+    const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, sharding->element_count);
+    for (int64_t i = 0; i < sharding->element_count; i++) {
+        elements[i] = hlo_sharding_copy(arena, sharding->elements[i]);
+    }
+    copy->elements = elements;
+    return copy;
+}
+
+static bool equal_axes(HloAxisRefs a, HloAxisRefs b) {
+    if (a.count != b.count || a.open != b.open) return false;
+    for (int64_t i = 0; i < a.count; i++) {
+        const HloAxisRef *x = &a.items[i], *y = &b.items[i];
+        if (x->axis != y->axis || x->size != y->size || (x->size && x->pre_size != y->pre_size)) return false;
+    }
+    return true;
+}
+
+static bool equal_named(const HloNamedSharding *a, const HloNamedSharding *b) {
+    if (!a || !b) return a == b;
+    if (a->whole != b->whole || a->dim_count != b->dim_count || !hlo_mesh_equal(&a->mesh, &b->mesh) ||
+        !equal_axes(a->replicated, b->replicated) || !equal_axes(a->unreduced, b->unreduced) ||
+        !equal_axes(a->manual, b->manual)) {
+        return false;
+    }
+    for (int64_t i = 0; i < a->dim_count; i++) {
+        if (!equal_axes(a->dims[i], b->dims[i])) return false;
+    }
+    return true;
+}
+
+bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b) {
+    if (a == b) return true;
+    if (!a || !b || a->kind != b->kind || a->last_tile_dim_replicate != b->last_tile_dim_replicate ||
+        a->subgroup_count != b->subgroup_count || a->maximal_device != b->maximal_device || a->group != b->group ||
+        a->group_id != b->group_id || a->element_count != b->element_count ||
+        !hlo_ints_equal(a->tile_dims, b->tile_dims) || !hlo_ints_equal(a->iota.dims, b->iota.dims) ||
+        !hlo_ints_equal(a->iota.permutation, b->iota.permutation) || !hlo_ints_equal(a->devices, b->devices)) {
+        return false;
+    }
+    for (int64_t i = 0; i < a->subgroup_count; i++) {
+        if (a->subgroups[i] != b->subgroups[i]) return false;
+    }
+    for (int64_t i = 0; i < a->element_count; i++) {
+        if (!hlo_sharding_equal(a->elements[i], b->elements[i])) return false;
+    }
+    return equal_named(a->named, b->named);
+}
+
+static int64_t product(HloInts ints) {
+    int64_t result = 1;
+    for (int64_t i = 0; i < ints.count; i++) result *= ints.items[i];
+    return result;
+}
+
+int64_t hlo_sharding_device_count(const HloSharding *sharding) {
+    switch (sharding->kind) {
+        case HLO_SHARDING_TILED: return product(sharding->tile_dims);
+        case HLO_SHARDING_NAMED: return product(sharding->named->mesh.axis_sizes);
+        case HLO_SHARDING_MAXIMAL: return 1;
+        case HLO_SHARDING_TUPLE: return sharding->element_count ? hlo_sharding_device_count(sharding->elements[0]) : 0;
+        default: return 0;
+    }
+}
