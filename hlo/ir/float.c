@@ -82,9 +82,9 @@ static uint64_t encode_scale(double value) {
     int exponent;
     double fraction = frexp(value, &exponent);  // value = fraction * 2^exponent, fraction in [0.5, 1)
     exponent--;
-    // Ties to even on a mantissa of no bits: the hidden bit decides, so exactly 1.5 rounds to the even exponent field.
+    // With no stored mantissa bit the hidden one is always odd, so a tie always rounds up.
     int field = exponent + 127;
-    if (fraction > 0.75 || (fraction == 0.75 && (field & 1))) field++;
+    if (fraction >= 0.75) field++;
     if (field < 0) field = 0;
     return field >= 0xFF ? 0xFF : (uint64_t)field;
 }
@@ -127,8 +127,9 @@ uint64_t hlo_float_encode(HloType type, double value) {
     uint64_t sign = signbit(value) ? 1 : 0;
     if (isnan(value) || isinf(value)) return special_pattern(format, sign, isnan(value));
     double magnitude = fabs(value);
-    int exponent = 0;
-    if (magnitude > 0) frexp(magnitude, &exponent);
+    if (magnitude == 0) return format.specials == UNSIGNED_ZERO ? 0 : sign << (format.bits - 1);
+    int exponent;
+    frexp(magnitude, &exponent);
     int smallest = 1 - format.bias;
     int quantum = (exponent - 1 > smallest ? exponent - 1 : smallest) - format.mantissa_bits;
     uint64_t units = round_to_multiple(magnitude, quantum);
