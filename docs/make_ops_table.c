@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the op support table (docs/ops.md) from hlo/ops.def and hlo/ir/attributes.def.
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Row {
+    const char *text, *family, *flags, *shape, *eval, *partition, *cost;
+    int arity;
+} Row;
+
+static const Row kRows[] = {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) \
+    {text, #family, #flags, #shape, #eval, #partition, #cost, arity},
+#include "hlo/ops.def"
+#undef HLO_OP
+};
+
+typedef struct Field {
+    const char *family, *text;
+} Field;
+
+static const Field kFields[] = {
+#define HLO_FAMILY(family)
+#define HLO_FIELD(family, field, kind, text) {#family, text},
+#define HLO_FAMILY_END(family)
+#include "hlo/ir/attributes.def"
+#undef HLO_FAMILY
+#undef HLO_FIELD
+#undef HLO_FAMILY_END
+};
+
+static void print_attributes(const char *family) {
+    const char *separator = "";
+    for (size_t i = 0; i < sizeof kFields / sizeof *kFields; ++i) {
+        if (strcmp(kFields[i].family, family) != 0 || !*kFields[i].text) continue;
+        printf("%s%s", separator, kFields[i].text);
+        separator = ", ";
+    }
+}
+
+static void print_row(const Row *row) {
+    printf("| `%s` | ", row->text);
+    if (row->arity < 0) printf("any");
+    if (row->arity >= 0) printf("%d", row->arity);
+    printf(" | ");
+    print_attributes(row->family);
+    printf(" | %s | %s | %s | %s |\n", row->shape, row->eval, row->partition, row->cost);
+}
+
+int main(void) {
+    printf("# HLO ops\n\n");
+    printf("Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the op:\n"
+           "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the partition rule (`spmd_partitioner`), the cost rule\n"
+           "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
+           sizeof kRows / sizeof *kRows);
+    printf("| op | operands | attributes | shape | evaluator | partition | cost |\n|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof kRows / sizeof *kRows; ++i) print_row(&kRows[i]);
+    return ferror(stdout) ? 1 : 0;
+}
