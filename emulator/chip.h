@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a TPU chip is: one EmuChip a generation, filled from emulator/chips.def, where every number has its source.
+#ifndef MESHLO_EMULATOR_CHIP_H_
+#define MESHLO_EMULATOR_CHIP_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hlo/base/macros.h"
+
+HLO_BEGIN_C
+
+// Which axes of a slice have links from their last chip back to the first.
+typedef enum EmuWrapRule {
+    EMU_WRAP_NEVER,      // no axis
+    EMU_WRAP_FULL_POD,   // all axes, when the slice is the whole pod
+    EMU_WRAP_FULL_AXIS,  // each axis that is as long as the pod's
+    EMU_WRAP_CUBES,      // all axes, when every one is a multiple of 4
+} EmuWrapRule;
+
+// A chip generation. Integers, reals and their units are described by their names; sources stand in chips.def.
+typedef struct EmuChip {
+    const char *name;         // "v5e"
+    const char *device_kind;  // what jax.Device.device_kind says: "TPU v5 lite"
+    // Identity and shape.
+    int64_t generation;
+    int64_t cores_per_chip;
+    int64_t devices_per_chip;  // JAX devices; a megacore chip is one device of two cores
+    int64_t torus_axes;
+    int64_t pod_x, pod_y, pod_z;     // chips along each axis of the largest slice
+    int64_t host_x, host_y, host_z;  // chips of one host along each axis
+    int64_t wrap_rule;               // an EmuWrapRule
+    // Compute.
+    double clock_hz;
+    int64_t mxu_dimension;  // rows and columns of the systolic array: matrix dimensions are padded to it
+    double bf16_flops_per_chip;
+    double int8_flops_per_chip;
+    double fp8_flops_per_chip;
+    int64_t vector_alus;  // vector instructions a core can start in one cycle
+    // Memory.
+    int64_t hbm_bytes_per_device;
+    int64_t hbm_reserved_bytes_per_device;
+    double hbm_bytes_per_second_per_chip;
+    int64_t vmem_bytes_per_core;
+    // Network; one direction each.
+    double link_bytes_per_second;
+    double package_bytes_per_second;  // between the two devices of one chip
+    int64_t hop_picoseconds;
+    double dcn_bytes_per_second_per_host;
+    int64_t dcn_picoseconds;
+    // Constants fitted to measurements.
+    double mxu_efficiency;
+    double hbm_efficiency;
+    double link_efficiency;
+    double dcn_efficiency;
+    int64_t launch_picoseconds;           // once a step
+    int64_t op_picoseconds;               // once a kernel
+    int64_t collective_picoseconds;       // once a collective
+    int64_t collective_step_picoseconds;  // once a step of a ring
+    int64_t ramp_dimension;  // below this size of a matrix product, memory and compute overlap only in part
+    int64_t overlaps_collectives;  // 0: a collective occupies the core
+} EmuChip;
+
+// The generations of chips.def, in its order.
+typedef enum EmuGeneration {
+#define EMU_CHIP_BEGIN(id, name, device_kind) EMU_GENERATION_##id,
+#include "emulator/chips.def"
+    EMU_GENERATION_COUNT
+} EmuGeneration;
+
+// The chip of a generation. Static storage; any thread.
+HLO_EXPORT const EmuChip *emu_chip(EmuGeneration generation);
+// The chip whose device_kind is `kind` ("TPU v4"), or NULL. Static storage; any thread.
+HLO_EXPORT const EmuChip *emu_chip_by_kind(const char *kind);
+
+// One number of a chip with its source, for tables in reports and docs.
+typedef struct EmuChipFact {
+    const char *chip;    // name of the chip on the first row of each, which has no field; else NULL
+    const char *field;   // field of EmuChip, NULL on the first row of a chip
+    const char *source;  // where the number comes from (device_kind on the first row)
+    double value;
+} EmuChipFact;
+// All facts of all chips in chips.def order; `*count` of them. Static storage; any thread.
+HLO_EXPORT const EmuChipFact *emu_chip_facts(size_t *count);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which device stands where in a mesh: the orders that jax.make_mesh, mesh_utils.create_device_mesh and
+// mesh_utils.create_hybrid_device_mesh choose, reproduced exactly (JAX 0.11; the algorithm is described in
+// docs/machine-model.md).
+#ifndef MESHLO_EMULATOR_MESH_ORDER_H_
+#define MESHLO_EMULATOR_MESH_ORDER_H_
+
+#include "emulator/topology.h"
+
+HLO_BEGIN_C
+
+// The most axes that a mesh may have here.
+#define EMU_MAX_MESH_AXES 16
+
+// jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which has
+// room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
+// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices or is several
+// slices; UNIMPLEMENTED, with JAX's reason, for a mesh that JAX refuses to place.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count,
+                                                  bool allow_split, int64_t *ids_out);
+
+// create_hybrid_device_mesh: slices stand in a mesh of `dcn_sizes`, the devices of each in one of `sizes`; the result has
+// sizes[i] * dcn_sizes[i] along axis i with the slice as its major part. Errors as above.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes,
+                                                         const int64_t *dcn_sizes, int64_t count, bool allow_split,
+                                                         int64_t *ids_out);
+
+// Options of create_device_mesh.
+typedef struct EmuMeshOptions {
+    bool allow_split_physical_axes;
+    bool contiguous_submeshes;
+} EmuMeshOptions;
+
+// create_device_mesh over any list of devices of one kind: writes places in the list. The product of the sizes must be
+// `device_count`. Errors as above.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count,
+                                                   const char *device_kind, const int64_t *sizes, int64_t count,
+                                                   EmuMeshOptions options, int64_t *places_out);
+
+// A grid of devices as the algorithms see it: places in the device list, the last axis fastest.
+typedef struct EmuPhysicalMesh {
+    int64_t rank;      // 3 or 4
+    int64_t sizes[4];  // x, y, z, core (on v2 and v3: x, y, core)
+    int64_t *places;
+} EmuPhysicalMesh;
+
+// How much of physical axis p logical axis l takes: sizes[p * axes + l].
+typedef struct EmuMeshAssignment {
+    int64_t axes;  // logical
+    int64_t sizes[4 * EMU_MAX_MESH_AXES];
+} EmuMeshAssignment;
+
+// Chooses physical axes for the logical ones, last axis first, whole axes only. UNIMPLEMENTED when that does not work.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes, int64_t count,
+                                                   EmuMeshAssignment *assignment);
+// The same, splitting physical axes. INVALID_ARGUMENT when the products differ.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_assign_split(const EmuPhysicalMesh *physical, const int64_t *sizes,
+                                                         int64_t count, EmuMeshAssignment *assignment);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated against emulator/pod.rng (a
+// copy of which is built in), then checked for what a grammar cannot say.
+#include <errno.h>
+#include <libxml/parser.h>
+#include <libxml/relaxng.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/pod_rng.h"
+#include "emulator/topology_build.h"
+#include "hlo/base/file.h"
+
+// The largest description read, in bytes: a pod is a page of text.
+#define MAX_BYTES (1 << 20)
+// The longest axis of a slice, in chips: routes have room for three of them.
+#define MAX_AXIS 128
+
+// What is being read.
+typedef struct PodReader {
+    HloArena *arena;
+    const char *path;
+    const char *slice;  // the name after '#', or NULL
+    const char *spec;
+    xmlDocPtr document;
+    EmuChip chip;
+    EmuTopologyPlan plan;
+    int64_t host_bounds[3];
+    bool explicit_wrap;
+    char message[512];  // first complaint of libxml2
+    int line;
+} PodReader;
+
+// An error at a line of the file.
+static HloStatus pod_error(const PodReader *reader, int64_t line, const char *message) {
+    const HloPlace place = {.file = reader->path, .line = line, .column = line > 0};
+    return hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
+}
+
+// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more exact.
+static void keep_complaint(void *user, xmlErrorPtr error) {
+    PodReader *reader = user;
+    if (!error->message) return;
+    const bool exact = !strncmp(error->message, "Invalid attribute", 17);
+    if (reader->message[0] && !exact && (reader->line || !error->line)) return;
+    snprintf(reader->message, sizeof(reader->message), "%s", error->message);
+    reader->message[strcspn(reader->message, "\n")] = 0;
+    reader->line = error->line;
+}
+
+// Parses the text into reader->document: no network, no external or expanded entities.
+static HloStatus parse_document(PodReader *reader) {
+    HloFileContent content = {0};
+    HLO_TRY(hlo_file_read(reader->path, MAX_BYTES, &content));
+    xmlParserCtxtPtr context = xmlNewParserCtxt();
+    if (context) {
+        xmlSetStructuredErrorFunc(reader, (xmlStructuredErrorFunc)keep_complaint);
+        reader->document = xmlCtxtReadMemory(context, content.data, (int)content.size, reader->path, NULL,
+                                             XML_PARSE_NONET | XML_PARSE_NOCDATA);
+        xmlSetStructuredErrorFunc(NULL, NULL);
+        xmlFreeParserCtxt(context);
+    }
+    hlo_file_content_free(&content);
+    HLO_FAIL_IF(!context, HLO_RESOURCE_EXHAUSTED, "%s: no memory to parse it", reader->path);
+    if (!reader->document)
+        return pod_error(reader, reader->line, reader->message[0] ? reader->message : "not well-formed XML");
+    if (reader->document->intSubset)
+        return pod_error(reader, 0, "a document type and entities are not accepted in a pod description");
+    return HLO_SUCCESS;
+}
+
+// Validates reader->document against the built-in schema.
+static HloStatus validate_document(PodReader *reader) {
+    xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
+    xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
+    xmlRelaxNGFreeParserCtxt(parser);
+    xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
+    int outcome = -1;
+    if (validator) {
+        xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_complaint, reader);
+        outcome = xmlRelaxNGValidateDoc(validator, reader->document);
+    }
+    xmlRelaxNGFreeValidCtxt(validator);
+    xmlRelaxNGFree(schema);
+    HLO_FAIL_IF(outcome < 0, HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it", reader->path);
+    if (outcome > 0) return pod_error(reader, reader->line, reader->message[0] ? reader->message : "not a pod");
+    return HLO_SUCCESS;
+}
+
+// A copy of an attribute in the arena, or NULL.
+static const char *attribute(PodReader *reader, const xmlNode *node, const char *name) {
+    for (const xmlAttr *attr = node->properties; attr; attr = attr->next)
+        if (!strcmp((const char *)attr->name, name)) {
+            const char *text = attr->children && attr->children->content ? (const char *)attr->children->content : "";
+            return hlo_arena_string(reader->arena, text, strlen(text));
+        }
+    return NULL;
+}
+
+// Overwrites a real number if the attribute is there.
+static void read_real(PodReader *reader, const xmlNode *node, const char *name, double *value) {
+    const char *text = attribute(reader, node, name);
+    if (text) *value = strtod(text, NULL);
+}
+
+// Overwrites an integer if the attribute is there.
+static HloStatus read_integer(PodReader *reader, const xmlNode *node, const char *name, int64_t *value) {
+    const char *text = attribute(reader, node, name);
+    if (!text) return HLO_SUCCESS;
+    errno = 0;
+    *value = strtoll(text, NULL, 10);
+    if (errno) return pod_error(reader, xmlGetLineNo(node), "a number is too large");
+    return HLO_SUCCESS;
+}
+
+// Overwrites picoseconds by an attribute in nanoseconds.
+static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char *name, int64_t *picoseconds) {
+    double nanoseconds = -1;
+    read_real(reader, node, name, &nanoseconds);
+    if (nanoseconds >= 0 && nanoseconds < 1e15) *picoseconds = (int64_t)(nanoseconds * 1000);
+}
+
+// Reads two or three sizes; the third is 1 where it is left out.
+static HloStatus read_sizes(PodReader *reader, const xmlNode *node, const char *name, int64_t sizes[3]) {
+    const char *at = attribute(reader, node, name);
+    for (int axis = 0; axis < 3; axis++) {
+        char *end = NULL;
+        const long long value = strtoll(at, &end, 10);
+        sizes[axis] = end == at ? 1 : value;
+        at = end;
+        if (sizes[axis] > EMU_MAX_DEVICES) return pod_error(reader, xmlGetLineNo(node), "a size is out of range");
+    }
+    return HLO_SUCCESS;
+}
+
+static bool is_true(const char *text) { return !strcmp(text, "true") || !strcmp(text, "1"); }
+
+static HloStatus read_core(PodReader *reader, const xmlNode *node) {
+    read_real(reader, node, "hz", &reader->chip.clock_hz);
+    for (const xmlNode *child = node->children; child; child = child->next) {
+        if (child->type != XML_ELEMENT_NODE) continue;
+        HLO_TRY(read_integer(reader, child, "dim", &reader->chip.mxu_dimension));
+        HLO_TRY(read_integer(reader, child, "alus", &reader->chip.vector_alus));
+        HLO_TRY(read_integer(reader, child, "bytes", &reader->chip.vmem_bytes_per_core));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_hbm(PodReader *reader, const xmlNode *node) {
+    EmuChip *chip = &reader->chip;
+    int64_t bytes = 0, usable = 0;
+    HLO_TRY(read_integer(reader, node, "bytes", &bytes));
+    usable = bytes;
+    HLO_TRY(read_integer(reader, node, "usable", &usable));
+    if (usable > bytes) return pod_error(reader, xmlGetLineNo(node), "more HBM is usable than there is");
+    chip->hbm_bytes_per_device = bytes / chip->devices_per_chip;
+    chip->hbm_reserved_bytes_per_device = (bytes - usable) / chip->devices_per_chip;
+    read_real(reader, node, "bps", &chip->hbm_bytes_per_second_per_chip);
+    return HLO_SUCCESS;
+}
+
+static void read_peak(PodReader *reader, const xmlNode *node) {
+    const char *type = attribute(reader, node, "dtype");
+    double *peak = !strcmp(type, "bf16") ? &reader->chip.bf16_flops_per_chip
+                   : !strcmp(type, "s8") ? &reader->chip.int8_flops_per_chip
+                                         : &reader->chip.fp8_flops_per_chip;
+    read_real(reader, node, "flops", peak);
+}
+
+// Starts from the generation that `kind` or `like` names and overwrites what the file says.
+static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
+    const char *kind = attribute(reader, node, "kind"), *like = attribute(reader, node, "like");
+    const EmuChip *base = emu_chip_by_kind(kind);
+    for (int i = 0; like && i < EMU_GENERATION_COUNT; i++)
+        if (!strcmp(emu_chip((EmuGeneration)i)->name, like) || !strcmp(emu_chip((EmuGeneration)i)->device_kind, like))
+            base = emu_chip((EmuGeneration)i);
+    if (!base)
+        return pod_error(reader, xmlGetLineNo(node),
+                         "an unknown chip kind needs like=\"v5e\" (or another known generation) to start from");
+    reader->chip = *base;
+    reader->chip.device_kind = kind;
+    HLO_TRY(read_integer(reader, node, "cores", &reader->chip.cores_per_chip));
+    const char *megacore = attribute(reader, node, "megacore");
+    if (megacore) reader->chip.devices_per_chip = is_true(megacore) ? 1 : reader->chip.cores_per_chip;
+    if (reader->chip.devices_per_chip > reader->chip.cores_per_chip) reader->chip.devices_per_chip = 1;
+    for (const xmlNode *child = node->children; child; child = child->next) {
+        if (child->type != XML_ELEMENT_NODE) continue;
+        const char *name = (const char *)child->name;
+        if (!strcmp(name, "hbm")) HLO_TRY(read_hbm(reader, child));
+        if (!strcmp(name, "core")) HLO_TRY(read_core(reader, child));
+        if (!strcmp(name, "peak")) read_peak(reader, child);
+    }
+    if (reader->chip.vmem_bytes_per_core >= reader->chip.hbm_bytes_per_device)
+        return pod_error(reader, xmlGetLineNo(node), "VMEM must be smaller than HBM");
+    return HLO_SUCCESS;
+}
+
+static void read_ici(PodReader *reader, const xmlNode *node) {
+    static const struct {
+        const char *name;
+        EmuWrapRule rule;
+    } rules[] = {{"never", EMU_WRAP_NEVER},
+                 {"full-pod", EMU_WRAP_FULL_POD},
+                 {"full-axis", EMU_WRAP_FULL_AXIS},
+                 {"cube4", EMU_WRAP_CUBES}};
+    EmuChip *chip = &reader->chip;
+    read_real(reader, node, "link_bps", &chip->link_bytes_per_second);
+    read_nanoseconds(reader, node, "hop_ns", &chip->hop_picoseconds);
+    read_real(reader, node, "eff", &chip->link_efficiency);
+    const char *wrap = attribute(reader, node, "wrap");
+    for (size_t i = 0; wrap && i < HLO_COUNT_OF(rules); i++)
+        if (!strcmp(wrap, rules[i].name)) chip->wrap_rule = rules[i].rule;
+    reader->explicit_wrap = wrap && !strcmp(wrap, "explicit");
+}
+
+// Overwrites one fitted constant.
+static void read_calibration(PodReader *reader, const xmlNode *node) {
+    EmuChip *chip = &reader->chip;
+    const struct {
+        const char *key;
+        double *real;
+        int64_t *picoseconds;
+        int64_t *integer;
+    } keys[] = {{"mxu.eff", &chip->mxu_efficiency, NULL, NULL},
+                {"hbm.eff", &chip->hbm_efficiency, NULL, NULL},
+                {"ici.eff", &chip->link_efficiency, NULL, NULL},
+                {"dcn.eff", &chip->dcn_efficiency, NULL, NULL},
+                {"launch.ns", NULL, &chip->launch_picoseconds, NULL},
+                {"op.ns", NULL, &chip->op_picoseconds, NULL},
+                {"collective.ns", NULL, &chip->collective_picoseconds, NULL},
+                {"collective.step_ns", NULL, &chip->collective_step_picoseconds, NULL},
+                {"mxu.ramp", NULL, NULL, &chip->ramp_dimension}};
+    const char *key = attribute(reader, node, "key");
+    for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) {
+        if (strcmp(keys[i].key, key)) continue;
+        double value = 0;
+        read_real(reader, node, "value", &value);
+        if (keys[i].real) read_real(reader, node, "value", keys[i].real);
+        if (keys[i].picoseconds) read_nanoseconds(reader, node, "value", keys[i].picoseconds);
+        if (keys[i].integer && value < 1e9) *keys[i].integer = (int64_t)value;
+    }
+}
+
+// Takes the slice that was asked for, or the first.
+static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
+    const char *name = attribute(reader, node, "name");
+    if (reader->plan.name || (reader->slice && strcmp(reader->slice, name))) return HLO_SUCCESS;
+    reader->plan.name = reader->spec;
+    HLO_TRY(read_sizes(reader, node, "dims", reader->plan.shape));
+    reader->plan.slice_count = 1;
+    HLO_TRY(read_integer(reader, node, "count", &reader->plan.slice_count));
+    const char *wrap = attribute(reader, node, "wrap");
+    if (!wrap && reader->explicit_wrap)
+        return pod_error(reader, xmlGetLineNo(node), "wrap=\"explicit\" asks for wrap flags on every slice");
+    reader->plan.wrap_given = wrap != NULL;
+    for (int axis = 0; wrap && *wrap; wrap += strcspn(wrap, " \t\n")) {
+        wrap += strspn(wrap, " \t\n");
+        if (!*wrap) break;
+        if (axis == 3) return pod_error(reader, xmlGetLineNo(node), "more wrap flags than axes");
+        const bool wraps = *wrap == 't' || *wrap == '1';
+        if (wraps && reader->plan.shape[axis] < 3)
+            return pod_error(reader, xmlGetLineNo(node), "an axis of fewer than three chips cannot wrap");
+        reader->plan.wrap[axis++] = wraps;
+    }
+    return HLO_SUCCESS;
+}
+
+// Reads every element of a kind: 0 the chip, which others overwrite, 1 its surroundings, 2 slices.
+static HloStatus read_elements(PodReader *reader, int stage) {
+    for (const xmlNode *node = xmlDocGetRootElement(reader->document)->children; node; node = node->next) {
+        if (node->type != XML_ELEMENT_NODE) continue;
+        const char *name = (const char *)node->name;
+        if (stage == 0 && !strcmp(name, "chip")) HLO_TRY(read_chip(reader, node));
+        if (stage == 1 && !strcmp(name, "host")) HLO_TRY(read_sizes(reader, node, "bounds", reader->host_bounds));
+        if (stage == 1 && !strcmp(name, "ici")) read_ici(reader, node);
+        if (stage == 1 && !strcmp(name, "calib")) read_calibration(reader, node);
+        if (stage == 1 && !strcmp(name, "dcn")) {
+            read_real(reader, node, "host_bps", &reader->chip.dcn_bytes_per_second_per_host);
+            read_nanoseconds(reader, node, "latency_ns", &reader->chip.dcn_picoseconds);
+        }
+        if (stage == 2 && !strcmp(name, "slice")) HLO_TRY(read_slice(reader, node));
+    }
+    return HLO_SUCCESS;
+}
+
+// A user's slice is as large as he says: the pod's bounds grow with it.
+static void grow_pod(PodReader *reader) {
+    EmuChip *chip = &reader->chip;
+    const int64_t *shape = reader->plan.shape;
+    if (shape[2] > 1) chip->torus_axes = 3;
+    if (shape[0] > chip->pod_x) chip->pod_x = shape[0];
+    if (shape[1] > chip->pod_y) chip->pod_y = shape[1];
+    if (shape[2] > chip->pod_z) chip->pod_z = shape[2];
+}
+
+static HloStatus read_pod(void *argument) {
+    PodReader *reader = argument;
+    for (int stage = 0; stage < 3; stage++) HLO_TRY(read_elements(reader, stage));
+    HLO_FAIL_IF(!reader->plan.name, HLO_INVALID_ARGUMENT, "%s: there is no slice named '%s'", reader->path,
+                reader->slice);
+    const int64_t *shape = reader->plan.shape;
+    HLO_FAIL_IF(shape[0] > MAX_AXIS || shape[1] > MAX_AXIS || shape[2] > MAX_AXIS, HLO_INVALID_ARGUMENT,
+                "%s: an axis of a slice has at most %d chips", reader->path, MAX_AXIS);
+    HLO_FAIL_IF(shape[0] * shape[1] * shape[2] * reader->plan.slice_count > EMU_MAX_DEVICES / 2, HLO_INVALID_ARGUMENT,
+                "%s: the slices have too many chips", reader->path);
+    grow_pod(reader);
+    memcpy(reader->plan.host_bounds, reader->host_bounds, sizeof(reader->host_bounds));
+    reader->plan.chip = &reader->chip;
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology) {
+    PodReader *reader = HLO_ARENA_NEW(arena, PodReader, 1);
+    const char *hash = strchr(spec, '#');
+    reader->arena = arena;
+    reader->spec = spec;
+    reader->path = hlo_arena_string(arena, spec, hash ? (size_t)(hash - spec) : strlen(spec));
+    reader->slice = hash ? hash + 1 : NULL;
+    HloStatus status = parse_document(reader);
+    if (!status) status = validate_document(reader);
+    // What follows may run out of arena memory: come back here to free the document.
+    if (!status) status = hlo_protect(read_pod, reader);
+    xmlFreeDoc(reader->document);
+    if (status) return status;
+    return emu_topology_build(arena, &reader->plan, topology);
+}

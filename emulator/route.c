@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/route.h"
+
+int64_t emu_link_limit(const EmuTopology *topology) {
+    return topology->chip_count * 6 + topology->device_count + topology->host_count * 2;
+}
+
+// The place of a chip's first device.
+static int64_t first_place(const EmuTopology *topology, int64_t chip) {
+    const int64_t per_slice = emu_topology_slice_chips(topology), slice = chip / per_slice;
+    int64_t id = chip % per_slice * topology->devices_per_chip;
+    if (topology->slice_count > 1) id += EMU_SLICE_ID_STRIDE * (slice + 1);
+    return emu_topology_find_device(topology, id);
+}
+
+// The chip `step` (1 or -1) further along an axis; -1 beyond an end that does not wrap.
+static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, int64_t step) {
+    const int64_t *shape = topology->shape;
+    const int64_t stride = axis == 0 ? 1 : axis == 1 ? shape[0] : shape[0] * shape[1];
+    const int64_t at = chip / stride % shape[axis], next = at + step;
+    if (next >= 0 && next < shape[axis]) return chip + step * stride;
+    return topology->wrap[axis] ? chip - step * (shape[axis] - 1) * stride : -1;
+}
+
+static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
+    const int64_t chip = link / 6, step = link & 1 ? -1 : 1;
+    const int axis = (int)(link % 6 / 2);
+    const int64_t to = topology->shape[axis] > 1 ? neighbour(topology, chip, axis, step) : -1;
+    EmuLink result = {.kind = EMU_LINK_ICI, .exists = to >= 0, .from = first_place(topology, chip), .to = -1};
+    if (result.exists) result.to = first_place(topology, to);
+    return result;
+}
+
+EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
+    if (link < topology->chip_count * 6) return describe_ici(topology, link);
+    link -= topology->chip_count * 6;
+    if (link < topology->device_count) {
+        // The devices of a chip follow each other in the list.
+        const int64_t core = topology->devices[link].core_on_chip;
+        return (EmuLink){.kind = EMU_LINK_PACKAGE, .exists = topology->devices_per_chip == 2, .from = link,
+                         .to = core ? link - 1 : link + 1};
+    }
+    link -= topology->device_count;
+    const int64_t per_host = topology->device_count / topology->host_count, place = link / 2 * per_host;
+    return (EmuLink){.kind = EMU_LINK_DCN, .exists = topology->slice_count > 1, .from = link & 1 ? -1 : place,
+                     .to = link & 1 ? place : -1};
+}
+
+double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) {
+    switch (kind) {
+        case EMU_LINK_ICI: return topology->chip.link_bytes_per_second;
+        case EMU_LINK_PACKAGE: return topology->chip.package_bytes_per_second;
+        case EMU_LINK_DCN: return topology->chip.dcn_bytes_per_second_per_host;
+    }
+    return 0;
+}
+
+int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, int64_t to) {
+    const int64_t size = topology->shape[axis], straight = to - from;
+    if (!topology->wrap[axis]) return straight;
+    const int64_t up = (straight + size) % size;
+    return up <= size - up ? up : up - size;
+}
+
+int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
+    const EmuDevice *from = &topology->devices[from_place], *to = &topology->devices[to_place];
+    int64_t count = 0;
+    if (from_place == to_place) return 0;
+    if (from->slice_index != to->slice_index) {
+        links[count++] = emu_dcn_link(topology, from->process_index, 0);
+        links[count++] = emu_dcn_link(topology, to->process_index, 1);
+        return count;
+    }
+    if (from->core_on_chip != to->core_on_chip) links[count++] = emu_package_link(topology, from_place);
+    int64_t chip = emu_topology_chip_of(topology, from);
+    for (int axis = 0; axis < 3; axis++) {
+        const int64_t distance = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
+        const int64_t step = distance < 0 ? -1 : 1;
+        for (int64_t i = 0; i != distance; i += step) {
+            HLO_BUG_IF(count == EMU_MAX_ROUTE);
+            links[count++] = emu_ici_link(chip, axis, step < 0);
+            chip = neighbour(topology, chip, axis, step);
+        }
+    }
+    return count;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the room: how a topology is put together once its numbers are known.
+#ifndef MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
+#define MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
+
+#include "emulator/topology.h"
+#include "hlo/base/memory.h"
+
+// What owns the memory of a topology.
+typedef struct EmuTopologyStorage {
+    HloArena *arena;
+    int64_t *position_by_local_id;  // per slice: place of a device in its slice's part of the list, by its id
+} EmuTopologyStorage;
+
+// What a topology is made from.
+typedef struct EmuTopologyPlan {
+    const char *name;
+    const EmuChip *chip;  // copied
+    int64_t shape[3];
+    int64_t host_bounds[3];  // 0: what the chip says
+    int64_t slice_count;
+    bool wrap_given;  // else the chip's rule decides
+    bool wrap[3];
+    bool twisted;
+} EmuTopologyPlan;
+
+// Checks a plan and builds the topology in `arena`, which the topology then owns; on errors the arena stays the caller's.
+HLO_NODISCARD HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **topology);
+// The same for `count` host processors.
+HLO_NODISCARD HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count, EmuTopology **topology);
+// Reads an XML pod description (a path, with `#slice` after it or not); ownership as emu_topology_build().
+HLO_NODISCARD HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology);
+
+// The most devices a topology may have: above any real machine, below what would exhaust memory.
+#define EMU_MAX_DEVICES (INT64_C(1) << 20)
+
+#endif

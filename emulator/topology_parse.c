@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the name of a slice to its numbers.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/topology.h"
+#include "emulator/topology_build.h"
+
+// A spelling of a generation, and how many of what the number after '-' counts (cores or chips) make one chip.
+typedef struct Family {
+    const char *spelling;
+    EmuGeneration generation;
+    int64_t counted_per_chip;
+} Family;
+
+static const Family families[] = {
+    {"v2", EMU_GENERATION_v2, 2},        {"v3", EMU_GENERATION_v3, 2},         {"v4", EMU_GENERATION_v4, 2},
+    {"v5e", EMU_GENERATION_v5e, 1},      {"v5litepod", EMU_GENERATION_v5e, 1}, {"v5lite", EMU_GENERATION_v5e, 1},
+    {"v5p", EMU_GENERATION_v5p, 2},      {"v5", EMU_GENERATION_v5p, 2},        {"v6e", EMU_GENERATION_v6e, 1},
+    {"tpu7x", EMU_GENERATION_v7x, 2},    {"v7x", EMU_GENERATION_v7x, 2},       {"7x", EMU_GENERATION_v7x, 2},
+    {"v7", EMU_GENERATION_v7x, 2},
+};
+
+// Edit distance of two short words, counting case changes as nothing.
+static int64_t distance_between(const char *left, size_t left_length, const char *right) {
+    int64_t row[64];
+    const size_t right_length = strlen(right);
+    if (right_length >= HLO_COUNT_OF(row)) return INT64_MAX;
+    for (size_t j = 0; j <= right_length; j++) row[j] = (int64_t)j;
+    for (size_t i = 1; i <= left_length; i++) {
+        int64_t diagonal = row[0];
+        row[0] = (int64_t)i;
+        for (size_t j = 1; j <= right_length; j++) {
+            const bool same = tolower((unsigned char)left[i - 1]) == tolower((unsigned char)right[j - 1]);
+            const int64_t replace = diagonal + !same, shorter = row[j - 1] + 1, longer = row[j] + 1;
+            diagonal = row[j];
+            row[j] = replace < shorter ? replace : shorter;
+            if (longer < row[j]) row[j] = longer;
+        }
+    }
+    return row[right_length];
+}
+
+// "unknown topology" with the families that are spelled nearest.
+static HloStatus unknown_family(const char *spec, const char *word, size_t length, const char *rest) {
+    if (length > 32) length = 32;
+    int64_t best = INT64_MAX;
+    for (size_t i = 0; i < HLO_COUNT_OF(families); i++) {
+        const int64_t d = distance_between(word, length, families[i].spelling);
+        if (d < best) best = d;
+    }
+    HloText near = {0};
+    for (size_t i = 0; i < HLO_COUNT_OF(families); i++)
+        if (best <= 2 && distance_between(word, length, families[i].spelling) == best)
+            hlo_text_format(&near, "%s%s%s", near.length ? ", " : "", families[i].spelling, rest);
+    HloStatus status =
+        near.length ? hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s'; did you mean %s?", spec, near.data)
+                    : hlo_error(HLO_INVALID_ARGUMENT,
+                                "unknown topology '%s'; known are v2, v3, v4, v5e, v5p, v6e and tpu7x, as in v5e-16, "
+                                "v4:2x2x2 or 2xv5e-16, and cpu:8 or an XML file",
+                                spec);
+    hlo_text_free(&near);
+    return status;
+}
+
+// Reads digits at `*at` up to 2^31; -1 where there are none or too many.
+static int64_t read_number(const char **at) {
+    int64_t value = 0;
+    if (!isdigit((unsigned char)**at)) return -1;
+    for (; isdigit((unsigned char)**at); ++*at)
+        if ((value = value * 10 + (**at - '0')) > INT32_MAX) return -1;
+    return value;
+}
+
+// The shape of slices too small to be made of cubes, for chips on three axes.
+static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    static const int64_t small[][3] = {{1, 1, 1}, {2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {2, 4, 4}};
+    // A single chip is sold only where it has two devices.
+    for (size_t i = chip->devices_per_chip > 1 ? 0 : 1; i < HLO_COUNT_OF(small); i++)
+        if (small[i][0] * small[i][1] * small[i][2] == chips) {
+            memcpy(shape, small[i], sizeof(small[i]));
+            return true;
+        }
+    return false;
+}
+
+// The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the least surface.
+static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    const int64_t cubes = chips / 64;
+    int64_t best = INT64_MAX;
+    if (chips % 64) return false;
+    for (int64_t a = 1; a * a * a <= cubes; a++)
+        for (int64_t b = a; a * b * b <= cubes; b++) {
+            if (cubes % (a * b)) continue;
+            const int64_t c = cubes / (a * b), surface = a * b + b * c + c * a;
+            if (4 * a > chip->pod_x || 4 * b > chip->pod_y || 4 * c > chip->pod_z || surface >= best) continue;
+            best = surface;
+            shape[0] = 4 * a, shape[1] = 4 * b, shape[2] = 4 * c;
+        }
+    return best != INT64_MAX;
+}
+
+// The shape of a slice on two axes: a power of two as square as it gets, the longer side last.
+static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    shape[0] = shape[1] = shape[2] = 1;
+    while (shape[0] * shape[1] < chips) shape[shape[1] > shape[0] ? 0 : 1] *= 2;
+    // Chips with two devices are sold by the host of four; the others singly too. Two chips are no machine.
+    const bool sold = chips >= 4 || (chips == 1 && chip->devices_per_chip == 1);
+    return sold && shape[0] * shape[1] == chips && shape[0] <= chip->pod_x && shape[1] <= chip->pod_y;
+}
+
+// The shape that an accelerator type of `chips` chips has, if there is such a type.
+static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    if (chip->torus_axes == 2) return plane_shape(chip, chips, shape);
+    return small_cube_shape(chip, chips, shape) || cubes_shape(chip, chips, shape);
+}
+
+// The error for a number that no accelerator type has, with the nearest that exist.
+static HloStatus unknown_size(const char *spec, const Family *family, int64_t number) {
+    const EmuChip *chip = emu_chip(family->generation);
+    const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
+    int64_t shape[3], below = 0, above = 0, chips = number / family->counted_per_chip;
+    for (int64_t n = chips < pod ? chips : pod; n >= 1 && !below; n--)
+        if (shape_of_chips(chip, n, shape)) below = n * family->counted_per_chip;
+    for (int64_t n = chips + 1; n <= pod && !above; n++)
+        if (shape_of_chips(chip, n, shape)) above = n * family->counted_per_chip;
+    HloText near = {0};
+    if (below) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)below);
+    if (below && above) hlo_text_string(&near, " or ");
+    if (above) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)above);
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s': there is no such slice; did you mean %s?",
+                                 spec, near.data ? near.data : family->spelling);
+    hlo_text_free(&near);
+    return status;
+}
+
+// Reads `-N`, the number of cores or chips of an accelerator type.
+static HloStatus parse_accelerator_type(const char *spec, const char *at, const Family *family, EmuTopologyPlan *plan) {
+    const int64_t number = read_number(&at);
+    HLO_FAIL_IF(number < 0 || *at, HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'", spec);
+    if (number % family->counted_per_chip ||
+        !shape_of_chips(plan->chip, number / family->counted_per_chip, plan->shape))
+        return unknown_size(spec, family, number);
+    // The machine type with eight chips is one host.
+    if (plan->chip->devices_per_chip == 1 && plan->chip->torus_axes == 2 && number == 8)
+        memcpy(plan->host_bounds, (int64_t[]){2, 4, 1}, sizeof(plan->host_bounds));
+    return HLO_SUCCESS;
+}
+
+// Whether a twisted torus exists in this shape: k x k x 2k or k x 2k x 2k with k of at least 4.
+static bool can_twist(const int64_t shape[3]) {
+    const int64_t k = shape[0];
+    return k >= 4 && shape[2] == 2 * k && (shape[1] == k || shape[1] == 2 * k);
+}
+
+// Reads `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`.
+static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopologyPlan *plan) {
+    int axes = 0;
+    plan->shape[0] = plan->shape[1] = plan->shape[2] = 1;
+    do {
+        HLO_FAIL_IF(axes == 3, HLO_INVALID_ARGUMENT, "topology '%s': a slice has at most three axes", spec);
+        const int64_t size = read_number(&at);
+        HLO_FAIL_IF(size < 1 || size > EMU_MAX_DEVICES, HLO_INVALID_ARGUMENT,
+                    "topology '%s': sizes such as 2x2x1 are expected after the name", spec);
+        plan->shape[axes++] = size;
+    } while (*at == 'x' && at++);
+    HLO_FAIL_IF(axes < 2, HLO_INVALID_ARGUMENT,
+                "topology '%s': a shape has two or three sizes, such as 4x4; a number of chips is spelled %s-%lld", spec,
+                plan->chip->name, (long long)plan->shape[0]);
+    if (!strcmp(at, "_twisted")) {
+        HLO_FAIL_IF(plan->chip->torus_axes != 3 || !can_twist(plan->shape), HLO_INVALID_ARGUMENT,
+                    "topology '%s': only shapes k x k x 2k and k x 2k x 2k with k >= 4 can be twisted", spec);
+        plan->twisted = true;
+    } else {
+        HLO_FAIL_IF(*at && strcmp(at, "_untwisted"), HLO_INVALID_ARGUMENT, "topology '%s': '%s' is not understood",
+                    spec, at);
+    }
+    return HLO_SUCCESS;
+}
+
+// The number of slices before the name: "2x" in "2xv5e-16". 1 where there is none.
+static int64_t parse_slice_count(const char **at) {
+    const char *scan = *at;
+    const int64_t count = read_number(&scan);
+    // "7x:2x2x1" is a name, not seven slices.
+    if (count < 0 || *scan != 'x' || !isalnum((unsigned char)scan[1])) return 1;
+    *at = scan + 1;
+    return count;
+}
+
+static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topology) {
+    EmuTopologyPlan plan = {.name = spec};
+    const char *name = spec;
+    plan.slice_count = parse_slice_count(&name);
+    const size_t length = strcspn(name, "-:=_");
+    const Family *family = NULL;
+    for (size_t i = 0; i < HLO_COUNT_OF(families); i++)
+        if (strlen(families[i].spelling) == length && !strncmp(families[i].spelling, name, length))
+            family = &families[i];
+    if (!family) return unknown_family(spec, name, length, name + length);
+    plan.chip = emu_chip(family->generation);
+    const char separator = name[length];
+    HLO_FAIL_IF(!separator, HLO_INVALID_ARGUMENT,
+                "topology '%s' names a generation only; a size is missing, as in %s-8 or %s:%s", spec, family->spelling,
+                family->spelling, plan.chip->torus_axes == 2 ? "2x2" : "2x2x1");
+    HLO_TRY(separator == '-' ? parse_accelerator_type(spec, name + length + 1, family, &plan)
+                             : parse_runtime_shape(spec, name + length + 1, &plan));
+    return emu_topology_build(arena, &plan, topology);
+}
+
+static HloStatus parse_cpu(HloArena *arena, const char *spec, EmuTopology **topology) {
+    const char *at = spec + 3;
+    int64_t count = 1;
+    if (*at == ':' || *at == '-') {
+        at++;
+        count = read_number(&at);
+    }
+    HLO_FAIL_IF(*at || count < 1, HLO_INVALID_ARGUMENT, "topology '%s': a number of devices is expected, as in cpu:8",
+                spec);
+    return emu_topology_build_cpu(arena, spec, count, topology);
+}
+
+// Whether a spec is the path of an XML file, with a slice after '#' or not.
+static bool names_xml(const char *spec) {
+    const char *hash = strchr(spec, '#');
+    const size_t length = hash ? (size_t)(hash - spec) : strlen(spec);
+    return length > 4 && !strncmp(spec + length - 4, ".xml", 4);
+}
+
+typedef struct ParseCall {
+    const char *spec;
+    HloArena *arena;
+    EmuTopology **topology;
+} ParseCall;
+
+static HloStatus parse_protected(void *argument) {
+    ParseCall *call = argument;
+    if (names_xml(call->spec)) return emu_topology_read_xml(call->arena, call->spec, call->topology);
+    if (!strncmp(call->spec, "cpu", 3)) return parse_cpu(call->arena, call->spec, call->topology);
+    return parse_tpu(call->arena, call->spec, call->topology);
+}
+
+HloStatus emu_topology_parse(const char *spec, EmuTopology **topology) {
+    *topology = NULL;
+    ParseCall call = {spec, hlo_arena_new(), topology};
+    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory for topology '%s'", spec);
+    HloStatus status = hlo_protect(parse_protected, &call);
+    if (status) {
+        hlo_arena_free(call.arena);
+        *topology = NULL;
+    }
+    return status;
+}

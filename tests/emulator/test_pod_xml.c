@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emulator/topology.h"
+
+static const char good_pod[] =
+    "<tpupod version=\"1\">\n"
+    " <chip kind=\"TPU v5 lite\" cores=\"1\" megacore=\"false\">\n"
+    "  <hbm bytes=\"17179869184\" usable=\"16911433728\" bps=\"8.20e11\"/>\n"
+    "  <core hz=\"1.5e9\"><mxu count=\"4\" dim=\"128\"/><vpu lanes=\"128\" sublanes=\"8\" alus=\"4\"/>"
+    "<vmem bytes=\"134217728\" bps=\"1.78e13\"/></core>\n"
+    "  <peak dtype=\"bf16\" flops=\"1.97e14\"/><peak dtype=\"s8\" flops=\"3.94e14\"/></chip>\n"
+    " <host bounds=\"2 2 1\" pcie_bps=\"1.5e10\" hwloc=\"host-v5e.xml\"/>\n"
+    " <ici link_bps=\"5.5e10\" hop_ns=\"1000\" eff=\"0.9\" wrap=\"full-axis\"/>\n"
+    " <slice name=\"v5e-16\" dims=\"4 4\" wrap=\"false false\"/>"
+    " <slice name=\"ring\" dims=\"16 4\" wrap=\"true false\" count=\"2\"/>\n"
+    " <dcn host_bps=\"2.5e10\" latency_ns=\"20000\"/>\n"
+    " <calib key=\"mxu.eff\" value=\"0.92\" source=\"pallas matmul.ipynb 8192^3\"/>\n"
+    "</tpupod>\n";
+
+// The good pod with the first `from` replaced by `to`, in a file whose name goes to `path`.
+static void write_pod(char *path, const char *from, const char *to) {
+    const char *at = from ? strstr(good_pod, from) : good_pod;
+    cr_assert_not_null(at, "%s", from);
+    strcpy(path, "/tmp/meshlo-pod-XXXXXX.xml");
+    const int descriptor = mkstemps(path, 4);
+    FILE *file = fdopen(descriptor, "w");
+    fwrite(good_pod, 1, (size_t)(at - good_pod), file);
+    fputs(to ? to : "", file);
+    fputs(at + (from ? strlen(from) : 0), file);
+    fclose(file);
+}
+
+Test(emulator_pod_xml, reads_a_pod) {
+    char path[64], spec[96];
+    EmuTopology *topology = NULL;
+    write_pod(path, NULL, NULL);
+    HloStatus status = emu_topology_parse(path, &topology);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_assert_eq(topology->device_count, 16);
+    cr_assert_eq(topology->host_count, 4);
+    cr_assert_str_eq(topology->device_kind, "TPU v5 lite");
+    cr_assert_eq(topology->chip.link_bytes_per_second, 5.5e10);
+    cr_assert_eq(topology->chip.mxu_efficiency, 0.92);
+    cr_assert_eq(topology->chip.dcn_picoseconds, 20000000);
+    cr_assert_eq(topology->chip.hbm_reserved_bytes_per_device, 17179869184 - 16911433728);
+    emu_topology_free(topology);
+    snprintf(spec, sizeof(spec), "%s#ring", path);
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    cr_assert_eq(topology->device_count, 128);
+    cr_assert_eq(topology->slice_count, 2);
+    cr_assert(topology->wrap[0] && !topology->wrap[1]);
+    emu_topology_free(topology);
+    unlink(path);
+}
+
+Test(emulator_pod_xml, new_kinds_start_from_a_known_one) {
+    char path[64];
+    EmuTopology *topology = NULL;
+    write_pod(path, "kind=\"TPU v5 lite\"", "kind=\"TPU x\" like=\"v6e\"");
+    cr_assert_null(emu_topology_parse(path, &topology));
+    cr_assert_str_eq(topology->device_kind, "TPU x");
+    cr_assert_eq(topology->chip.generation, 6);
+    emu_topology_free(topology);
+    unlink(path);
+}
+
+typedef struct BadPod {
+    char from[48], to[128], says[64];
+} BadPod;
+
+ParameterizedTestParameters(emulator_pod_xml, refused) {
+    static BadPod cases[] = {
+        {"dim=\"128\"", "dim=\"129\"", "mxu"},
+        {"link_bps=\"5.5e10\"", "link_bps=\"-1\"", "link_bps"},
+        {"<slice name", "<slicee name", "slicee"},
+        {"</tpupod>", "", "Premature end"},
+        {"<tpupod", "<!DOCTYPE tpupod [<!ENTITY x SYSTEM \"file:///etc/hostname\">]><tpupod", "entities"},
+        {"kind=\"TPU v5 lite\"", "kind=\"TPU x\"", "like="},
+        {"kind=\"TPU v5 lite\"", "kind=\"&x;\"", "x"},
+        {"dims=\"4 4\"", "dims=\"3 3\"", "do not divide"},
+        {"dims=\"4 4\"", "dims=\"4 4 4 4\"", "dims"},
+        {"dims=\"4 4\"", "dims=\"4 0\"", "dims"},
+        {"dims=\"4 4\"", "dims=\"9999999999999999999999 4\"", "out of range"},
+        {"dims=\"4 4\"", "dims=\"256 256\"", "at most 128 chips"},
+        {"wrap=\"false false\"", "wrap=\"true true false false\"", "more wrap flags"},
+        {"dims=\"4 4\" wrap=\"false false\"", "dims=\"2 2\" wrap=\"true false\"", "cannot wrap"},
+        {"wrap=\"full-axis\"/>", "wrap=\"sideways\"/>", "wrap"},
+        {"wrap=\"full-axis\"/>", "wrap=\"explicit\"/><slice name=\"a\" dims=\"4 4\"/>", "flags on every slice"},
+        {"usable=\"16911433728\"", "usable=\"26911433728\"", "more HBM is usable"},
+        {"<vmem bytes=\"134217728\"", "<vmem bytes=\"934217728000\"", "VMEM must be smaller"},
+        {"key=\"mxu.eff\"", "key=\"mxu.speed\"", "calib"},
+        {" source=\"pallas matmul.ipynb 8192^3\"", "", "calib"},
+    };
+    return cr_make_param_array(BadPod, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(BadPod *param, emulator_pod_xml, refused) {
+    char path[64];
+    EmuTopology *topology = NULL;
+    write_pod(path, param->from, param->to);
+    HloStatus status = emu_topology_parse(path, &topology);
+    unlink(path);
+    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", param->to);
+    char *text = hlo_status_to_text(status);
+    cr_assert_not_null(strstr(text, param->says), "%s: %s", param->to, text);
+    free(text);
+    hlo_status_free(status);
+}
+
+Test(emulator_pod_xml, missing_files_and_slices_are_named) {
+    char path[64], spec[96];
+    EmuTopology *topology = NULL;
+    HloStatus status = emu_topology_parse("/nonexistent/pod.xml", &topology);
+    cr_assert_not_null(strstr(hlo_status_message(status), "/nonexistent/pod.xml"));
+    hlo_status_free(status);
+    write_pod(path, NULL, NULL);
+    snprintf(spec, sizeof(spec), "%s#other", path);
+    status = emu_topology_parse(spec, &topology);
+    unlink(path);
+    cr_assert_not_null(strstr(hlo_status_message(status), "no slice named 'other'"));
+    hlo_status_free(status);
+}
