@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# Slices, devices, meshes. Golden values: shared/reference/users.md §4 (G1) and the JAX tutorial of the third seed.
+exits 0 "devices v2-8" meshlo devices v2-8
+says out "TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0)" "devices v2-8: as JAX prints them"
+exits 0 "devices json" meshlo devices v2-8 --json
+json "[d['id'] for d in j] == list(range(8))" "devices json: ids"
+json "j[3] == {'id': 3, 'process_index': 0, 'coords': [1, 0, 0], 'core_on_chip': 1, 'slice_index': 0, 'device_kind': 'TPU v2'}" "devices json: one device"
+exits 0 "devices from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" devices
+exits 2 "no topology" meshlo devices
+exits 0 "two slices" meshlo devices 2xv5e-16 --json
+json "len(j) == 32 and j[-1]['slice_index'] == 1" "two slices: devices"
+exits 0 "mesh order" meshlo topology v2-8 --mesh 4,2
+check "mesh order: ids" grep -qx "0 1 2 3 6 7 4 5" out
+exits 0 "mesh order, named axes" meshlo topology v2-8 --mesh x=4,y=2 --json
+json "j['ids'] == [0, 1, 2, 3, 6, 7, 4, 5] and j['mesh'] == [4, 2]" "mesh order, named axes: ids"
+exits 0 "topology" meshlo topology v5e:4x4
+says out "4x4" "topology: shape"
+exits 1 "a mesh that JAX refuses" meshlo topology v4:4x4x4 --mesh 2,32
+exits 0 "a mesh that JAX splits" meshlo topology v4:4x4x4 --mesh 2,32 --split
+exits 2 "unknown slice" meshlo topology v5x-16
+says err "v5" "unknown slice: near matches"
+exits 2 "mesh that does not fit" meshlo topology v2-8 --mesh 4,4
+exits 2 "mesh without sense" meshlo topology v2-8 --mesh x=4,x=2
+says err "twice" "mesh without sense: why"
+exits 2 "mesh of no numbers" meshlo topology v2-8 --mesh x=four
+exits 2 "mesh beyond everything" meshlo topology v2-8 --mesh 1000000,1000000,1000000
+exits 0 "drawing" meshlo topology v5e:4x4 --svg slice.svg
+check "drawing: is XML" python3 -c "import xml.dom.minidom as m; m.parse('slice.svg')"
+exits 2 "drawing that cannot be written" meshlo topology v5e:4x4 --svg /nonexistent/slice.svg
+exits 2 "missing XML file" meshlo topology ./missing.xml
+echo "<pod" >broken.xml
+exits 2 "broken XML file" meshlo topology ./broken.xml
+echo '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><pod>&x;</pod>' >entity.xml
+exits 2 "XML with entities" meshlo topology ./entity.xml

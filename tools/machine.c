@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kMaxDevices = 1 << 20 };
+
+// The next item of a comma-separated list, copied; moves *at past it. NULL at the end.
+static const char *next_item(HloArena *arena, const char **at) {
+    if (!*at) return NULL;
+    size_t length = strcspn(*at, ",");
+    const char *item = hlo_arena_string(arena, *at, length);
+    *at = (*at)[length] ? *at + length + 1 : NULL;
+    return item;
+}
+
+static bool read_count(const char *text, int64_t *value) {
+    char *end;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    return end != text && !*end && !errno && *text >= '0' && *text <= '9';
+}
+
+static HloStatus parse_axis(CliContext *context, const char *text, const char *item, int64_t index,
+                            SpmdMeshAxis *axis) {
+    const char *equals = strchr(item, '=');
+    const char *size = equals ? equals + 1 : item;
+    axis->name = equals ? hlo_arena_string(context->arena, item, (size_t)(equals - item))
+                        : hlo_arena_format(context->arena, "axis%lld", (long long)index);
+    if (!*axis->name || !read_count(size, &axis->size) || axis->size < 1 || axis->size > kMaxDevices) {
+        return cli_usage_error(context, "bad mesh '%s': '%s' is no axis like x=4", text, item);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
+    HLO_VECTOR(SpmdMeshAxis) axes = {0};
+    *mesh = (CliMesh){.devices = 1};
+    const char *at = text;
+    for (const char *item; (item = next_item(context->arena, &at));) {
+        SpmdMeshAxis axis;
+        HLO_TRY(parse_axis(context, text, item, axes.count, &axis));
+        for (int64_t i = 0; i < axes.count; ++i) {
+            if (strcmp(axes.items[i].name, axis.name) == 0) {
+                return cli_usage_error(context, "bad mesh '%s': the axis %s is there twice", text, axis.name);
+            }
+        }
+        mesh->devices *= axis.size;
+        if (mesh->devices > kMaxDevices)
+            return cli_usage_error(context, "the mesh '%s' is larger than any slice", text);
+        hlo_vector_push(context->arena, &axes, axis);
+    }
+    mesh->axes = axes.items;
+    mesh->count = axes.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus cli_numbers_parse(CliContext *context, const char *option, const char *text, int64_t room, int64_t *numbers,
+                            int64_t *count) {
+    *count = 0;
+    if (!*text) return HLO_SUCCESS;
+    const char *at = text;
+    for (const char *item; (item = next_item(context->arena, &at));) {
+        if (*count == room) return cli_usage_error(context, "--%s %s: more than %d numbers", option, text, (int)room);
+        if (!read_count(item, &numbers[(*count)++])) {
+            return cli_usage_error(context, "--%s %s: '%s' is no number", option, text, item);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {
+    if (!spec) spec = getenv("MESHLO_TOPOLOGY");
+    if (!spec || !*spec) spec = otherwise;
+    if (!spec) return cli_usage_error(context, "no topology given, and MESHLO_TOPOLOGY is not set");
+    context->stage = CLI_STAGE_USAGE;
+    return emu_topology_parse(spec, topology);
+}
+
+HloStatus cli_mesh_ids(CliContext *context, const EmuTopology *topology, const int64_t *sizes, int64_t count,
+                       bool split, const int64_t **ids) {
+    int64_t devices = 1;
+    for (int64_t i = 0; i < count; ++i) devices *= sizes[i];
+    int64_t *out = HLO_ARENA_NEW(context->arena, int64_t, devices);
+    *ids = out;
+    return emu_mesh_order(topology, sizes, count, split, out);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo devices: the devices of a slice as JAX lists them.
+#include "tools/machine.h"
+
+static const CliOption kOptions[] = {
+    {"json", CLI_FLAG, NULL, "Print JSON: an array of objects in jax.devices() order."},
+};
+
+static void print_json(HloText *text, const EmuTopology *topology) {
+    HloJsonWriter json = {.text = text, .lines = 1};
+    hlo_json_begin_array(&json);
+    for (int64_t i = 0; i < topology->device_count; ++i) {
+        const EmuDevice *device = &topology->devices[i];
+        hlo_json_begin_object(&json);
+        hlo_json_key(&json, "id");
+        hlo_json_int64(&json, device->id);
+        hlo_json_key(&json, "process_index");
+        hlo_json_int64(&json, device->process_index);
+        hlo_json_key(&json, "coords");
+        hlo_json_int64_array(&json, device->coords, 3);
+        hlo_json_key(&json, "core_on_chip");
+        hlo_json_int64(&json, device->core_on_chip);
+        hlo_json_key(&json, "slice_index");
+        hlo_json_int64(&json, device->slice_index);
+        hlo_json_key(&json, "device_kind");
+        hlo_json_string(&json, topology->device_kind);
+        hlo_json_end_object(&json);
+    }
+    hlo_json_end_array(&json);
+    hlo_text_char(text, '\n');
+}
+
+static HloStatus run_devices(CliContext *context) {
+    EmuTopology *topology = NULL;
+    const char *spec = context->arguments.count ? context->arguments.items[0] : NULL;
+    HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
+    if (cli_flag(context, "json")) {
+        print_json(&context->out, topology);
+    } else {
+        for (int64_t i = 0; i < topology->device_count; ++i) {
+            emu_device_print(topology, &topology->devices[i], &context->out);
+            hlo_text_char(&context->out, '\n');
+        }
+    }
+    emu_topology_free(topology);
+    return HLO_SUCCESS;
+}
+
+const CliVerb cli_verb_devices = {
+    .name = "devices",
+    .arguments = "TOPOLOGY",
+    .summary = "List the devices of a slice, one a line, as JAX prints them.",
+    .description =
+        "TOPOLOGY is an accelerator type (v5e-16, v2-8), a runtime name (v4:2x2x2, v5:2x2x2 for v5p), several "
+        "slices\n(2xv5e-16), host devices (cpu:8), or an XML description; MESHLO_TOPOLOGY where it is left out.",
+    .examples = "meshlo devices v2-8\nmeshlo devices v4:2x2x2 --json",
+    .most_arguments = 1,
+    .tables = {CLI_TABLE(kOptions)},
+    .run = run_devices,
+};

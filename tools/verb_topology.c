@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo topology: what a slice looks like, and where the devices of a mesh stand in it.
+#include "tools/machine.h"
+
+#include "hlo/base/file.h"
+
+static const CliOption kOptions[] = {
+    {"mesh", CLI_TEXT, "4,2", "Print the device ids of such a mesh in the order of JAX's make_mesh."},
+    {"split", CLI_FLAG, NULL, "Let the mesh split physical axes."},
+    {"json", CLI_FLAG, NULL, "Print JSON."},
+    {"svg", CLI_TEXT, "FILE", "Write a drawing of the slice to FILE."},
+};
+
+// Everything that the two forms of output show.
+typedef struct Report {
+    const EmuTopology *topology;
+    int64_t sizes[EMU_MAX_MESH_AXES];
+    int64_t axis_count;
+    const int64_t *ids;  // NULL without --mesh
+    int64_t id_count;
+    int64_t links[3];  // directed links by EmuLinkKind
+} Report;
+
+static void count_links(Report *report) {
+    int64_t limit = emu_topology_is_tpu(report->topology) ? emu_link_limit(report->topology) : 0;
+    for (int64_t i = 0; i < limit; ++i) {
+        EmuLink link = emu_link_describe(report->topology, i);
+        if (link.exists) ++report->links[link.kind];
+    }
+}
+
+static void print_json(HloText *text, const Report *report) {
+    const EmuTopology *topology = report->topology;
+    HloJsonWriter json = {.text = text, .lines = 1};
+    hlo_json_begin_object(&json);
+    hlo_json_key(&json, "name");
+    hlo_json_string(&json, topology->name);
+    hlo_json_key(&json, "kind");
+    hlo_json_string(&json, topology->device_kind);
+    hlo_json_key(&json, "shape");
+    hlo_json_int64_array(&json, topology->shape, 3);
+    hlo_json_key(&json, "wrap");
+    hlo_json_begin_array(&json);
+    for (int i = 0; i < 3; ++i) hlo_json_bool(&json, topology->wrap[i]);
+    hlo_json_end_array(&json);
+    hlo_json_key(&json, "host_bounds");
+    hlo_json_int64_array(&json, topology->host_bounds, 3);
+    const struct {
+        const char *key;
+        int64_t value;
+    } counts[] = {{"slices", topology->slice_count},
+                  {"hosts", topology->host_count},
+                  {"chips", topology->chip_count},
+                  {"num_devices", topology->device_count},
+                  {"ici_links", report->links[EMU_LINK_ICI]},
+                  {"dcn_links", report->links[EMU_LINK_DCN]}};
+    for (size_t i = 0; i < HLO_COUNT_OF(counts); ++i) {
+        hlo_json_key(&json, counts[i].key);
+        hlo_json_int64(&json, counts[i].value);
+    }
+    if (report->ids) {
+        hlo_json_key(&json, "mesh");
+        hlo_json_int64_array(&json, report->sizes, report->axis_count);
+        hlo_json_key(&json, "ids");
+        hlo_json_int64_array(&json, report->ids, report->id_count);
+    }
+    hlo_json_end_object(&json);
+    hlo_text_char(text, '\n');
+}
+
+static void print_slice(HloText *text, const Report *report) {
+    const EmuTopology *topology = report->topology;
+    hlo_text_format(text, "%s: %s, %lld devices on %lld chips\nshape: ", topology->name, topology->device_kind,
+                    (long long)topology->device_count, (long long)topology->chip_count);
+    emu_topology_print_shape(topology, text);
+    if (topology->slice_count > 1) hlo_text_format(text, " x %lld slices", (long long)topology->slice_count);
+    hlo_text_format(text, "\nhosts: %lld, each %lldx%lldx%lld chips\nwrap: ", (long long)topology->host_count,
+                    (long long)topology->host_bounds[0], (long long)topology->host_bounds[1],
+                    (long long)topology->host_bounds[2]);
+    bool any = false;
+    for (int i = 0; i < 3; ++i) {
+        if (!topology->wrap[i]) continue;
+        hlo_text_format(text, "%s%c", any ? " " : "", "xyz"[i]);
+        any = true;
+    }
+    hlo_text_format(text, "%s\nlinks: %lld ICI, %lld between slices\n\n", any ? "" : "none",
+                    (long long)report->links[EMU_LINK_ICI], (long long)report->links[EMU_LINK_DCN]);
+    if (emu_topology_is_tpu(topology)) emu_draw_topology(topology, text);
+}
+
+static void print_ids(HloText *text, const Report *report) {
+    for (int64_t i = 0; i < report->id_count; ++i) {
+        hlo_text_format(text, "%s%lld", i ? " " : "", (long long)report->ids[i]);
+    }
+    hlo_text_char(text, '\n');
+}
+
+// Fills the mesh part of the report. A mesh that JAX refuses ends the verb with exit code 1: *refused.
+static HloStatus place_mesh(CliContext *context, Report *report, bool *refused) {
+    CliMesh mesh;
+    HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
+    if (mesh.count > EMU_MAX_MESH_AXES)
+        return cli_usage_error(context, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
+    report->axis_count = mesh.count;
+    report->id_count = mesh.devices;
+    for (int64_t i = 0; i < mesh.count; ++i) report->sizes[i] = mesh.axes[i].size;
+    HloStatus status =
+        cli_mesh_ids(context, report->topology, report->sizes, mesh.count, cli_flag(context, "split"), &report->ids);
+    *refused = hlo_status_code(status) == HLO_UNIMPLEMENTED;
+    if (!*refused) return status;
+    HloStatus done = cli_fail(context, CLI_EXIT_CHECK_FAILED, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    return done;
+}
+
+static HloStatus write_svg(const EmuTopology *topology, const char *path) {
+    HloText svg = {0};
+    emu_draw_topology_svg(topology, NULL, &svg);
+    HloStatus status = hlo_text_status(&svg);
+    if (!status) status = hlo_file_write(path, svg.data, svg.length);
+    hlo_text_free(&svg);
+    return status;
+}
+
+static HloStatus report_topology(CliContext *context, const EmuTopology *topology) {
+    Report report = {.topology = topology};
+    bool refused = false;
+    if (cli_text(context, "mesh")) HLO_TRY(place_mesh(context, &report, &refused));
+    if (refused) return HLO_SUCCESS;
+    if (cli_text(context, "svg")) HLO_TRY(write_svg(topology, cli_text(context, "svg")));
+    count_links(&report);
+    if (cli_flag(context, "json")) {
+        print_json(&context->out, &report);
+    } else if (report.ids) {
+        print_ids(&context->out, &report);
+    } else {
+        print_slice(&context->out, &report);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_topology(CliContext *context) {
+    EmuTopology *topology = NULL;
+    const char *spec = context->arguments.count ? context->arguments.items[0] : NULL;
+    HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
+    HloStatus status = report_topology(context, topology);
+    emu_topology_free(topology);
+    return status;
+}
+
+const CliVerb cli_verb_topology = {
+    .name = "topology",
+    .arguments = "TOPOLOGY",
+    .summary = "Describe a slice: shape, hosts, wrapping links; or the device order of a mesh on it.",
+    .description =
+        "With --mesh, prints the device ids in the order of jax.make_mesh, row-major. A mesh that JAX refuses ends "
+        "with\nexit code 1 and its reason.",
+    .examples =
+        "meshlo topology v5e:4x8\nmeshlo topology v2-8 --mesh 4,2\nmeshlo topology v4:4x4x4 --mesh 16,4 --split "
+        "--json\nmeshlo topology v5p-64 --svg slice.svg",
+    .most_arguments = 1,
+    .tables = {CLI_TABLE(kOptions)},
+    .run = run_topology,
+};
