@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape inference of collectives, and of transfers between memories, hosts and devices.
+#include "hlo/ir/infer_reducer.h"
+
+// Results of the given operands: the operand shapes themselves.
+static HloStatus same_as_operands(const HloInferRequest *request, int64_t count, const HloShape **result) {
+    HLO_REFUSE_IF(count < 1, "no operands");
+    const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++) {
+        HLO_TRY(hlo_infer_need_array(request, i));
+        elements[i] = hlo_shape_without_layout(request->arena, request->operands[i]);
+    }
+    *result = hlo_infer_one_or_tuple(request->arena, elements, count);
+    return HLO_SUCCESS;
+}
+
+// Devices a group, 0 if unknown.
+static int64_t group_size(const HloInferRequest *request) {
+    const HloReplicaGroups *groups = HLO_INFER_ATTRIBUTES(request, Collective)->replica_groups;
+    int64_t size = groups ? hlo_replica_groups_size(groups) : 0;
+    return size > 0 ? size : (!groups || groups->count == 0) ? request->device_count : 0;
+}
+
+// The one dimension of all-gather and reduce-scatter.
+static HloStatus collective_dimension(const HloInferRequest *request, int64_t *dimension) {
+    HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
+    HLO_REFUSE_IF(request->operand_count < 1, "no operands");
+    HLO_REFUSE_IF(dimensions.count != 1, "%lld dimensions instead of one", (long long)dimensions.count);
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        HLO_TRY(hlo_infer_need_array(request, i));
+        HLO_TRY(hlo_infer_check_dimensions(request->arena, dimensions, request->operands[i]->rank, "dimensions"));
+    }
+    *dimension = dimensions.items[0];
+    return HLO_SUCCESS;
+}
+
+// The shape that the hint has for result `index`, or NULL.
+static const HloShape *hinted_result(const HloInferRequest *request, const HloShape *hint, int64_t index) {
+    if (!hint) return NULL;
+    const HloShape *shape = hint;
+    if (hlo_shape_is_tuple(hint)) shape = index < hint->element_count ? hint->elements[index] : NULL;
+    return shape && hlo_shape_is_array(shape) && shape->rank == request->operands[index]->rank ? shape : NULL;
+}
+
+// How much dimension `dimension` grows (gather) or shrinks (scatter): the group size, or what the hint says when the
+// groups are not known.
+static HloStatus growth(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers,
+                        int64_t *factor) {
+    *factor = group_size(request);
+    if (*factor > 0) return HLO_SUCCESS;
+    const HloShape *operand = request->operands[0], *given = hinted_result(request, hint, 0);
+    HLO_REFUSE_IF(!given, "the result shape does not follow without the number of devices");
+    int64_t small = gathers ? operand->dims[dimension] : given->dims[dimension];
+    int64_t large = gathers ? given->dims[dimension] : operand->dims[dimension];
+    HLO_REFUSE_IF(small < 0 || (small == 0 ? large != 0 : large % small != 0),
+                  "dimension %lld goes from size %lld to %lld", (long long)dimension,
+                  (long long)operand->dims[dimension], (long long)given->dims[dimension]);
+    *factor = small == 0 ? 1 : large / small;
+    return HLO_SUCCESS;
+}
+
+static HloStatus gathered(const HloInferRequest *request, const HloShape *hint, const HloShape **result) {
+    int64_t dimension = 0, factor = 1;
+    HLO_TRY(collective_dimension(request, &dimension));
+    HLO_TRY(growth(request, hint, dimension, true, &factor));
+    const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        HloDims dims = hlo_dims_of(request->arena, request->operands[i]);
+        int64_t *size = &dims.sizes[dimension];
+        HLO_REFUSE_IF(*size != HLO_UNBOUNDED && __builtin_mul_overflow(*size, factor, size), "dimension %lld overflows",
+                      (long long)dimension);
+        HLO_TRY(hlo_dims_shape(request->arena, request->operands[i]->type, &dims, &elements[i]));
+    }
+    *result = hlo_infer_one_or_tuple(request->arena, elements, request->operand_count);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_all_gather(const HloInferRequest *request, const HloShape **result) {
+    return gathered(request, request->hint, result);
+}
+
+// (operands, results) of a start op; several of each become tuples. What stands behind them in the hint is context.
+static HloStatus with_operands(const HloInferRequest *request, const HloShape *results, const HloShape **result) {
+    int64_t extra = request->hint && hlo_shape_is_tuple(request->hint) ? request->hint->element_count - 2 : 0;
+    if (extra < 0) extra = 0;
+    const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, 2 + extra);
+    const HloShape **operands = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        operands[i] = hlo_shape_without_layout(request->arena, request->operands[i]);
+    }
+    elements[0] = hlo_infer_one_or_tuple(request->arena, operands, request->operand_count);
+    elements[1] = results;
+    for (int64_t i = 0; i < extra; i++) elements[2 + i] = request->hint->elements[2 + i];
+    *result = hlo_shape_tuple(request->arena, elements, 2 + extra);
+    return HLO_SUCCESS;
+}
+
+// The results part of a start op's hint.
+static const HloShape *hinted_results(const HloInferRequest *request) {
+    const HloShape *hint = request->hint;
+    return hint && hlo_shape_is_tuple(hint) && hint->element_count >= 2 ? hint->elements[1] : NULL;
+}
+
+HloStatus hlo_infer_all_gather_start(const HloInferRequest *request, const HloShape **result) {
+    const HloShape *results = NULL;
+    HLO_TRY(gathered(request, hinted_results(request), &results));
+    return with_operands(request, results, result);
+}
+
+HloStatus hlo_infer_collective_done(const HloInferRequest *request, const HloShape **result) {
+    return hlo_infer_async_done(request, result);
+}
+
+HloStatus hlo_infer_all_reduce(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(same_as_operands(request, request->operand_count, result));
+    HLO_TRY(hlo_infer_need_called(request, 1));
+    // One reducer of two scalars serves all operands, whatever their precision.
+    HLO_REFUSE_IF(request->called[0]->parameters.count != 2, "computation %s takes %lld parameters instead of 2",
+                  request->called[0]->name, (long long)request->called[0]->parameters.count);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShape **result) {
+    int64_t dimension = 0, factor = 1;
+    HLO_TRY(collective_dimension(request, &dimension));
+    HLO_TRY(growth(request, request->hint, dimension, false, &factor));
+    HLO_TRY(hlo_infer_need_called(request, 1));
+    const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        HloDims dims = hlo_dims_of(request->arena, request->operands[i]);
+        int64_t size = dims.sizes[dimension];
+        HLO_REFUSE_IF(size != HLO_UNBOUNDED && size % factor != 0,
+                      "dimension %lld of size %lld does not divide among %lld devices", (long long)dimension,
+                      (long long)size, (long long)factor);
+        if (size != HLO_UNBOUNDED) dims.sizes[dimension] = size / factor;
+        HLO_TRY(hlo_dims_shape(request->arena, request->operands[i]->type, &dims, &elements[i]));
+    }
+    *result = hlo_infer_one_or_tuple(request->arena, elements, request->operand_count);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_all_to_all(const HloInferRequest *request, const HloShape **result) {
+    HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
+    int64_t size = group_size(request);
+    if (dimensions.count > 0) {
+        int64_t dimension;
+        HLO_REFUSE_IF(request->operand_count != 1, "%lld operands with a split dimension",
+                      (long long)request->operand_count);
+        HLO_TRY(collective_dimension(request, &dimension));
+        int64_t split = request->operands[0]->dims[dimension];
+        HLO_REFUSE_IF(size > 0 && split != HLO_UNBOUNDED && split % size != 0,
+                      "dimension %lld of size %lld does not divide among %lld devices", (long long)dimension,
+                      (long long)split, (long long)size);
+        return same_as_operands(request, 1, result);
+    }
+    HLO_REFUSE_IF(size > 0 && size != request->operand_count, "%lld operands for groups of %lld devices",
+                  (long long)request->operand_count, (long long)size);
+    HLO_TRY(same_as_operands(request, request->operand_count, result));
+    for (int64_t i = 1; i < request->operand_count; i++) {
+        HLO_REFUSE_IF(!hlo_shapes_mix(request->operands[i], request->operands[0]), "operands of shapes %s and %s",
+                      hlo_shape_message(request->arena, request->operands[0]),
+                      hlo_shape_message(request->arena, request->operands[i]));
+    }
+    if (request->operand_count == 1) *result = hlo_shape_tuple(request->arena, result, 1);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_collective_broadcast(const HloInferRequest *request, const HloShape **result) {
+    return same_as_operands(request, request->operand_count, result);
+}
+
+// The in-place form: input, output, where to read, where to write; the result is the output.
+static bool is_in_place(const HloInferRequest *request) {
+    return HLO_INFER_ATTRIBUTES(request, Permute)->slice_sizes.count > 0;
+}
+
+HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const HloShape **result) {
+    if (is_in_place(request)) {
+        HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
+                      (long long)request->operand_count);
+        *result = hlo_shape_without_layout(request->arena, request->operands[1]);
+        return HLO_SUCCESS;
+    }
+    return same_as_operands(request, request->operand_count, result);
+}
+
+HloStatus hlo_infer_collective_permute_start(const HloInferRequest *request, const HloShape **result) {
+    if (is_in_place(request)) {
+        HLO_TRY(hlo_infer_need_hint(request, false));
+        *result = request->hint;
+        return HLO_SUCCESS;
+    }
+    const HloShape *results = NULL;
+    HLO_TRY(same_as_operands(request, request->operand_count, &results));
+    return with_operands(request, results, result);
+}
+
+HloStatus hlo_infer_ragged_all_to_all(const HloInferRequest *request, const HloShape **result) {
+    HLO_REFUSE_IF(request->operand_count != 6, "takes 6 operands, but has %lld", (long long)request->operand_count);
+    HLO_TRY(hlo_infer_need_arrays(request));
+    for (int64_t i = 2; i < 6; i++) {
+        HLO_REFUSE_IF(!hlo_type_is_integer(request->operands[i]->type), "operand %lld must be integers, not %s",
+                      (long long)i, hlo_shape_message(request->arena, request->operands[i]));
+        HLO_REFUSE_IF(!hlo_shape_equal(request->operands[i], request->operands[2], HLO_COMPARE_IGNORE_LAYOUT),
+                      "offsets and sizes of shapes %s and %s", hlo_shape_message(request->arena, request->operands[2]),
+                      hlo_shape_message(request->arena, request->operands[i]));
+    }
+    HLO_REFUSE_IF(request->operands[0]->type != request->operands[1]->type, "operands of element types %s and %s",
+                  hlo_type_text(request->operands[0]->type), hlo_type_text(request->operands[1]->type));
+    *result = hlo_shape_without_layout(request->arena, request->operands[1]);
+    return HLO_SUCCESS;
+}
+
+static const HloShape *tuple_of(HloArena *arena, const HloShape *a, const HloShape *b, const HloShape *c) {
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, 3);
+    elements[0] = a;
+    elements[1] = b;
+    elements[2] = c;
+    return hlo_shape_tuple(arena, elements, c ? 3 : 2);
+}
+
+// Operand `index` must be a token.
+static HloStatus need_token(const HloInferRequest *request, int64_t index) {
+    HLO_REFUSE_IF(request->operands[index]->type != HLO_TOKEN, "operand %lld must be a token, not %s", (long long)index,
+                  hlo_shape_message(request->arena, request->operands[index]));
+    return HLO_SUCCESS;
+}
+
+// (destination, source, context)
+HloStatus hlo_infer_copy_start(const HloInferRequest *request, const HloShape **result) {
+    const HloShape *operand = hlo_shape_without_layout(request->arena, request->operands[0]);
+    const HloShape *hint = request->hint;
+    bool hinted = hint && hlo_shape_is_tuple(hint) && hint->element_count == 3;
+    const HloShape *context = hinted ? hint->elements[2] : hlo_shape_scalar(request->arena, HLO_U32);
+    *result = tuple_of(request->arena, operand, operand, context);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_copy_done(const HloInferRequest *request, const HloShape **result) {
+    const HloShape *start = request->operands[0];
+    HLO_REFUSE_IF(!hlo_shape_is_tuple(start) || start->element_count != 3,
+                  "operand 0 must be what a copy-start gives, not %s", hlo_shape_message(request->arena, start));
+    *result = start->elements[0];
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_send(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_token(request, 1));
+    *result = tuple_of(request->arena, request->operands[0], hlo_shape_scalar(request->arena, HLO_U32),
+                       hlo_shape_token(request->arena));
+    return HLO_SUCCESS;
+}
+
+// (data, context, token), as send and recv give it.
+static HloStatus need_transfer(const HloInferRequest *request) {
+    const HloShape *start = request->operands[0];
+    HLO_REFUSE_IF(!hlo_shape_is_tuple(start) || start->element_count != 3 || start->elements[2]->type != HLO_TOKEN,
+                  "operand 0 must be (data, context, token), not %s", hlo_shape_message(request->arena, start));
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_send_done(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_transfer(request));
+    *result = hlo_shape_token(request->arena);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_recv(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_token(request, 0));
+    HLO_TRY(hlo_infer_need_hint(request, false));
+    const HloShape *hint = request->hint;
+    bool complete = hlo_shape_is_tuple(hint) && hint->element_count == 3 && hint->elements[2]->type == HLO_TOKEN;
+    const HloShape *data = complete ? hint->elements[0] : hint;
+    *result =
+        tuple_of(request->arena, data, hlo_shape_scalar(request->arena, HLO_U32), hlo_shape_token(request->arena));
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_recv_done(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_transfer(request));
+    *result = tuple_of(request->arena, request->operands[0]->elements[0], hlo_shape_token(request->arena), NULL);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_infeed(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_token(request, 0));
+    HLO_TRY(hlo_infer_need_hint(request, false));
+    const HloShape *hint = request->hint;
+    bool complete = hlo_shape_is_tuple(hint) && hint->element_count == 2 && hint->elements[1]->type == HLO_TOKEN;
+    *result = complete ? hint : tuple_of(request->arena, hint, hlo_shape_token(request->arena), NULL);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_outfeed(const HloInferRequest *request, const HloShape **result) {
+    HLO_TRY(need_token(request, 1));
+    const HloShape *shape = HLO_INFER_ATTRIBUTES(request, Outfeed)->shape;
+    HLO_REFUSE_IF(shape && !hlo_shapes_mix(shape, request->operands[0]), "outfeed_shape %s for operand %s",
+                  hlo_shape_message(request->arena, shape), hlo_shape_message(request->arena, request->operands[0]));
+    *result = hlo_shape_token(request->arena);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What reductions of all kinds share: operands (values, then initial values) and the reducer they call.
+#ifndef MESHLO_HLO_IR_INFER_REDUCER_H_
+#define MESHLO_HLO_IR_INFER_REDUCER_H_
+
+#include "hlo/ir/infer_support.h"
+
+// Checks N arrays of equal dimensions followed by N scalars, and the reducer's 2N scalar parameters and results.
+HLO_NODISCARD HloStatus hlo_infer_reduction_operands(const HloInferRequest *request);
+// Arrays of dimensions `dims` with the element types of the reducer's results: one, or a tuple of N.
+HLO_NODISCARD HloStatus hlo_infer_reduction_result(const HloInferRequest *request, const HloDims *dims,
+                                                   const HloShape **result);
+// Checks that called computation 0 takes scalars of types `types` twice (accumulators, then values), `count` each, and
+// gives `count` of them.
+HLO_NODISCARD HloStatus hlo_infer_check_reducer(const HloInferRequest *request, const HloType *types, int64_t count);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the shape inference files share: dimension lists under construction, checks, and shapes in messages.
+#ifndef MESHLO_HLO_IR_INFER_SUPPORT_H_
+#define MESHLO_HLO_IR_INFER_SUPPORT_H_
+
+#include "hlo/ir/infer.h"
+
+// The struct of an opcode's family inside a handler: INFER_ATTRIBUTES(request, Dot)->lhs_batch.
+#define HLO_INFER_ATTRIBUTES(request, family) ((const Hlo##family##Attributes *)(request)->attributes)
+
+// Returns INVALID_ARGUMENT from the calling function when `condition` holds.
+#define HLO_REFUSE_IF(condition, ...) HLO_FAIL_IF(condition, HLO_INVALID_ARGUMENT, __VA_ARGS__)
+
+// Dimensions of a result while they are worked out.
+typedef struct HloDims {
+    int64_t rank;
+    int64_t *sizes;
+    bool *dynamic;
+} HloDims;
+
+// `rank` static dimensions of size 0, in `arena`.
+HloDims hlo_dims_new(HloArena *arena, int64_t rank);
+// A copy of a shape's dimensions.
+HloDims hlo_dims_of(HloArena *arena, const HloShape *shape);
+// Takes dimension `from_dimension` of `shape` over as dimension `to`.
+void hlo_dims_take(HloDims *dims, int64_t to, const HloShape *shape, int64_t from_dimension);
+// The finished array shape, without layout. INVALID_ARGUMENT when it is too large.
+HLO_NODISCARD HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, const HloShape **result);
+
+// True when dimension `index` of an array is dynamic.
+static inline bool hlo_shape_dimension_is_dynamic(const HloShape *shape, int64_t index) {
+    return shape->dynamic && shape->dynamic[index];
+}
+// "f32[2,3]" in the arena, for messages.
+const char *hlo_shape_message(HloArena *arena, const HloShape *shape);
+// "{0,2}" in the arena, for messages.
+const char *hlo_ints_message(HloArena *arena, HloInts ints);
+
+// INVALID_ARGUMENT unless operand `index` is an array.
+HLO_NODISCARD HloStatus hlo_infer_need_array(const HloInferRequest *request, int64_t index);
+// INVALID_ARGUMENT unless all operands are arrays.
+HLO_NODISCARD HloStatus hlo_infer_need_arrays(const HloInferRequest *request);
+// INVALID_ARGUMENT unless operand `index` is a scalar of integer type.
+HLO_NODISCARD HloStatus hlo_infer_need_index_scalar(const HloInferRequest *request, int64_t index);
+// INVALID_ARGUMENT unless there is a hint (which must be an array when `array`).
+HLO_NODISCARD HloStatus hlo_infer_need_hint(const HloInferRequest *request, bool array);
+// INVALID_ARGUMENT unless the request has exactly `count` called computations with roots and complete parameters.
+HLO_NODISCARD HloStatus hlo_infer_need_called(const HloInferRequest *request, int64_t count);
+// INVALID_ARGUMENT unless the values are distinct and within [0, rank). `what` names the list in the message.
+HLO_NODISCARD HloStatus hlo_infer_check_dimensions(HloArena *arena, HloInts dimensions, int64_t rank, const char *what);
+// INVALID_ARGUMENT unless the sizes of two dimensions agree; an unbounded one agrees with all.
+static inline bool hlo_sizes_agree(int64_t a, int64_t b) {
+    return a == b || a == HLO_UNBOUNDED || b == HLO_UNBOUNDED;
+}
+// Equal element types, or both floating point (mixed precision, which HLO allows).
+bool hlo_types_mix(HloType a, HloType b);
+// The more precise of two types that mix; of other pairs the one that can hold more (complex, float, wider integer).
+HloType hlo_higher_type(HloType a, HloType b);
+// Same dimensions and types that mix; what shapes on both sides of a call or a loop need.
+bool hlo_shapes_mix(const HloShape *a, const HloShape *b);
+
+// The dimensions that arrays with elementwise combination share: merges `shape` into `dims`. `index` is the operand's
+// number in the message.
+HLO_NODISCARD HloStatus hlo_infer_merge_dims(HloArena *arena, HloDims *dims, const HloShape *shape, int64_t index);
+// Checks the parameters of called computation `index` against `shapes`.
+HLO_NODISCARD HloStatus hlo_infer_check_parameters(const HloInferRequest *request, int64_t index,
+                                                   const HloShape *const *shapes, int64_t count);
+// One shape as it is, several as a tuple: results of variadic ops.
+const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *shapes, int64_t count);
+// Checks a window against `shape` and gives the sizes that sliding it yields. Sources: XLA's window arithmetic; an axis
+// of base_dilation d has (n-1)d+1 positions, an empty one none.
+HLO_NODISCARD HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dimension, int64_t base,
+                                                int64_t *output);
+
+#endif
