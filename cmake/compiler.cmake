@@ -21,7 +21,7 @@ add_compile_definitions(_GNU_SOURCE)
 # Same bits on every machine: no contraction of a*b+c that the source does not spell as fma().
 add_compile_options(
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -Wpointer-arith
-  -Wundef -ffp-contract=off -fno-math-errno -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  -Wundef -ffp-contract=off -fno-math-errno -fno-trapping-math -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(MESHLO_WERROR)
   add_compile_options(-Werror)
 endif()

@@ -67,8 +67,8 @@ typedef int32_t CpuValue;
 
 // ---- building: everything comes from `arena`; one thread; errors are kept and told by cpu_loop_finish() --------------
 
-// A builder for loops over `domain` (its dims are copied).
-CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domain);
+// A builder for loops over `domain` (its dims are copied) whose kernels use the instruction set `features`.
+CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domain, CpuFeatures features);
 
 // Elements of buffer number `buffer` (an index into what cpu_loop_run() gets), of element type `type`.
 CpuValue cpu_loop_load(CpuLoopBuilder *builder, int buffer, HloType type, const CpuIndexMap *map);
@@ -100,9 +100,10 @@ CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *builder, HloType type, CpuV
 // init op (reduction of `a` over the reduced dimensions). Floats narrower than f32 accumulate in f32 and round once.
 CpuValue cpu_loop_reduce(CpuLoopBuilder *builder, CpuReduceOp op, CpuValue a, CpuValue init);
 
-// A reduction of `count` operands with any combiner, in the columns form only, and at most one a loop: begin gives the
-// values that stand for the accumulators and for the new elements, the caller builds the combiner from them (and from
-// values with all strides 0), end names its results. `results` gets the reduced values, already combined with the inits.
+// A reduction of `count` operands with any combiner; it must be the only reduction of its loop. Begin gives the values
+// that stand for the accumulators and for the new elements, the caller builds the combiner from them (and from values
+// with all strides 0), end names its results. `results` gets the reduced values, already combined with the inits. It
+// runs over blocks of the inner kept dimensions: put the kept dimensions there (outer = 0), whatever the layout is.
 void cpu_loop_combine_begin(CpuLoopBuilder *builder, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements);
 void cpu_loop_combine_end(CpuLoopBuilder *builder, int count, const CpuValue *combined, CpuValue *results);
@@ -114,10 +115,10 @@ void cpu_loop_store(CpuLoopBuilder *builder, int buffer, CpuValue value, const C
 // The element type of a value.
 HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value);
 
-// Compiles the program for an instruction set; the loop lives in the builder's arena and is immutable. UNIMPLEMENTED
+// Plans the program; the loop lives in the builder's arena and is immutable. UNIMPLEMENTED
 // for an operation that its type does not have, INVALID_ARGUMENT for misuse, RESOURCE_EXHAUSTED for rows that are too
 // long to be kept (see the top of this file).
-HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuFeatures features, CpuLoop **loop);
+HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuLoop **loop);
 
 // ---- running ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/isa/isa.h"
+
+const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_loop_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_loop_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_loop_kernels_baseline;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that are compiled once an instruction set. Each isa/TOPIC.inc is included by isa/TOPIC_SET.c, which defines
+// CPU_ISA as the set's name; the tables below are what comes out, chosen by cpu_isa_kernels().
+#ifndef MESHLO_TARGETS_CPU_ISA_ISA_H_
+#define MESHLO_TARGETS_CPU_ISA_ISA_H_
+
+#include "hlo/ir/types.h"
+#include "targets/cpu/features.h"
+#include "targets/cpu/loop.h"
+
+HLO_BEGIN_C
+
+// How a value is held in a block register. Narrower HLO types are held in the next wider of these.
+typedef enum CpuRegisterType {
+    CPU_REGISTER_PRED,  // one byte, 0 or 1
+    CPU_REGISTER_S8,
+    CPU_REGISTER_S16,
+    CPU_REGISTER_S32,
+    CPU_REGISTER_S64,
+    CPU_REGISTER_U8,
+    CPU_REGISTER_U16,
+    CPU_REGISTER_U32,
+    CPU_REGISTER_U64,
+    CPU_REGISTER_F32,
+    CPU_REGISTER_F64,
+    CPU_REGISTER_C64,
+    CPU_REGISTER_C128,
+    CPU_REGISTER_COUNT
+} CpuRegisterType;
+
+// dst[i] = f(a[i], b[i], c[i]) for i below n. dst may be equal to a, b or c where the widths are. `immediate` is the
+// instruction's own constant.
+typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
+
+// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, n >= 1, in the fixed tree of isa/loop_reduce.inc.
+typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
+
+// Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).
+enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
+
+// One instruction set's kernels of the fused-loop engine. A NULL entry: the type does not have the operation.
+typedef struct CpuLoopKernels {
+    CpuBlockKernel *operation[CPU_OP_COUNT][CPU_REGISTER_COUNT];             // by the type of the last operand
+    CpuBlockKernel *convert[CPU_REGISTER_COUNT][CPU_REGISTER_COUNT];         // [from][to]
+    CpuBlockKernel *decode[HLO_TYPE_COUNT];                                  // stored narrow float -> f32
+    CpuBlockKernel *encode[HLO_TYPE_COUNT];                                  // f32 -> stored narrow float
+    CpuBlockKernel *round[HLO_TYPE_COUNT];                                   // f32 -> f32 that the narrow type can hold
+    CpuBlockKernel *wrap[HLO_TYPE_COUNT];                                    // s8/u8 -> s8/u8 of fewer bits
+    CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];                    // immediate: exponent << 8 | mantissa bits
+    CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
+} CpuLoopKernels;
+
+// Pastes the set's name to a symbol: CPU_ISA_NAME(cpu_loop_kernels) is cpu_loop_kernels_avx2 in the file for AVX2.
+#define CPU_ISA_PASTE_(name, isa) name##_##isa
+#define CPU_ISA_PASTE(name, isa) CPU_ISA_PASTE_(name, isa)
+#define CPU_ISA_NAME(name) CPU_ISA_PASTE(name, CPU_ISA)
+
+// Tells the compiler that iterations of the next loop do not depend on each other: kernels may run in place, where dst
+// and an operand are the same array, but never on arrays that overlap otherwise.
+#if defined(__clang__)
+#define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define CPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+extern const CpuLoopKernels cpu_loop_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuLoopKernels cpu_loop_kernels_avx2;
+extern const CpuLoopKernels cpu_loop_kernels_avx512;
+#endif
+
+// The fused-loop kernels for a set.
+const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features);
+
+HLO_END_C
+
+#endif

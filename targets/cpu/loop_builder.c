@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording a fused loop's program: types, levels, rounding of narrow types.
+#include <string.h>
+
+#include "targets/cpu/loop_internal.h"
+
+typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
+
+typedef struct OpInfo {
+    const char *name;
+    int arity;
+    ResultRule result;
+    bool rounds;
+} OpInfo;
+
+static const OpInfo kOps[] = {
+#define CPU_LOOP_OP(name, arity, result, rounds) {#name, arity, RESULT_##result, rounds},
+#include "targets/cpu/loop_ops.def"
+#undef CPU_LOOP_OP
+};
+
+// ---- registers -------------------------------------------------------------------------------------------------------
+
+CpuRegisterType cpu_register_of(HloType type) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    switch (info->kind) {
+        case HLO_KIND_PRED: return CPU_REGISTER_PRED;
+        case HLO_KIND_FLOAT: return info->bits == 64 ? CPU_REGISTER_F64 : CPU_REGISTER_F32;
+        case HLO_KIND_COMPLEX: return info->bits == 128 ? CPU_REGISTER_C128 : CPU_REGISTER_C64;
+        default: break;
+    }
+    const CpuRegisterType first = info->kind == HLO_KIND_SIGNED ? CPU_REGISTER_S8 : CPU_REGISTER_U8;
+    const int log_bytes = __builtin_ctz((unsigned)info->storage_bytes);
+    return (CpuRegisterType)((int)first + log_bytes);
+}
+
+CpuRegisterType cpu_register_raw(HloType type) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);
+    return info->storage_bytes == 2 ? CPU_REGISTER_U16 : CPU_REGISTER_U8;
+}
+
+int cpu_register_bytes(CpuRegisterType type) {
+    static const unsigned char bytes[CPU_REGISTER_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16};
+    return bytes[type];
+}
+
+static bool is_narrow_float(HloType type) { return cpu_register_raw(type) != cpu_register_of(type); }
+static bool is_narrow_integer(HloType type) { return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8; }
+
+// ---- values ----------------------------------------------------------------------------------------------------------
+
+static void fail(CpuLoopBuilder *b, HloStatus status) {
+    if (b->status) hlo_status_free(status);
+    else b->status = status;
+}
+
+static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
+    HLO_BUG_IF(value < 0 || value >= b->values.count);
+    return &b->values.items[value];
+}
+
+HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value) { return value_at(builder, value)->type; }
+
+static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel level, HloType type,
+                              CpuRegisterType held) {
+    return (CpuLoopValue){.kind = kind, .level = level, .type = type, .held = held, .width = cpu_register_bytes(held),
+                          .operands = {-1, -1, -1}, .in_combiner = b->in_combiner, .stored_by = -1, .slot = -1};
+}
+
+static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
+    for (int i = 0; i < 3; i++)
+        if (value.operands[i] >= 0 && value_at(b, value.operands[i])->after_reduce) value.after_reduce = true;
+    hlo_vector_push(b->arena, &b->values, value);
+    return (CpuValue)(b->values.count - 1);
+}
+
+// `value` at a level at least as high as `level`. Uniform registers are filled and serve every level.
+static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
+    const CpuLoopValue old = *value_at(b, value);
+    if (old.level == CPU_LEVEL_UNIFORM || old.level >= level) return value;
+    if (old.expanded) return old.expanded;
+    CpuLoopValue raised = new_value(b, CPU_VALUE_EXPAND, CPU_LEVEL_FULL, old.type, old.held);
+    raised.width = old.width;
+    raised.operands[0] = value;
+    const CpuValue result = push(b, raised);
+    value_at(b, value)->expanded = result;
+    return result;
+}
+
+// One block kernel over up to three operands, all raised to the highest level among them.
+static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *kernel, HloType type, CpuRegisterType held, int64_t immediate,
+                      int arity, const CpuValue *operands) {
+    CpuLevel level = CPU_LEVEL_UNIFORM;
+    for (int i = 0; i < arity; i++)
+        if (value_at(b, operands[i])->level > level) level = value_at(b, operands[i])->level;
+    CpuLoopValue result = new_value(b, CPU_VALUE_KERNEL, level, type, held);
+    for (int i = 0; i < arity; i++) result.operands[i] = raise_level(b, operands[i], level);
+    result.kernel = kernel;
+    result.immediate = immediate;
+    return push(b, result);
+}
+
+static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *kernel, HloType type, CpuRegisterType held, CpuValue a) {
+    return apply(b, kernel, type, held, 0, 1, &a);
+}
+
+// Brings a result back into the set of numbers that its type can hold.
+static CpuValue normalise(CpuLoopBuilder *b, CpuValue value) {
+    const HloType type = value_at(b, value)->type;
+    if (is_narrow_float(type)) return apply1(b, b->kernels->round[type], type, CPU_REGISTER_F32, value);
+    if (is_narrow_integer(type)) return apply1(b, b->kernels->wrap[type], type, cpu_register_of(type), value);
+    return value;
+}
+
+// ---- the builder -----------------------------------------------------------------------------------------------------
+
+CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domain, CpuFeatures features) {
+    CpuLoopBuilder *b = HLO_ARENA_NEW(arena, CpuLoopBuilder, 1);
+    b->arena = arena;
+    b->outer = domain->outer;
+    b->reduced = domain->reduced;
+    b->inner = domain->inner;
+    b->rank = domain->outer + domain->reduced + domain->inner;
+    b->dims = hlo_arena_copy(arena, domain->dims, sizeof(int64_t) * (size_t)b->rank);
+    b->kernels = cpu_isa_loop_kernels(features);
+    if (b->rank > CPU_LOOP_RANK_LIMIT)
+        fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %d dimensions, more than %d", b->rank, CPU_LOOP_RANK_LIMIT));
+    return b;
+}
+
+// A copy in which dimensions of size 1 have stride 0.
+static CpuIndexMap own_map(CpuLoopBuilder *b, const CpuIndexMap *map) {
+    int64_t *strides = hlo_arena_copy(b->arena, map->strides, sizeof(int64_t) * (size_t)b->rank);
+    for (int d = 0; d < b->rank; d++)
+        if (b->dims[d] == 1) strides[d] = 0;
+    return (CpuIndexMap){.offset = map->offset, .strides = strides};
+}
+
+static CpuLevel map_level(const CpuLoopBuilder *b, const CpuIndexMap *map) {
+    CpuLevel level = CPU_LEVEL_UNIFORM;
+    for (int d = 0; d < b->rank; d++) {
+        if (map->strides[d] == 0) continue;
+        if (d >= b->outer && d < b->outer + b->reduced) return CPU_LEVEL_FULL;
+        level = CPU_LEVEL_KEPT;
+    }
+    return level;
+}
+
+CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuIndexMap *map) {
+    const CpuIndexMap own = own_map(b, map);
+    CpuLoopValue load = new_value(b, CPU_VALUE_LOAD, map_level(b, &own), type, cpu_register_raw(type));
+    load.buffer = buffer;
+    load.map = own;
+    const CpuValue raw = push(b, load);
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+}
+
+CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
+    CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
+    memcpy(constant.constant, bits, (size_t)constant.width);
+    const CpuValue raw = push(b, constant);
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+}
+
+// The largest magnitude that the map's number can reach.
+static bool index_fits_32(const CpuLoopBuilder *b, const CpuIndexMap *map) {
+    double reach = map->offset < 0 ? -(double)map->offset : (double)map->offset;
+    for (int d = 0; d < b->rank; d++)
+        reach += (double)(map->strides[d] < 0 ? -map->strides[d] : map->strides[d]) * (double)b->dims[d];
+    return reach < 2147483647.0;
+}
+
+CpuValue cpu_loop_index(CpuLoopBuilder *b, HloType type, const CpuIndexMap *map) {
+    const CpuIndexMap own = own_map(b, map);
+    const HloType ramp = index_fits_32(b, &own) ? HLO_S32 : HLO_S64;
+    CpuLoopValue index = new_value(b, CPU_VALUE_INDEX, map_level(b, &own), ramp, cpu_register_of(ramp));
+    index.map = own;
+    return cpu_loop_convert(b, type, push(b, index));
+}
+
+static HloType result_type(ResultRule rule, HloType operand) {
+    switch (rule) {
+        case RESULT_PRED: return HLO_PRED;
+        case RESULT_REAL: return hlo_type_real_part(operand);
+        case RESULT_COMPLEX: return operand == HLO_F64 ? HLO_C128 : HLO_C64;
+        default: return operand;
+    }
+}
+
+static CpuValue unsupported(CpuLoopBuilder *b, const char *what, HloType type) {
+    fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %s of %s", what, hlo_type_text(type)));
+    return 0;
+}
+
+CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
+    const OpInfo *info = &kOps[op];
+    const CpuValue operands[3] = {a, b_value, c};
+    const HloType type = cpu_loop_value_type(b, operands[info->arity - 1]);
+    CpuBlockKernel *kernel = b->kernels->operation[op][cpu_register_of(type)];
+    if (!kernel) return unsupported(b, info->name, type);
+    const HloType result = result_type(info->result, type);
+    const CpuValue value = apply(b, kernel, result, cpu_register_of(result), 0, info->arity, operands);
+    const bool shift_right = op == CPU_OP_SHIFT_RIGHT_LOGICAL && hlo_type_kind(type) == HLO_KIND_SIGNED;
+    if (is_narrow_integer(type) && (shift_right || op == CPU_OP_CLZ || op == CPU_OP_POPCNT))
+        return unsupported(b, info->name, type);
+    if (is_narrow_integer(result) || (info->rounds && is_narrow_float(result))) return normalise(b, value);
+    return value;
+}
+
+static CpuValue real_part_first(CpuLoopBuilder *b, HloType type, CpuValue a) {
+    const HloType from = cpu_loop_value_type(b, a);
+    if (!hlo_type_is_complex(from) || hlo_type_is_complex(type) || type == HLO_PRED) return a;
+    return cpu_loop_op(b, CPU_OP_REAL, a, -1, -1);
+}
+
+CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
+    a = real_part_first(b, type, a);
+    const HloType from = cpu_loop_value_type(b, a);
+    if (from == type) return a;
+    if (type == HLO_PRED && hlo_type_is_complex(from)) {
+        static const unsigned char zero[16] = {0};
+        return cpu_loop_op(b, CPU_OP_NE, a, cpu_loop_constant(b, from, zero), -1);
+    }
+    const CpuRegisterType source = cpu_register_of(from), target = cpu_register_of(type);
+    CpuBlockKernel *kernel = b->kernels->convert[source][target];
+    if (!kernel) return unsupported(b, "CONVERT", type);
+    return normalise(b, apply1(b, kernel, type, target, a));
+}
+
+CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
+    HloType from = cpu_loop_value_type(b, a);
+    if (from == type) return a;
+    if (hlo_type_bytes(from) != hlo_type_bytes(type)) return unsupported(b, "BITCAST to another width", type);
+    if (is_narrow_float(from)) a = apply1(b, b->kernels->encode[from], from, cpu_register_raw(from), a);
+    CpuLoopValue alias = new_value(b, CPU_VALUE_ALIAS, value_at(b, a)->level, type, cpu_register_raw(type));
+    alias.operands[0] = a;
+    const CpuValue raw = push(b, alias);
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+}
+
+CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
+    const HloType type = cpu_loop_value_type(b, a);
+    CpuBlockKernel *kernel = b->kernels->reduce_precision[cpu_register_of(type)];
+    if (!kernel) return unsupported(b, "REDUCE_PRECISION", type);
+    return normalise(b, apply(b, kernel, type, cpu_register_of(type), exponent_bits << 8 | mantissa_bits, 1, &a));
+}
+
+// A register of its own with the same elements, at a given level.
+static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
+    const CpuLoopValue of = *value_at(b, a);
+    const unsigned char yes = 1;
+    CpuLoopValue copy = new_value(b, CPU_VALUE_KERNEL, level, of.type, of.held);
+    copy.kernel = b->kernels->operation[CPU_OP_SELECT][of.held];
+    copy.operands[0] = cpu_loop_constant(b, HLO_PRED, &yes);
+    copy.operands[1] = copy.operands[2] = a;
+    return push(b, copy);
+}
+
+// ---- reductions ------------------------------------------------------------------------------------------------------
+
+static const CpuLoopOp kPairOps[CPU_REDUCE_COUNT] = {
+    [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
+    [CPU_REDUCE_MAXIMUM] = CPU_OP_MAXIMUM, [CPU_REDUCE_MINIMUM] = CPU_OP_MINIMUM,   [CPU_REDUCE_OR] = CPU_OP_OR,
+    [CPU_REDUCE_XOR] = CPU_OP_XOR,
+};
+
+CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue init) {
+    const HloType type = cpu_loop_value_type(b, a);
+    const CpuRegisterType held = cpu_register_of(type);
+    if (!b->kernels->reduce[op][held]) return unsupported(b, "reduction", type);
+    CpuLoopValue reduce = new_value(b, CPU_VALUE_REDUCE, CPU_LEVEL_KEPT, type, held);
+    if (value_at(b, a)->level == CPU_LEVEL_UNIFORM) a = push_copy(b, a, CPU_LEVEL_FULL);
+    reduce.operands[0] = raise_level(b, a, CPU_LEVEL_FULL);
+    reduce.reduce = b->kernels->reduce[op][held];
+    reduce.reduce_op = op;
+    reduce.partial = b->reduce_count++;
+    const CpuValue result = push(b, reduce);
+    value_at(b, result)->after_reduce = true;
+    return cpu_loop_op(b, kPairOps[op], init, result, -1);
+}
+
+void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
+                            CpuValue *accumulators, CpuValue *elements) {
+    if (b->combine_count || b->reduce_count || b->reduced == 0 || count < 1 || count > CPU_LOOP_COMBINE_LIMIT)
+        fail(b, hlo_error(HLO_INVALID_ARGUMENT, "fused loop: a generic reduction must be the only one of its loop and "
+                          "have 1 to %d operands", CPU_LOOP_COMBINE_LIMIT));
+    const size_t bytes = sizeof(CpuValue) * (size_t)count;
+    b->combine_count = count;
+    b->combine_values = hlo_arena_allocate(b->arena, bytes);
+    b->combine_inits = hlo_arena_copy(b->arena, inits, bytes);
+    b->accumulators = hlo_arena_allocate(b->arena, bytes);
+    b->elements = hlo_arena_allocate(b->arena, bytes);
+    for (int i = 0; i < count; i++) {
+        const bool uniform = value_at(b, values[i])->level == CPU_LEVEL_UNIFORM;
+        b->combine_values[i] =
+            uniform ? push_copy(b, values[i], CPU_LEVEL_FULL) : raise_level(b, values[i], CPU_LEVEL_FULL);
+    }
+    b->in_combiner = true;
+    for (int i = 0; i < count; i++) {
+        const CpuLoopValue of = *value_at(b, values[i]);
+        accumulators[i] = push(b, new_value(b, CPU_VALUE_ACCUMULATOR, CPU_LEVEL_KEPT, of.type, of.held));
+        elements[i] = push(b, new_value(b, CPU_VALUE_ELEMENT, CPU_LEVEL_KEPT, of.type, of.held));
+    }
+    memcpy(b->accumulators, accumulators, bytes);
+    memcpy(b->elements, elements, bytes);
+}
+
+void cpu_loop_combine_end(CpuLoopBuilder *b, int count, const CpuValue *combined, CpuValue *results) {
+    b->combined = hlo_arena_copy(b->arena, combined, sizeof(CpuValue) * (size_t)count);
+    for (int i = 0; i < count; i++) {
+        const CpuValueKind kind = value_at(b, combined[i])->kind;
+        if (kind == CPU_VALUE_ACCUMULATOR || kind == CPU_VALUE_ELEMENT)
+            b->combined[i] = push_copy(b, combined[i], CPU_LEVEL_KEPT);
+    }
+    b->in_combiner = false;
+    for (int i = 0; i < count; i++) {
+        const CpuLoopValue of = *value_at(b, combined[i]);
+        CpuLoopValue result = new_value(b, CPU_VALUE_COMBINED, CPU_LEVEL_KEPT, of.type, of.held);
+        result.partial = b->reduce_count++;
+        results[i] = push(b, result);
+        value_at(b, results[i])->after_reduce = true;
+    }
+}
+
+void cpu_loop_store(CpuLoopBuilder *b, int buffer, CpuValue value, const CpuIndexMap *map) {
+    const CpuIndexMap own = own_map(b, map);
+    CpuLevel level = map_level(b, &own);
+    if (level == CPU_LEVEL_UNIFORM) level = CPU_LEVEL_KEPT;
+    if (value_at(b, value)->level > level) {
+        fail(b, hlo_error(HLO_INVALID_ARGUMENT, "fused loop: a store drops the reduced dimensions of its value"));
+        return;
+    }
+    const HloType type = value_at(b, value)->type;
+    value = raise_level(b, value, level);
+    if (is_narrow_float(type)) value = apply1(b, b->kernels->encode[type], type, cpu_register_raw(type), value);
+    CpuLoopValue store = new_value(b, CPU_VALUE_STORE, level, type, cpu_register_raw(type));
+    store.operands[0] = value;
+    store.buffer = buffer;
+    store.map = own;
+    push(b, store);
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planning a fused loop: how the domain is walked, which register lives where, when each value is computed.
+#include <string.h>
+
+#include "targets/cpu/loop_internal.h"
+
+enum { kSlotAlignment = 64 };
+
+typedef struct Planner {
+    CpuLoopBuilder *b;
+    CpuLoop *loop;
+    int *last_use;          // position of the last value that reads a register, by value
+    int64_t *slot_bytes;    // of every slot so far
+    int64_t *slot_offsets;
+    bool *slot_free;
+    int slot_count;
+    int64_t scratch;
+} Planner;
+
+// ---- walks -----------------------------------------------------------------------------------------------------------
+
+// Merges dimensions first, first + 1, ... in reading order, innermost first in the result.
+static void add_dims(CpuWalk *walk, const CpuLoopBuilder *b, const CpuIndexMap *map, int first, int count) {
+    for (int d = first + count - 1; d >= first; d--) {
+        if (b->dims[d] == 1) continue;
+        const int top = walk->count - 1;
+        if (top >= 0 && map->strides[d] == walk->strides[top] * walk->sizes[top]) {
+            walk->sizes[top] *= b->dims[d];
+            continue;
+        }
+        walk->sizes[walk->count] = b->dims[d];
+        walk->strides[walk->count++] = map->strides[d];
+    }
+}
+
+static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLevel level) {
+    const size_t bytes = sizeof(int64_t) * (size_t)(b->rank ? b->rank : 1);
+    CpuWalk walk = {.offset = map->offset,
+                    .sizes = hlo_arena_allocate(b->arena, bytes),
+                    .strides = hlo_arena_allocate(b->arena, bytes)};
+    add_dims(&walk, b, map, b->outer + b->reduced, b->inner);
+    if (level == CPU_LEVEL_FULL) add_dims(&walk, b, map, b->outer, b->reduced);
+    add_dims(&walk, b, map, 0, b->outer);
+    walk.contiguous = walk.count == 0 || (walk.count == 1 && walk.strides[0] == 1);
+    return walk;
+}
+
+static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
+    for (int i = 0; i < loop->value_count; i++) {
+        CpuLoopValue *value = &loop->values[i];
+        if (value->kind == CPU_VALUE_LOAD || value->kind == CPU_VALUE_INDEX || value->kind == CPU_VALUE_STORE)
+            value->walk = plan_walk(b, &value->map, value->level);
+    }
+}
+
+// ---- mode and block sizes ----------------------------------------------------------------------------------------------
+
+static int64_t product(const int64_t *dims, int count) {
+    int64_t result = 1;
+    for (int i = 0; i < count; i++) result *= dims[i];
+    return result;
+}
+
+// True when a whole row's values meet a reduction's result again.
+static bool needs_whole_rows(const CpuLoop *loop) {
+    for (int i = 0; i < loop->value_count; i++)
+        if (loop->values[i].level == CPU_LEVEL_FULL && loop->values[i].after_reduce) return true;
+    return false;
+}
+
+static CpuLoopMode choose_mode(const CpuLoop *loop, const CpuLoopBuilder *b) {
+    if (loop->combine_count > 0) return CPU_MODE_COLUMNS;
+    if (b->reduce_count == 0 || b->reduced == 0 || loop->reduced == 0) return CPU_MODE_ROWS;
+    if (loop->inner > 1) return CPU_MODE_COLUMNS;
+    if (needs_whole_rows(loop) || loop->reduced <= CPU_LOOP_ROW_ELEMENTS) return CPU_MODE_ROWS;
+    return CPU_MODE_PARTIAL;
+}
+
+// The shortest stretch over which an array that is not contiguous still is: blocks that stay inside one are read in
+// place. 0 where that would make blocks too small.
+static int64_t shortest_run(const CpuLoop *loop) {
+    int64_t shortest = loop->kept;
+    for (int i = 0; i < loop->value_count; i++) {
+        const CpuWalk *walk = &loop->values[i].walk;
+        if (walk->count == 0 || walk->contiguous || loop->values[i].level != CPU_LEVEL_KEPT) continue;
+        if (walk->sizes[0] < shortest) shortest = walk->sizes[0];
+    }
+    return shortest >= CPU_LOOP_BLOCK / 4 && loop->kept % shortest == 0 ? shortest : loop->kept;
+}
+
+static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
+    loop->row_run = run > 0 ? run : 1;
+    loop->blocks_per_run = (loop->row_run + block - 1) / block;
+    loop->block = (loop->row_run + loop->blocks_per_run - 1) / loop->blocks_per_run;
+}
+
+static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b) {
+    loop->segment = loop->segments = 1;
+    switch (loop->mode) {
+        case CPU_MODE_ROWS:
+            if (b->reduced == 0 || loop->reduced <= 1) {
+                cut_run(loop, shortest_run(loop), CPU_LOOP_BLOCK);
+                break;
+            }
+            cut_run(loop, loop->kept, loop->reduced >= CPU_LOOP_BLOCK ? 1 : CPU_LOOP_BLOCK / loop->reduced);
+            break;
+        case CPU_MODE_PARTIAL:
+            cut_run(loop, loop->kept, CPU_LOOP_BLOCK);
+            loop->segment = CPU_REDUCE_SEGMENT;
+            break;
+        case CPU_MODE_COLUMNS:
+            cut_run(loop, loop->inner, CPU_LOOP_BLOCK);
+            loop->segment = CPU_LOOP_COLUMN_SEGMENT;
+            break;
+    }
+    loop->segments = (loop->reduced + loop->segment - 1) / loop->segment;
+    const int64_t full = loop->mode == CPU_MODE_ROWS ? loop->block * (loop->reduced ? loop->reduced : 1) : CPU_LOOP_BLOCK;
+    loop->uniform_count = full > loop->block ? full : loop->block;
+    if (loop->mode == CPU_MODE_PARTIAL && loop->uniform_count < CPU_LOOP_BLOCK) loop->uniform_count = CPU_LOOP_BLOCK;
+}
+
+// ---- schedule ----------------------------------------------------------------------------------------------------------
+
+static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
+    if (value->level == CPU_LEVEL_UNIFORM) return &loop->uniform;
+    if (loop->mode == CPU_MODE_ROWS) return &loop->body;
+    if (value->in_combiner) return &loop->combiner;
+    if (value->after_reduce) return &loop->after;
+    if (value->level == CPU_LEVEL_FULL) return &loop->body;
+    return value->kind == CPU_VALUE_STORE ? &loop->after : &loop->before;
+}
+
+// Stores come last in their list: what they overwrite may be an input.
+static void schedule(Planner *p) {
+    CpuLoop *loop = p->loop;
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        if (value->kind == CPU_VALUE_ACCUMULATOR || value->kind == CPU_VALUE_ELEMENT) continue;
+        if (value->kind == CPU_VALUE_STORE) continue;
+        hlo_vector_push(p->b->arena, list_of(loop, value), v);
+        if (value->kind == CPU_VALUE_REDUCE || value->kind == CPU_VALUE_COMBINED)
+            hlo_vector_push(p->b->arena, &loop->reductions, v);
+    }
+    for (CpuValue v = 0; v < loop->value_count; v++)
+        if (loop->values[v].kind == CPU_VALUE_STORE) hlo_vector_push(p->b->arena, list_of(loop, &loop->values[v]), v);
+}
+
+static void note_use(Planner *p, CpuValue value, int position) {
+    if (value >= 0 && p->last_use[value] < position) p->last_use[value] = position;
+}
+
+// Values that are read in another list than their own, or by the interpreter itself, live to the end.
+static void find_last_uses(Planner *p) {
+    CpuLoop *loop = p->loop;
+    const int forever = loop->value_count;
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        const CpuValueVector *own = list_of(loop, value);
+        for (int i = 0; i < 3; i++) {
+            const CpuValue operand = value->operands[i];
+            if (operand < 0) continue;
+            const bool same_list = list_of(loop, &loop->values[operand]) == own;
+            note_use(p, operand, same_list && value->kind != CPU_VALUE_STORE ? v : forever);
+        }
+        if (value->level == CPU_LEVEL_UNIFORM || value->kind == CPU_VALUE_REDUCE || value->kind == CPU_VALUE_COMBINED ||
+            value->kind == CPU_VALUE_ACCUMULATOR)
+            note_use(p, v, forever);
+    }
+    for (int i = 0; i < loop->combine_count; i++) {
+        note_use(p, loop->combine_values[i], forever);
+        note_use(p, loop->combined[i], forever);
+    }
+    // A register that others see through an alias or an expansion in place must not be given away before them.
+    for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
+        const CpuLoopValue *value = &loop->values[v];
+        if (value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_EXPAND)
+            note_use(p, value->operands[0], p->last_use[v]);
+    }
+}
+
+// ---- stores into place ---------------------------------------------------------------------------------------------------
+
+// The register of a stored value may be the output's own memory when the store is contiguous, the value is computed by
+// a kernel, and no later instruction of the list reads an input in place (the output may share its memory).
+static void place_stores(Planner *p) {
+    CpuLoop *loop = p->loop;
+    int last_read_in_place = -1;
+    for (CpuValue v = 0; v < loop->value_count; v++)
+        if (loop->values[v].kind == CPU_VALUE_LOAD && p->last_use[v] > last_read_in_place)
+            last_read_in_place = p->last_use[v];
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *store = &loop->values[v];
+        if (store->kind != CPU_VALUE_STORE || !store->walk.contiguous) continue;
+        CpuLoopValue *value = &loop->values[store->operands[0]];
+        if (value->kind != CPU_VALUE_KERNEL || value->level != store->level || value->stored_by >= 0) continue;
+        if (list_of(loop, value) != list_of(loop, store) || value->in_combiner) continue;
+        if (store->operands[0] >= last_read_in_place) value->stored_by = v;
+    }
+}
+
+// ---- registers -----------------------------------------------------------------------------------------------------------
+
+static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
+    int64_t count = loop->uniform_count;
+    if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
+    const int64_t bytes = count * value->width;
+    return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+static int take_slot(Planner *p, int64_t bytes) {
+    int best = -1;
+    for (int i = 0; i < p->slot_count; i++)
+        if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best])) best = i;
+    if (best < 0) {
+        best = p->slot_count++;
+        p->slot_bytes[best] = bytes;
+        p->slot_offsets[best] = p->scratch;
+        p->scratch += bytes;
+    }
+    p->slot_free[best] = false;
+    return best;
+}
+
+static void free_dead_operands(Planner *p, CpuValue v, int *slot_of, bool of_equal_width) {
+    const CpuLoopValue *value = &p->loop->values[v];
+    for (int i = 0; i < 3; i++) {
+        const CpuValue operand = value->operands[i];
+        if (operand < 0 || slot_of[operand] < 0 || p->last_use[operand] != v) continue;
+        if ((p->loop->values[operand].width == value->width) != of_equal_width) continue;
+        p->slot_free[slot_of[operand]] = true;
+    }
+}
+
+static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
+    if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->stored_by >= 0) return false;
+    if (value->kind == CPU_VALUE_EXPAND && loop->mode == CPU_MODE_COLUMNS) return false;
+    return !(value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->level != CPU_LEVEL_UNIFORM);
+}
+
+// Linear scan in program order. Kernels run in place where an operand of the same width dies.
+static HloStatus assign_registers(Planner *p) {
+    CpuLoop *loop = p->loop;
+    int *slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * (size_t)(loop->value_count + 1));
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        const bool in_place = value->kind == CPU_VALUE_KERNEL;
+        slot_of[v] = -1;
+        if (in_place) free_dead_operands(p, v, slot_of, true);
+        if (needs_register(loop, value)) {
+            slot_of[v] = take_slot(p, register_bytes(loop, value));
+            value->slot = p->slot_offsets[slot_of[v]];
+        }
+        if (!in_place) free_dead_operands(p, v, slot_of, true);
+        free_dead_operands(p, v, slot_of, false);
+    }
+    HLO_FAIL_IF(loop->mode == CPU_MODE_ROWS && loop->reduced > CPU_LOOP_ROW_ELEMENTS &&
+                    p->scratch - (int64_t)sizeof(void *) * loop->value_count > CPU_LOOP_ROW_BYTES,
+                HLO_RESOURCE_EXHAUSTED, "fused loop: rows of %lld elements are too long to be kept",
+                (long long)loop->reduced);
+    return HLO_SUCCESS;
+}
+
+static HloStatus plan_registers(Planner *p) {
+    CpuLoop *loop = p->loop;
+    const size_t count = (size_t)loop->value_count + 1;
+    p->last_use = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
+    p->slot_bytes = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
+    p->slot_offsets = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
+    p->slot_free = hlo_arena_allocate(p->b->arena, sizeof(bool) * count);
+    const int64_t pointers = (int64_t)(sizeof(void *) * count);
+    p->scratch = (pointers + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    memset(p->last_use, -1, sizeof(int) * count);
+    find_last_uses(p);
+    place_stores(p);
+    HLO_TRY(assign_registers(p));
+    loop->scratch_bytes = (size_t)p->scratch;
+    return HLO_SUCCESS;
+}
+
+// ---- finish --------------------------------------------------------------------------------------------------------------
+
+static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
+    loop->combine_count = b->combine_count;
+    loop->accumulators = b->accumulators;
+    loop->elements = b->elements;
+    loop->combined = b->combined;
+    loop->combine_inits = b->combine_inits;
+    loop->combine_values = b->combine_values;
+}
+
+static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
+    static const CpuLoopOp pair[CPU_REDUCE_COUNT] = {CPU_OP_ADD, CPU_OP_MULTIPLY, CPU_OP_MAXIMUM, CPU_OP_MINIMUM,
+                                                     CPU_OP_AND, CPU_OP_OR,       CPU_OP_XOR};
+    loop->fold = HLO_ARENA_NEW(b->arena, CpuBlockKernel *, b->reduce_count + 1);
+    for (int i = 0; i < loop->value_count; i++) {
+        const CpuLoopValue *value = &loop->values[i];
+        if (value->kind == CPU_VALUE_REDUCE)
+            loop->fold[value->partial] = b->kernels->operation[pair[value->reduce_op]][value->held];
+    }
+}
+
+HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
+    if (b->status) {
+        const HloStatus status = b->status;
+        b->status = NULL;
+        return status;
+    }
+    CpuLoop *loop = HLO_ARENA_NEW(b->arena, CpuLoop, 1);
+    loop->values = b->values.items;
+    loop->value_count = (int)b->values.count;
+    loop->outer = product(b->dims, b->outer);
+    loop->reduced = product(b->dims + b->outer, b->reduced);
+    loop->inner = product(b->dims + b->outer + b->reduced, b->inner);
+    loop->kept = loop->outer * loop->inner;
+    copy_combiner(loop, b);
+    plan_walks(loop, b);
+    loop->mode = choose_mode(loop, b);
+    if (loop->mode == CPU_MODE_ROWS && b->reduced > 0 && loop->inner > 1 && loop->reduced > 1)
+        return hlo_error(HLO_INVALID_ARGUMENT, "fused loop: the columns form needs a reduction");
+    if (loop->mode == CPU_MODE_COLUMNS && needs_whole_rows(loop))
+        return hlo_error(HLO_INVALID_ARGUMENT, "fused loop: the columns form cannot use a sum for its own elements");
+    choose_blocks(loop, b);
+    choose_folds(loop, b);
+    Planner planner = {.b = b, .loop = loop};
+    schedule(&planner);
+    HLO_TRY(plan_registers(&planner));
+    *result = loop;
+    return HLO_SUCCESS;
+}
+
+void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code) { loop->code = code; }
+
+int64_t cpu_loop_cost(const CpuLoop *loop) {
+    const int64_t instructions = loop->value_count;
+    const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1);
+    return elements * instructions;
+}

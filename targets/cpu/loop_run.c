@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interpreting a fused loop: blocks of kept indices, for each the values in order, each by one block kernel.
+#include <string.h>
+
+#include "targets/cpu/loop_internal.h"
+
+// One worker's view while it runs blocks.
+typedef struct Frame {
+    const CpuLoop *loop;
+    void *const *buffers;
+    char *scratch;
+    void **registers;     // address of each value's current elements
+    char *partials;       // results of segments, see partial_at()
+    int64_t kept_start;   // kept flat index of the block
+    int64_t kept_count;
+    int64_t full_start;   // flat index, in the whole domain, of the block's first element
+    int64_t full_count;
+} Frame;
+
+// ---- moving elements between arrays and registers ------------------------------------------------------------------------
+
+static void fill(void *dst, const void *element, int64_t count, int width) {
+    switch (width) {
+#define FILL_CASE(T)                                                   \
+    case sizeof(T): {                                                  \
+        T value, *out = dst;                                           \
+        memcpy(&value, element, sizeof value);                         \
+        for (int64_t i = 0; i < count; i++) out[i] = value;            \
+        break;                                                         \
+    }
+        FILL_CASE(uint8_t)
+        FILL_CASE(uint16_t)
+        FILL_CASE(uint32_t)
+        FILL_CASE(uint64_t)
+#undef FILL_CASE
+        default:
+            for (int64_t i = 0; i < count; i++) memcpy((char *)dst + i * width, element, (size_t)width);
+    }
+}
+
+// dst[i * dst_step] = src[i * src_step], steps in elements.
+static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
+    if (dst_step == 1 && src_step == 1) {
+        memcpy(dst, src, (size_t)(count * width));
+        return;
+    }
+    if (dst_step == 1 && src_step == 0) {
+        fill(dst, src, count, width);
+        return;
+    }
+    switch (width) {
+#define STEP_CASE(T)                                                                                            \
+    case sizeof(T): {                                                                                           \
+        T *out = (T *)(void *)dst;                                                                              \
+        const T *in = (const T *)(const void *)src;                                                             \
+        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step];                               \
+        break;                                                                                                  \
+    }
+        STEP_CASE(uint8_t)
+        STEP_CASE(uint16_t)
+        STEP_CASE(uint32_t)
+        STEP_CASE(uint64_t)
+#undef STEP_CASE
+        default:
+            for (int64_t i = 0; i < count; i++)
+                memcpy(dst + i * dst_step * width, src + i * src_step * width, (size_t)width);
+    }
+}
+
+// A place in a walk: the index of every merged dimension and the element number there.
+typedef struct Cursor {
+    const CpuWalk *walk;
+    int64_t index[CPU_LOOP_RANK_LIMIT];
+    int64_t element;
+    int64_t step;  // stride of the innermost dimension
+    int64_t run;   // elements left in the innermost dimension
+} Cursor;
+
+static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
+    cursor->walk = walk;
+    cursor->element = walk->offset;
+    for (int d = 0; d < walk->count; d++) {
+        const int64_t rest = d + 1 < walk->count ? flat / walk->sizes[d] : 0;
+        cursor->index[d] = flat - rest * walk->sizes[d];
+        cursor->element += cursor->index[d] * walk->strides[d];
+        flat = rest;
+    }
+    cursor->step = walk->count ? walk->strides[0] : 0;
+    cursor->run = walk->count ? walk->sizes[0] - cursor->index[0] : INT64_MAX;
+}
+
+// Moves on by `count` elements, at most to the end of the run.
+static void cursor_advance(Cursor *cursor, int64_t count) {
+    const CpuWalk *walk = cursor->walk;
+    cursor->element += count * cursor->step;
+    cursor->run -= count;
+    if (cursor->run > 0 || walk->count == 0) return;
+    cursor->element -= walk->sizes[0] * walk->strides[0];
+    cursor->run = walk->sizes[0];
+    for (int d = 1; d < walk->count; d++) {
+        cursor->element += walk->strides[d];
+        if (++cursor->index[d] < walk->sizes[d]) return;
+        cursor->element -= walk->sizes[d] * walk->strides[d];
+        cursor->index[d] = 0;
+    }
+}
+
+// The elements [start, start + count) of a walk: in place where they are neighbours, else copied to `reg`.
+static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count) {
+    const int width = value->width;
+    const char *base = buffer;
+    if (value->walk.contiguous) return (void *)(uintptr_t)(base + (value->walk.offset + start) * width);
+    Cursor cursor;
+    cursor_set(&cursor, &value->walk, start);
+    if (cursor.step == 1 && count <= cursor.run) return (void *)(uintptr_t)(base + cursor.element * width);
+    char *out = reg;
+    while (count > 0) {
+        const int64_t part = count < cursor.run ? count : cursor.run;
+        copy_stepped(out, 1, base + cursor.element * width, cursor.step, part, width);
+        out += part * width;
+        count -= part;
+        cursor_advance(&cursor, part);
+    }
+    return reg;
+}
+
+static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
+    const int width = value->width;
+    char *base = buffer;
+    const char *in = reg;
+    Cursor cursor;
+    cursor_set(&cursor, &value->walk, start);
+    while (count > 0) {
+        const int64_t part = count < cursor.run ? count : cursor.run;
+        char *to = base + cursor.element * width;
+        if (to != in) copy_stepped(to, cursor.step, in, 1, part, width);
+        in += part * width;
+        count -= part;
+        cursor_advance(&cursor, part);
+    }
+}
+
+static void index_run(const CpuLoopValue *value, void *reg, int64_t start, int64_t count) {
+    Cursor cursor;
+    cursor_set(&cursor, &value->walk, start);
+    for (int64_t done = 0; done < count;) {
+        const int64_t part = count - done < cursor.run ? count - done : cursor.run;
+        if (value->width == 4) {
+            int32_t *out = (int32_t *)reg + done;
+            const int32_t first = (int32_t)cursor.element, step = (int32_t)cursor.step;
+            for (int32_t i = 0; i < part; i++) out[i] = first + i * step;
+        } else {
+            int64_t *out = (int64_t *)reg + done;
+            for (int64_t i = 0; i < part; i++) out[i] = cursor.element + i * cursor.step;
+        }
+        done += part;
+        cursor_advance(&cursor, part);
+    }
+}
+
+// ---- one value -----------------------------------------------------------------------------------------------------------
+
+static void *own_register(const Frame *frame, const CpuLoopValue *value) { return frame->scratch + value->slot; }
+
+static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
+    return value->operands[i] < 0 ? NULL : frame->registers[value->operands[i]];
+}
+
+static void *output_place(const Frame *frame, const CpuLoopValue *value, int64_t start) {
+    const CpuLoopValue *store = &frame->loop->values[value->stored_by];
+    return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
+}
+
+static void *run_kernel(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+    void *dst = value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
+    value->kernel(dst, operand_of(frame, value, 0), operand_of(frame, value, 1), operand_of(frame, value, 2), count,
+                  value->immediate);
+    return dst;
+}
+
+// Repeats each kept element over the reduced dimensions; in the columns form a block is one reduced index.
+static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
+    char *source = operand_of(frame, value, 0);
+    if (frame->loop->mode == CPU_MODE_COLUMNS) return source;
+    char *dst = own_register(frame, value);
+    const int64_t each = frame->kept_count ? frame->full_count / frame->kept_count : 0;
+    for (int64_t i = 0; i < frame->kept_count; i++)
+        fill(dst + i * each * value->width, source + i * value->width, each, value->width);
+    return dst;
+}
+
+static void *combine_partials(const Frame *frame, CpuValue v);
+
+static void run_value(Frame *frame, CpuValue v) {
+    const CpuLoopValue *value = &frame->loop->values[v];
+    const bool full = value->level == CPU_LEVEL_FULL;
+    const int64_t start = full ? frame->full_start : frame->kept_start;
+    const int64_t count = full ? frame->full_count : frame->kept_count;
+    void **result = &frame->registers[v];
+    switch (value->kind) {
+        case CPU_VALUE_LOAD:
+            *result = load_run(value, frame->buffers[value->buffer], own_register(frame, value), start, count);
+            break;
+        case CPU_VALUE_INDEX:
+            *result = own_register(frame, value);
+            index_run(value, *result, start, count);
+            break;
+        case CPU_VALUE_KERNEL: *result = run_kernel(frame, value, start, count); break;
+        case CPU_VALUE_ALIAS: *result = operand_of(frame, value, 0); break;
+        case CPU_VALUE_EXPAND: *result = run_expand(frame, value); break;
+        case CPU_VALUE_REDUCE:
+            *result = own_register(frame, value);
+            if (frame->loop->mode == CPU_MODE_ROWS)
+                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced);
+            else
+                combine_partials(frame, v);
+            break;
+        case CPU_VALUE_COMBINED: *result = combine_partials(frame, v); break;
+        case CPU_VALUE_STORE:
+            store_run(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
+            break;
+        default: break;
+    }
+}
+
+static void run_list(Frame *frame, const CpuValueVector *list) {
+    for (int64_t i = 0; i < list->count; i++) run_value(frame, list->items[i]);
+}
+
+// Values that exist once: registers filled for the longest block.
+static void run_uniform(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    for (int64_t i = 0; i < loop->uniform.count; i++) {
+        const CpuValue v = loop->uniform.items[i];
+        const CpuLoopValue *value = &loop->values[v];
+        void *reg = value->slot >= 0 ? own_register(frame, value) : NULL;
+        frame->registers[v] = reg;
+        switch (value->kind) {
+            case CPU_VALUE_CONSTANT: fill(reg, value->constant, loop->uniform_count, value->width); break;
+            case CPU_VALUE_LOAD: {
+                const char *from = (const char *)frame->buffers[value->buffer] + value->map.offset * value->width;
+                fill(reg, from, loop->uniform_count, value->width);
+                break;
+            }
+            case CPU_VALUE_INDEX: index_run(value, reg, 0, loop->uniform_count); break;
+            case CPU_VALUE_KERNEL: (void)run_kernel(frame, value, 0, loop->uniform_count); break;
+            default: frame->registers[v] = operand_of(frame, value, 0); break;
+        }
+    }
+}
+
+// ---- blocks ----------------------------------------------------------------------------------------------------------------
+
+static int64_t block_count(const CpuLoop *loop) {
+    return (loop->kept + loop->row_run - 1) / loop->row_run * loop->blocks_per_run;
+}
+
+// Sets the kept range of block number `block`; false for an empty one.
+static bool set_block(Frame *frame, int64_t block) {
+    const CpuLoop *loop = frame->loop;
+    const int64_t run = block / loop->blocks_per_run, part = block % loop->blocks_per_run;
+    const int64_t begin = part * loop->block;
+    const int64_t end = begin + loop->block < loop->row_run ? begin + loop->block : loop->row_run;
+    frame->kept_start = run * loop->row_run + begin;
+    frame->kept_count = end - begin;
+    return frame->kept_count > 0;
+}
+
+static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, char *scratch, char *partials) {
+    *frame = (Frame){.loop = loop, .buffers = buffers, .scratch = scratch, .partials = partials};
+    frame->registers = (void **)(void *)scratch;
+    run_uniform(frame);
+}
+
+static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
+    Frame frame;
+    frame_open(&frame, loop, buffers, scratch, NULL);
+    const int64_t length = loop->reduced;
+    for (int64_t block = begin; block < end; block++) {
+        if (!set_block(&frame, block)) continue;
+        frame.full_start = frame.kept_start * length;
+        frame.full_count = frame.kept_count * length;
+        run_list(&frame, &loop->body);
+    }
+}
+
+// ---- reductions in two passes ------------------------------------------------------------------------------------------------
+
+// Partials lie as [reduction][segment][kept index], 16 bytes apart a reduction's width at most.
+static char *partial_at(const Frame *frame, int partial, int64_t segment, int64_t kept) {
+    const CpuLoop *loop = frame->loop;
+    const int width = loop->values[loop->reductions.items[partial]].width;
+    return frame->partials + (((int64_t)partial * loop->segments + segment) * loop->kept) * 16 + kept * width;
+}
+
+// Runs the generic combiner: accumulators become combiner(accumulators, elements).
+static void run_combiner(Frame *frame, void *const *elements) {
+    const CpuLoop *loop = frame->loop;
+    for (int i = 0; i < loop->combine_count; i++) frame->registers[loop->elements[i]] = elements[i];
+    run_list(frame, &loop->combiner);
+    for (int i = 0; i < loop->combine_count; i++) {
+        const CpuLoopValue *accumulator = &loop->values[loop->accumulators[i]];
+        memcpy(frame->registers[loop->accumulators[i]], frame->registers[loop->combined[i]],
+               (size_t)(frame->kept_count * accumulator->width));
+    }
+}
+
+static void bind_accumulators(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    for (int i = 0; i < loop->combine_count; i++)
+        frame->registers[loop->accumulators[i]] = own_register(frame, &loop->values[loop->accumulators[i]]);
+}
+
+// Second pass of a generic reduction, for all its results at once: combiner(...combiner(init, segment 0)..., last).
+static void combine_generic(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    bind_accumulators(frame);
+    for (int i = 0; i < loop->combine_count; i++)
+        memcpy(frame->registers[loop->accumulators[i]], frame->registers[loop->combine_inits[i]],
+               (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
+    for (int64_t s = 0; s < loop->segments; s++) {
+        void *elements[CPU_LOOP_COMBINE_LIMIT];
+        for (int i = 0; i < loop->combine_count; i++) elements[i] = partial_at(frame, i, s, frame->kept_start);
+        run_combiner(frame, elements);
+    }
+}
+
+static void *combine_partials(const Frame *frame, CpuValue v) {
+    const CpuLoop *loop = frame->loop;
+    const CpuLoopValue *value = &loop->values[v];
+    if (value->kind == CPU_VALUE_COMBINED) return frame->registers[loop->accumulators[value->partial]];
+    char *reg = own_register(frame, value);
+    memcpy(reg, partial_at(frame, value->partial, 0, frame->kept_start), (size_t)(frame->kept_count * value->width));
+    for (int64_t s = 1; s < loop->segments; s++)
+        loop->fold[value->partial](reg, reg, partial_at(frame, value->partial, s, frame->kept_start), NULL,
+                                   frame->kept_count, 0);
+    return reg;
+}
+
+static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, char *scratch,
+                            char *partials) {
+    Frame frame;
+    frame_open(&frame, loop, buffers, scratch, partials);
+    for (int64_t block = begin; block < end; block++) {
+        if (!set_block(&frame, block)) continue;
+        run_list(&frame, &loop->before);
+        if (loop->combine_count) combine_generic(&frame);
+        run_list(&frame, &loop->after);
+    }
+}
+
+// First pass of long rows: unit = row * segments + segment.
+static void run_partial_unit(Frame *frame, int64_t unit) {
+    const CpuLoop *loop = frame->loop;
+    const int64_t row = unit / loop->segments, segment = unit % loop->segments;
+    const int64_t begin = segment * loop->segment;
+    const int64_t end = begin + loop->segment < loop->reduced ? begin + loop->segment : loop->reduced;
+    frame->kept_start = row;
+    frame->kept_count = 1;
+    run_list(frame, &loop->before);
+    for (int64_t at = begin; at < end; at += CPU_REDUCE_CHUNK) {
+        frame->full_start = row * loop->reduced + at;
+        frame->full_count = end - at < CPU_REDUCE_CHUNK ? end - at : CPU_REDUCE_CHUNK;
+        run_list(frame, &loop->body);
+        for (int64_t i = 0; i < loop->reductions.count; i++) {
+            const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
+            char *partial = partial_at(frame, value->partial, segment, row);
+            unsigned char chunk[16];
+            void *into = at == begin ? (void *)partial : (void *)chunk;
+            value->reduce(into, operand_of(frame, value, 0), 1, frame->full_count);
+            if (at != begin) loop->fold[value->partial](partial, partial, chunk, NULL, 1, 0);
+        }
+    }
+}
+
+// First pass of columns: unit = block * segments + segment.
+static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
+    const CpuLoop *loop = frame->loop;
+    void *elements[CPU_LOOP_COMBINE_LIMIT];
+    for (int i = 0; i < loop->combine_count; i++) elements[i] = frame->registers[loop->combine_values[i]];
+    if (loop->combine_count && !first) {
+        run_combiner(frame, elements);
+        return;
+    }
+    for (int i = 0; i < loop->combine_count; i++)
+        memcpy(frame->registers[loop->accumulators[i]], elements[i],
+               (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
+    for (int64_t i = 0; i < loop->reductions.count; i++) {
+        const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
+        if (value->kind != CPU_VALUE_REDUCE) continue;
+        char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
+        void *source = operand_of(frame, value, 0);
+        if (first) memcpy(partial, source, (size_t)(frame->kept_count * value->width));
+        else loop->fold[value->partial](partial, partial, source, NULL, frame->kept_count, 0);
+    }
+}
+
+static void run_column_unit(Frame *frame, int64_t unit) {
+    const CpuLoop *loop = frame->loop;
+    const int64_t segment = unit % loop->segments;
+    if (!set_block(frame, unit / loop->segments)) return;
+    const int64_t begin = segment * loop->segment;
+    const int64_t end = begin + loop->segment < loop->reduced ? begin + loop->segment : loop->reduced;
+    const int64_t outer = frame->kept_start / loop->inner, column = frame->kept_start % loop->inner;
+    frame->full_count = frame->kept_count;
+    bind_accumulators(frame);
+    run_list(frame, &loop->before);
+    for (int64_t r = begin; r < end; r++) {
+        frame->full_start = (outer * loop->reduced + r) * loop->inner + column;
+        run_list(frame, &loop->body);
+        accumulate_columns(frame, segment, r == begin);
+    }
+    for (int i = 0; i < loop->combine_count; i++)
+        memcpy(partial_at(frame, i, segment, frame->kept_start), frame->registers[loop->accumulators[i]],
+               (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
+}
+
+// ---- running -----------------------------------------------------------------------------------------------------------------
+
+typedef struct RunJob {
+    const CpuLoop *loop;
+    void *const *buffers;
+    char *scratch;
+    char *partials;
+} RunJob;
+
+static char *scratch_of(const RunJob *job, int worker) {
+    return job->scratch + (size_t)worker * job->loop->scratch_bytes;
+}
+
+static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const RunJob *job = argument;
+    CpuLoopCode *code = job->loop->code ? job->loop->code : run_row_blocks;
+    code(job->loop, job->buffers, begin, end, scratch_of(job, worker));
+}
+
+static void first_pass_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const RunJob *job = argument;
+    Frame frame;
+    frame_open(&frame, job->loop, job->buffers, scratch_of(job, worker), job->partials);
+    for (int64_t unit = begin; unit < end; unit++) {
+        if (job->loop->mode == CPU_MODE_PARTIAL) run_partial_unit(&frame, unit);
+        else run_column_unit(&frame, unit);
+    }
+}
+
+static void second_pass_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const RunJob *job = argument;
+    run_kept_blocks(job->loop, job->buffers, begin, end, scratch_of(job, worker), job->partials);
+}
+
+// Work that is not worth waking another thread runs here.
+enum { kParallelCost = 40000 };
+
+static void spread(const RunJob *job, CpuPool *pool, int64_t units, CpuTask *task) {
+    const bool small = cpu_loop_cost(job->loop) < kParallelCost;
+    const int64_t pieces = (int64_t)cpu_pool_worker_count(pool) * 8;
+    cpu_pool_parallel_for_grain(small ? NULL : pool, units, units / pieces + 1, task, (void *)(uintptr_t)job);
+}
+
+static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
+    const CpuLoop *loop = job->loop;
+    const size_t bytes = hlo_array_bytes((size_t)(loop->reductions.count * loop->segments), 16 * (size_t)loop->kept);
+    job->partials = cpu_pool_scratch_take(pool, bytes);
+    HLO_FAIL_IF(!job->partials, HLO_RESOURCE_EXHAUSTED, "no memory for the parts of a reduction");
+    const int64_t over = loop->mode == CPU_MODE_PARTIAL ? loop->kept : block_count(loop);
+    spread(job, pool, over * loop->segments, first_pass_task);
+    spread(job, pool, block_count(loop), second_pass_task);
+    cpu_pool_scratch_give(pool, job->partials);
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
+    if (loop->kept == 0) return HLO_SUCCESS;
+    RunJob job = {.loop = loop, .buffers = buffers};
+    job.scratch = cpu_pool_scratch_take(pool, loop->scratch_bytes * (size_t)cpu_pool_worker_count(pool));
+    HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the registers of a fused loop");
+    HloStatus status = HLO_SUCCESS;
+    if (loop->mode == CPU_MODE_ROWS) spread(&job, pool, block_count(loop), rows_task);
+    else status = run_two_passes(&job, pool);
+    cpu_pool_scratch_give(pool, job.scratch);
+    return status;
+}

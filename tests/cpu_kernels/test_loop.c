@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused-loop engine against plain scalar loops, on several instruction sets and numbers of workers.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <string.h>
+
+#include "targets/cpu/loop.h"
+
+enum { kMaximumElements = 1 << 20 };
+
+typedef struct Setting {
+    int workers;
+    int features;
+} Setting;
+
+static Setting kSettings[] = {{1, CPU_FEATURES_BASELINE}, {1, CPU_FEATURES_AVX2}, {1, CPU_FEATURES_AMX},
+                              {3, CPU_FEATURES_AMX}};
+enum { kSettingCount = sizeof kSettings / sizeof kSettings[0] };
+
+static HloArena *arena;
+static CpuPool *pool;
+
+static void open_setting(const Setting *setting) {
+    arena = hlo_arena_new();
+    cr_assert_null(cpu_pool_new_with(setting->workers, (CpuFeatures)setting->features, &pool));
+}
+
+static void close_setting(void) {
+    cpu_pool_free(pool);
+    hlo_arena_free(arena);
+}
+
+static CpuLoopBuilder *new_builder(int outer, int reduced, int inner, const int64_t *dims) {
+    const CpuLoopDomain domain = {.outer = outer, .reduced = reduced, .inner = inner, .dims = dims};
+    return cpu_loop_builder_new(arena, &domain, cpu_pool_features(pool));
+}
+
+static void run(CpuLoopBuilder *builder, void *const *buffers) {
+    CpuLoop *loop;
+    const HloStatus status = cpu_loop_finish(builder, &loop);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_assert_null(cpu_loop_run(loop, pool, buffers));
+}
+
+static CpuValue load(CpuLoopBuilder *b, int buffer, HloType type, int64_t offset, const int64_t *strides) {
+    return cpu_loop_load(b, buffer, type, &(CpuIndexMap){offset, strides});
+}
+
+static void store(CpuLoopBuilder *b, int buffer, CpuValue value, int64_t offset, const int64_t *strides) {
+    cpu_loop_store(b, buffer, value, &(CpuIndexMap){offset, strides});
+}
+
+static CpuValue constant_f32(CpuLoopBuilder *b, float value) { return cpu_loop_constant(b, HLO_F32, &value); }
+
+static float *random_floats(int64_t count, unsigned seed) {
+    float *values = hlo_arena_allocate(arena, sizeof(float) * (size_t)count);
+    uint32_t state = seed * 2654435761u + 1;
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        values[i] = (float)(int32_t)state * 0x1p-30f;
+    }
+    return values;
+}
+
+#define SETTINGS(name) \
+    ParameterizedTestParameters(cpu_loop, name) { return cr_make_param_array(Setting, kSettings, kSettingCount); } \
+    ParameterizedTest(Setting *setting, cpu_loop, name)
+
+SETTINGS(adds_contiguous_arrays) {
+    open_setting(setting);
+    static const int64_t sizes[] = {0, 1, 5, 1024, 1025, 100000};
+    for (int s = 0; s < 6; s++) {
+        const int64_t n = sizes[s], one[] = {1};
+        float *a = random_floats(n + 1, 1), *b = random_floats(n + 1, 2), *out = random_floats(n + 1, 3);
+        const float guard = out[n];
+        CpuLoopBuilder *builder = new_builder(1, 0, 0, &n);
+        const CpuValue sum = cpu_loop_op(builder, CPU_OP_ADD, load(builder, 0, HLO_F32, 0, one),
+                                         load(builder, 1, HLO_F32, 0, one), -1);
+        store(builder, 2, cpu_loop_op(builder, CPU_OP_MULTIPLY, sum, constant_f32(builder, 2), -1), 0, one);
+        run(builder, (void *[]){a, b, out});
+        for (int64_t i = 0; i < n; i++) cr_assert_eq(out[i], (a[i] + b[i]) * 2);
+        cr_assert_eq(out[n], guard);
+    }
+    close_setting();
+}
+
+// out[i, j, k] = row[j] + transposed[k, j, i] * reversed[i, j, K-1-k], for inner sizes around the block size.
+SETTINGS(reads_through_index_maps) {
+    open_setting(setting);
+    static const int64_t shapes[][3] = {{3, 4, 5}, {2, 3, 700}, {7, 2, 1500}, {1, 1, 1}, {40, 50, 2}};
+    for (int s = 0; s < 5; s++) {
+        const int64_t *d = shapes[s], total = d[0] * d[1] * d[2];
+        float *row = random_floats(d[1], 1), *turned = random_floats(total, 2), *back = random_floats(total, 3);
+        float *out = random_floats(total, 4);
+        CpuLoopBuilder *b = new_builder(3, 0, 0, d);
+        const CpuValue r = load(b, 0, HLO_F32, 0, (int64_t[]){0, 1, 0});
+        const CpuValue t = load(b, 1, HLO_F32, 0, (int64_t[]){1, d[0], d[0] * d[1]});
+        const CpuValue v = load(b, 2, HLO_F32, d[2] - 1, (int64_t[]){d[1] * d[2], d[2], -1});
+        const CpuValue product = cpu_loop_op(b, CPU_OP_MULTIPLY, t, v, -1);
+        store(b, 3, cpu_loop_op(b, CPU_OP_ADD, r, product, -1), 0, (int64_t[]){d[1] * d[2], d[2], 1});
+        run(b, (void *[]){row, turned, back, out});
+        for (int64_t i = 0; i < total; i++) {
+            const int64_t x = i / (d[1] * d[2]), y = i / d[2] % d[1], z = i % d[2];
+            const float want = row[y] + turned[(z * d[1] + y) * d[0] + x] * back[(x * d[1] + y) * d[2] + d[2] - 1 - z];
+            cr_assert_eq(out[i], want, "shape %d element %lld", s, (long long)i);
+        }
+    }
+    close_setting();
+}
+
+SETTINGS(writes_in_place_and_several_outputs) {
+    open_setting(setting);
+    const int64_t n = 5000, one[] = {1}, two[] = {2};
+    float *a = random_floats(n, 1), *was = random_floats(n, 1), *b2 = random_floats(2 * n, 2);
+    CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
+    const CpuValue x = load(b, 0, HLO_F32, 0, one);
+    const CpuValue next = cpu_loop_op(b, CPU_OP_ADD, x, constant_f32(b, 1), -1);
+    store(b, 0, next, 0, one);
+    store(b, 1, cpu_loop_op(b, CPU_OP_MULTIPLY, x, x, -1), 1, two);
+    run(b, (void *[]){a, b2});
+    for (int64_t i = 0; i < n; i++) {
+        cr_assert_eq(a[i], was[i] + 1);
+        cr_assert_eq(b2[2 * i + 1], was[i] * was[i]);
+    }
+    close_setting();
+}
+
+SETTINGS(iota_in_all_widths) {
+    open_setting(setting);
+    const int64_t dims[] = {30, 70}, strides[] = {70, 1};
+    uint32_t out32[2100];
+    uint64_t out64[2100];
+    float outf[2100];
+    CpuLoopBuilder *b = new_builder(2, 0, 0, dims);
+    store(b, 0, cpu_loop_index(b, HLO_U32, &(CpuIndexMap){3, (int64_t[]){0, 2}}), 0, strides);
+    store(b, 1, cpu_loop_index(b, HLO_U64, &(CpuIndexMap){INT64_C(1) << 40, (int64_t[]){100, 1}}), 0, strides);
+    store(b, 2, cpu_loop_index(b, HLO_F32, &(CpuIndexMap){0, (int64_t[]){1, 0}}), 0, strides);
+    run(b, (void *[]){out32, out64, outf});
+    for (int i = 0; i < 2100; i++) {
+        cr_assert_eq(out32[i], (uint32_t)(3 + 2 * (i % 70)));
+        cr_assert_eq(out64[i], (UINT64_C(1) << 40) + 100 * (uint64_t)(i / 70) + (uint64_t)(i % 70));
+        cr_assert_eq(outf[i], (float)(i / 70));
+    }
+    close_setting();
+}
+
+// ---- reductions --------------------------------------------------------------------------------------------------------
+
+static void check_row_sums(int64_t rows, int64_t n) {
+    float *a = random_floats(rows * n + 1, 5), *out = random_floats(rows, 6), *maxima = random_floats(rows, 7);
+    const int64_t dims[] = {rows, n}, full[] = {n, 1}, kept[] = {1, 0};
+    CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
+    const CpuValue x = load(b, 0, HLO_F32, 0, full);
+    const CpuValue square = cpu_loop_op(b, CPU_OP_MULTIPLY, x, x, -1);
+    const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, square, constant_f32(b, 1));
+    const CpuValue maximum = cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, constant_f32(b, -INFINITY));
+    store(b, 1, cpu_loop_op(b, CPU_OP_ADD, sum, constant_f32(b, 0.5f), -1), 0, kept);
+    store(b, 2, maximum, 0, kept);
+    run(b, (void *[]){a, out, maxima});
+    for (int64_t r = 0; r < rows; r++) {
+        double exact = 1.5;
+        float largest = -INFINITY;
+        for (int64_t i = 0; i < n; i++) {
+            exact += (double)a[r * n + i] * a[r * n + i];
+            largest = a[r * n + i] > largest ? a[r * n + i] : largest;
+        }
+        cr_assert_float_eq(out[r], exact, 1e-5 * exact, "%lld x %lld: %g, not %g", (long long)rows, (long long)n, out[r], exact);
+        cr_assert_eq(maxima[r], largest);
+    }
+}
+
+SETTINGS(reduces_rows) {
+    open_setting(setting);
+    static const int64_t shapes[][2] = {{1, 1}, {7, 0}, {1000, 3}, {33, 64}, {5, 1024}, {3, 5000}, {2, 200000}, {1, 500001}};
+    for (int s = 0; s < 8; s++) check_row_sums(shapes[s][0], shapes[s][1]);
+    close_setting();
+}
+
+SETTINGS(reduces_columns) {
+    open_setting(setting);
+    static const int64_t shapes[][3] = {{1, 9, 5}, {3, 2000, 70}, {2, 17, 1500}, {4, 1, 3}, {2, 0, 3}};
+    for (int s = 0; s < 5; s++) {
+        const int64_t *d = shapes[s], kept = d[0] * d[2];
+        float *a = random_floats(kept * d[1] + 1, 5), *bias = random_floats(d[2], 6), *out = random_floats(kept, 7);
+        CpuLoopBuilder *b = new_builder(1, 1, 1, d);
+        const CpuValue x = load(b, 0, HLO_F32, 0, (int64_t[]){d[1] * d[2], d[2], 1});
+        const CpuValue shift = load(b, 1, HLO_F32, 0, (int64_t[]){0, 0, 1});
+        const CpuValue moved = cpu_loop_op(b, CPU_OP_ADD, x, shift, -1);
+        const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, moved, constant_f32(b, 2));
+        store(b, 2, cpu_loop_op(b, CPU_OP_MULTIPLY, sum, shift, -1), 0, (int64_t[]){d[2], 0, 1});
+        run(b, (void *[]){a, bias, out});
+        for (int64_t k = 0; k < kept; k++) {
+            double exact = 2, magnitude = 2;
+            for (int64_t r = 0; r < d[1]; r++) {
+                const double term = (double)a[(k / d[2] * d[1] + r) * d[2] + k % d[2]] + bias[k % d[2]];
+                exact += term;
+                magnitude += fabs(term);
+            }
+            cr_assert_float_eq(out[k], exact * bias[k % d[2]], 1e-5 * magnitude, "shape %d column %lld", s, (long long)k);
+        }
+    }
+    close_setting();
+}
+
+SETTINGS(fuses_softmax) {
+    open_setting(setting);
+    static const int64_t shapes[][2] = {{50, 10}, {3, 1000}, {4, 30000}};
+    for (int s = 0; s < 3; s++) {
+        const int64_t rows = shapes[s][0], n = shapes[s][1], full[] = {n, 1};
+        float *a = random_floats(rows * n, 8), *out = random_floats(rows * n, 9);
+        CpuLoopBuilder *b = new_builder(1, 1, 0, shapes[s]);
+        const CpuValue x = load(b, 0, HLO_F32, 0, full);
+        const CpuValue maximum = cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, constant_f32(b, -INFINITY));
+        const CpuValue e = cpu_loop_op(b, CPU_OP_EXP, cpu_loop_op(b, CPU_OP_SUBTRACT, x, maximum, -1), -1, -1);
+        const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, e, constant_f32(b, 0));
+        store(b, 1, cpu_loop_op(b, CPU_OP_DIVIDE, e, sum, -1), 0, full);
+        run(b, (void *[]){a, out});
+        for (int64_t r = 0; r < rows; r++) {
+            double total = 0;
+            for (int64_t i = 0; i < n; i++) total += exp(a[r * n + i]);
+            for (int64_t i = 0; i < n; i++)
+                cr_assert_float_eq(out[r * n + i], exp(a[r * n + i]) / total, 4e-6 * exp(a[r * n + i]) / total);
+        }
+    }
+    close_setting();
+}
+
+Test(cpu_loop, refuses_rows_that_do_not_fit) {
+    open_setting(&kSettings[0]);
+    const int64_t dims[] = {1, 1 << 24}, full[] = {1 << 24, 1};
+    CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
+    const CpuValue x = load(b, 0, HLO_F32, 0, full);
+    const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, x, constant_f32(b, 0));
+    store(b, 1, cpu_loop_op(b, CPU_OP_DIVIDE, cpu_loop_op(b, CPU_OP_EXP, x, -1, -1), sum, -1), 0, full);
+    CpuLoop *loop;
+    const HloStatus status = cpu_loop_finish(b, &loop);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+    close_setting();
+}
+
+// Arg-max as a generic reduction of two operands, over the first dimension.
+SETTINGS(reduces_with_any_combiner) {
+    open_setting(setting);
+    const int64_t dims[] = {1300, 37}, full[] = {37, 1}, kept[] = {0, 1};
+    float *a = random_floats(1300 * 37, 11), best[37];
+    int32_t where[37];
+    for (int i = 0; i < 1300 * 37; i++) a[i] = floorf(a[i] * 10);
+    CpuLoopBuilder *b = new_builder(0, 1, 1, dims);
+    const CpuValue values[] = {load(b, 0, HLO_F32, 0, full), cpu_loop_index(b, HLO_S32, &(CpuIndexMap){0, (int64_t[]){1, 0}})};
+    const int32_t zero = 0;
+    const CpuValue inits[] = {constant_f32(b, -INFINITY), cpu_loop_constant(b, HLO_S32, &zero)};
+    CpuValue acc[2], element[2], results[2];
+    cpu_loop_combine_begin(b, 2, values, inits, acc, element);
+    const CpuValue better = cpu_loop_op(b, CPU_OP_GE, acc[0], element[0], -1);
+    const CpuValue combined[] = {cpu_loop_op(b, CPU_OP_SELECT, better, acc[0], element[0]),
+                                 cpu_loop_op(b, CPU_OP_SELECT, better, acc[1], element[1])};
+    cpu_loop_combine_end(b, 2, combined, results);
+    store(b, 1, results[0], 0, kept);
+    store(b, 2, results[1], 0, kept);
+    run(b, (void *[]){a, best, where});
+    for (int c = 0; c < 37; c++) {
+        int want = 0;
+        for (int r = 1; r < 1300; r++)
+            if (a[r * 37 + c] > a[want * 37 + c]) want = r;
+        cr_assert_eq(where[c], want);
+        cr_assert_eq(best[c], a[want * 37 + c]);
+    }
+    close_setting();
+}
+
+Test(cpu_loop, results_do_not_depend_on_workers) {
+    float results[3][64];
+    for (int w = 0; w < 3; w++) {
+        open_setting(&(Setting){w == 0 ? 1 : w * 4 - 1, CPU_FEATURES_AMX});
+        const int64_t dims[] = {1, 600000}, columns[] = {9000, 63};
+        float *a = random_floats(600000, 21);
+        CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
+        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){0, 1}), constant_f32(b, 0)), 63,
+              (int64_t[]){0, 0});
+        run(b, (void *[]){a, results[w]});
+        b = new_builder(0, 1, 1, columns);
+        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){63, 1}), constant_f32(b, 0)), 0,
+              (int64_t[]){0, 1});
+        run(b, (void *[]){a, results[w]});
+        close_setting();
+    }
+    cr_assert_eq(memcmp(results[0], results[1], sizeof results[0]), 0);
+    cr_assert_eq(memcmp(results[0], results[2], sizeof results[0]), 0);
+}
+
+Test(cpu_loop, reports_misuse) {
+    open_setting(&kSettings[0]);
+    const int64_t n = 4, one[] = {1};
+    CpuLoop *loop;
+    CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
+    cpu_loop_op(b, CPU_OP_POPCNT, load(b, 0, HLO_F32, 0, one), -1, -1);
+    HloStatus status = cpu_loop_finish(b, &loop);
+    cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
+    hlo_status_free(status);
+    b = new_builder(0, 1, 0, &n);
+    cpu_loop_store(b, 0, load(b, 0, HLO_F32, 0, one), &(CpuIndexMap){0, (int64_t[]){0}});
+    status = cpu_loop_finish(b, &loop);
+    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+    close_setting();
+}
