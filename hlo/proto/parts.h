@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages inside a HloModuleProto, each written and read by a pair of functions. Private to hlo/proto.
+// Readers put their results in `arena`; `begin` is the start of the whole input, for byte offsets in messages.
+#ifndef MESHLO_HLO_PROTO_PARTS_H_
+#define MESHLO_HLO_PROTO_PARTS_H_
+
+#include "hlo/ir/module.h"
+#include "hlo/proto/wire.h"
+
+// What every reader of a nested message gets.
+typedef struct HloProtoSource {
+    HloArena *arena;
+    const unsigned char *begin;
+    int depth;  // nesting so far; bounded, so that hostile input cannot exhaust the stack
+} HloProtoSource;
+
+// INVALID_ARGUMENT when messages nest too deep; else a source one level further in.
+HLO_NODISCARD HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner);
+
+// ShapeProto.
+void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape);
+HLO_NODISCARD HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **shape);
+
+// LiteralProto.
+void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal);
+HLO_NODISCARD HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **literal);
+
+// OpSharding.
+void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *sharding);
+HLO_NODISCARD HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span,
+                                                const HloSharding **sharding);
+
+// CollectiveDeviceListProto, and the older repeated ReplicaGroup.
+void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups);
+HLO_NODISCARD HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span,
+                                                      const HloReplicaGroups **groups);
+
+// OpMetadata and FrontendAttributes.
+void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata);
+HLO_NODISCARD HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span,
+                                                const HloMetadata **metadata);
+void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pairs);
+HLO_NODISCARD HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs);
+
+// The attribute fields of a HloInstructionProto. `fields` are all fields of the message.
+void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction);
+HLO_NODISCARD HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields,
+                                                  int64_t field_count, HloOpcode opcode, void *attributes);
+
+#endif

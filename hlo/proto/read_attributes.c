@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a HloInstructionProto as typed attributes.
+#include "hlo/proto/field_table.h"
+#include "hlo/proto/parts.h"
+
+enum { FIELD_REPLICA_GROUPS_V1 = 49, FIELD_SLICES = 17 };
+
+// Reads the numbered varints of a small message into out[number]; numbers from `limit` on are skipped.
+static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_t *out, int32_t limit) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number < limit && field.type == HLO_WIRE_VARINT) out[field.number] = (int64_t)field.value;
+    }
+    return status;
+}
+
+static HloStatus read_window(const HloProtoSource *source, HloSpan span, const HloWindow **result) {
+    HLO_VECTOR(HloWindowDimension) dims = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        int64_t n[8] = {0};
+        if (field.number != 1) continue;
+        HLO_TRY(read_numbers(source, field.bytes, n, 8));
+        HloWindowDimension dim = {.size = n[1], .stride = n[2] ? n[2] : 1, .padding_low = n[3], .padding_high = n[4],
+                                  .window_dilation = n[5] ? n[5] : 1, .base_dilation = n[6] ? n[6] : 1,
+                                  .reversal = n[7] != 0};
+        hlo_vector_push(source->arena, &dims, dim);
+    }
+    HLO_TRY(status);
+    HloWindow *window = HLO_ARENA_NEW(source->arena, HloWindow, 1);
+    *window = (HloWindow){dims.items, dims.count};
+    *result = window;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_labels(const HloProtoSource *source, HloSpan span, const HloConvolutionLabels **result) {
+    HloConvolutionLabels *labels = HLO_ARENA_NEW(source->arena, HloConvolutionLabels, 1);
+    int64_t n[13] = {0};
+    HloInt64Vector lists[13] = {{0}};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number > 12) continue;
+        bool is_list = field.number == 6 || field.number == 11 || field.number == 12;
+        if (is_list) {
+            HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &lists[field.number]));
+        } else {
+            n[field.number] = (int64_t)field.value;
+        }
+    }
+    HLO_TRY(status);
+    labels->kernel_input_feature = n[3];
+    labels->kernel_output_feature = n[4];
+    labels->kernel_spatial = (HloInts){lists[6].items, lists[6].count};
+    labels->input_batch = n[7];
+    labels->input_feature = n[8];
+    labels->output_batch = n[9];
+    labels->output_feature = n[10];
+    labels->input_spatial = (HloInts){lists[11].items, lists[11].count};
+    labels->output_spatial = (HloInts){lists[12].items, lists[12].count};
+    *result = labels;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_padding(const HloProtoSource *source, HloSpan span, HloPadding *padding) {
+    HLO_VECTOR(HloPadDimension) dims = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        int64_t n[4] = {0};
+        if (field.number != 1) continue;
+        HLO_TRY(read_numbers(source, field.bytes, n, 4));
+        hlo_vector_push(source->arena, &dims, ((HloPadDimension){n[1], n[2], n[3]}));
+    }
+    *padding = (HloPadding){dims.items, dims.count};
+    return status;
+}
+
+static HloStatus read_alias(const HloProtoSource *source, HloSpan span, HloAlias *alias) {
+    HloInt64Vector output = {0}, operand = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    *alias = (HloAlias){0};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &output));
+        if (field.number == 2) alias->operand = (int64_t)field.value;
+        if (field.number == 3) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &operand));
+    }
+    alias->output_index = (HloInts){output.items, output.count};
+    alias->operand_index = (HloInts){operand.items, operand.count};
+    return status;
+}
+
+static double fixed_double(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static HloStatus read_accuracy(const HloProtoSource *source, HloSpan span, const HloAccuracy **result) {
+    HloAccuracy *accuracy = HLO_ARENA_NEW(source->arena, HloAccuracy, 1);
+    HloWireReader reader = hlo_wire_reader(source->begin, span), inner;
+    HloWireField field, part;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) accuracy->mode = field.value != 0;
+        if (field.number != 2) continue;
+        accuracy->has_tolerance = true;
+        inner = hlo_wire_reader(source->begin, field.bytes);
+        while (hlo_wire_next(&inner, &part, &status)) {
+            if (part.number == 1) accuracy->atol = fixed_double(part.value);
+            if (part.number == 2) accuracy->rtol = fixed_double(part.value);
+            if (part.number == 3) accuracy->ulps = (int64_t)part.value;
+        }
+        HLO_TRY(status);
+    }
+    *result = accuracy;
+    return status;
+}
+
+// Repeated fields: one more item behind those read so far. Lists are short; a copy a piece is fine.
+static HloStatus append_pair(const HloProtoSource *source, HloSpan span, HloPairs *pairs) {
+    int64_t n[3] = {0};
+    HLO_TRY(read_numbers(source, span, n, 3));
+    int64_t capacity = 0;
+    HloPair *items = hlo_vector_grow(source->arena, pairs->items, pairs->count, &capacity, pairs->count + 1,
+                                     sizeof(HloPair));
+    items[pairs->count] = (HloPair){n[1], n[2]};
+    *pairs = (HloPairs){items, pairs->count + 1};
+    return HLO_SUCCESS;
+}
+
+static HloStatus append_alias(const HloProtoSource *source, HloSpan span, HloAliases *aliases) {
+    HloAlias alias;
+    HLO_TRY(read_alias(source, span, &alias));
+    int64_t capacity = 0;
+    HloAlias *items = hlo_vector_grow(source->arena, aliases->items, aliases->count, &capacity, aliases->count + 1,
+                                      sizeof(HloAlias));
+    items[aliases->count] = alias;
+    *aliases = (HloAliases){items, aliases->count + 1};
+    return HLO_SUCCESS;
+}
+
+static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloShapes *shapes) {
+    const HloShape *shape = NULL;
+    HLO_TRY(hlo_proto_read_shape(source, span, &shape));
+    int64_t capacity = 0;
+    const HloShape **items = hlo_vector_grow(source->arena, shapes->items, shapes->count, &capacity, shapes->count + 1,
+                                             sizeof(*items));
+    items[shapes->count] = shape;
+    *shapes = (HloShapes){items, shapes->count + 1};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wire, HloInts *ints) {
+    HloInt64Vector list = {0};
+    for (int64_t i = 0; i < ints->count; i++) hlo_vector_push(source->arena, &list, ints->items[i]);
+    HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, wire, &list));
+    *ints = (HloInts){list.items, list.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_enum(const HloField *field, const HloWireField *wire, int32_t *value) {
+    const HloEnumTable *table = field->enumeration;
+    if (wire->type == HLO_WIRE_BYTES) {
+        *value = hlo_enum_from_text(table, (const char *)wire->bytes.data, wire->bytes.length);
+        HLO_FAIL_IF(*value < 0, HLO_INVALID_ARGUMENT, "unknown %s \"%.*s\"", table->name, (int)wire->bytes.length,
+                    (const char *)wire->bytes.data);
+        return HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(wire->value >= (uint64_t)table->count || !table->texts[wire->value], HLO_INVALID_ARGUMENT,
+                "unknown %s number %llu", table->name, (unsigned long long)wire->value);
+    *value = (int32_t)wire->value;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_precisions(const HloProtoSource *source, const HloWireField *wire, HloPrecisions *result) {
+    HloInts ints = {0};
+    HLO_TRY(read_ints(source, wire, &ints));
+    int32_t *items = HLO_ARENA_NEW(source->arena, int32_t, ints.count);
+    for (int64_t i = 0; i < ints.count; i++) {
+        HLO_FAIL_IF(ints.items[i] < 0 || ints.items[i] >= hlo_enum_Precision.count, HLO_INVALID_ARGUMENT,
+                    "unknown precision %lld", (long long)ints.items[i]);
+        items[i] = (int32_t)ints.items[i];
+    }
+    *result = (HloPrecisions){items, ints.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_bools(const HloProtoSource *source, const HloWireField *wire, HloBools *result) {
+    HloInts ints = {0};
+    HLO_TRY(read_ints(source, wire, &ints));
+    bool *items = HLO_ARENA_NEW(source->arena, bool, ints.count);
+    for (int64_t i = 0; i < ints.count; i++) items[i] = ints.items[i] != 0;
+    *result = (HloBools){items, ints.count};
+    return HLO_SUCCESS;
+}
+
+// A single number, which may also stand in a list of one (`dimensions` of an iota).
+static HloStatus read_int(const HloProtoSource *source, const HloWireField *wire, int64_t *value) {
+    if (wire->type != HLO_WIRE_BYTES) {
+        *value = (int64_t)wire->value;
+        return HLO_SUCCESS;
+    }
+    HloInts ints = {0};
+    HLO_TRY(read_ints(source, wire, &ints));
+    if (ints.count) *value = ints.items[0];
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_field(const HloProtoSource *source, const HloField *field, const HloWireField *wire,
+                            void *value) {
+    switch (field->kind) {
+        case HLO_FIELD_INT:
+        case HLO_FIELD_OPTIONAL_INT:
+        case HLO_FIELD_GROUP_COUNT: return read_int(source, wire, value);
+        case HLO_FIELD_BOOL: *(bool *)value = wire->value != 0; return HLO_SUCCESS;
+        case HLO_FIELD_TRISTATE: *(int32_t *)value = (int32_t)wire->value; return HLO_SUCCESS;
+        case HLO_FIELD_ENUM: return read_enum(field, wire, value);
+        case HLO_FIELD_FLOAT: {
+            uint32_t bits = (uint32_t)wire->value;
+            memcpy(value, &bits, sizeof(bits));
+            return HLO_SUCCESS;
+        }
+        case HLO_FIELD_STRING: *(const char **)value = hlo_wire_string(source->arena, wire->bytes); return HLO_SUCCESS;
+        case HLO_FIELD_INTS: return read_ints(source, wire, value);
+        case HLO_FIELD_BOOL_LIST: return read_bools(source, wire, value);
+        case HLO_FIELD_PAIRS: return append_pair(source, wire->bytes, value);
+        case HLO_FIELD_ACCURACY: return read_accuracy(source, wire->bytes, value);
+        case HLO_FIELD_LITERAL: return hlo_proto_read_literal(source, wire->bytes, value);
+        case HLO_FIELD_REPLICA_GROUPS: return hlo_proto_read_replica_groups(source, wire->bytes, value);
+        case HLO_FIELD_ALIASING: return append_alias(source, wire->bytes, value);
+        case HLO_FIELD_SHARDING: return hlo_proto_read_sharding(source, wire->bytes, value);
+        case HLO_FIELD_WINDOW: return read_window(source, wire->bytes, value);
+        case HLO_FIELD_LABELS: return read_labels(source, wire->bytes, value);
+        case HLO_FIELD_PRECISIONS: return read_precisions(source, wire, value);
+        case HLO_FIELD_PADDING: return read_padding(source, wire->bytes, value);
+        case HLO_FIELD_SHAPE: return hlo_proto_read_shape(source, wire->bytes, value);
+        case HLO_FIELD_SHAPES: return append_shape(source, wire->bytes, value);
+        case HLO_FIELD_INTS_LIST: break;  // no row of fields.def has this kind
+    }
+    return HLO_SUCCESS;
+}
+
+// Hands each field of a message (number `message`, 0 for the instruction itself) to the row that it belongs to.
+static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count, int32_t message,
+                          const HloWireField *wire, void *attributes) {
+    for (int64_t i = 0; i < row_count; i++) {
+        if (rows[i].message != message || rows[i].number != wire->number) continue;
+        HLO_TRY(read_field(source, hlo_proto_row_field(&rows[i]), wire, (char *)attributes + rows[i].offset));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count,
+                             const HloWireField *message, int32_t number, void *attributes) {
+    HloWireReader reader = hlo_wire_reader(source->begin, message->bytes);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        // The dot dimensions of a ragged dot nest once more.
+        bool inner_dot = number == 90 && field.number == 1;
+        HLO_TRY(inner_dot ? read_nested(source, rows, row_count, &field, 30, attributes)
+                          : dispatch(source, rows, row_count, number, &field, attributes));
+    }
+    return status;
+}
+
+static HloStatus append_replica_group_v1(const HloProtoSource *source, HloSpan span, HloCollectiveAttributes *to) {
+    HloInt64Vector ids = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &ids));
+    }
+    HLO_TRY(status);
+    const HloReplicaGroups *old = to->replica_groups;
+    HLO_VECTOR(HloInts) lists = {0};
+    for (int64_t i = 0; old && i < old->count; i++) hlo_vector_push(source->arena, &lists, old->groups[i]);
+    hlo_vector_push(source->arena, &lists, ((HloInts){ids.items, ids.count}));
+    to->replica_groups = hlo_replica_groups_list(source->arena, lists.items, lists.count);
+    return HLO_SUCCESS;
+}
+
+static bool has_field(const HloWireField *fields, int64_t count, int32_t number) {
+    for (int64_t i = 0; i < count; i++) {
+        if (fields[i].number == number) return true;
+    }
+    return false;
+}
+
+static HloStatus read_slices(const HloProtoSource *source, const HloWireField *fields, int64_t count,
+                             HloSliceAttributes *slice) {
+    HloInt64Vector starts = {0}, limits = {0}, strides = {0};
+    for (int64_t i = 0; i < count; i++) {
+        if (fields[i].number != FIELD_SLICES) continue;
+        int64_t n[4] = {0};
+        HLO_TRY(read_numbers(source, fields[i].bytes, n, 4));
+        hlo_vector_push(source->arena, &starts, n[1]);
+        hlo_vector_push(source->arena, &limits, n[2]);
+        hlo_vector_push(source->arena, &strides, n[3]);
+    }
+    slice->starts = (HloInts){starts.items, starts.count};
+    slice->limits = (HloInts){limits.items, limits.count};
+    slice->strides = (HloInts){strides.items, strides.count};
+    return HLO_SUCCESS;
+}
+
+// Optional numbers start as absent, not as zero.
+static void set_absent(const HloFamilyInfo *family, void *attributes) {
+    for (int32_t i = 0; i < family->field_count; i++) {
+        if (family->fields[i].kind == HLO_FIELD_OPTIONAL_INT) {
+            *(int64_t *)((char *)attributes + family->fields[i].offset) = HLO_ABSENT;
+        }
+    }
+}
+
+HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields, int64_t field_count,
+                                    HloOpcode opcode, void *attributes) {
+    HloFamily family = hlo_op_info(opcode)->family;
+    set_absent(hlo_family_info(family), attributes);
+    if (family == HLO_FAMILY_Slice) return read_slices(source, fields, field_count, attributes);
+    int64_t row_count;
+    const HloProtoRow *rows = hlo_proto_rows(family, &row_count);
+    // Older files have the groups as plain lists; newer ones write both.
+    bool old_groups = family == HLO_FAMILY_Collective && !has_field(fields, field_count, 87);
+    for (int64_t i = 0; i < field_count; i++) {
+        const HloWireField *field = &fields[i];
+        if (old_groups && field->number == FIELD_REPLICA_GROUPS_V1) {
+            HLO_TRY(append_replica_group_v1(source, field->bytes, attributes));
+        }
+        HLO_TRY(dispatch(source, rows, row_count, 0, field, attributes));
+        bool nested = false;
+        for (int64_t j = 0; j < row_count; j++) nested |= rows[j].message && rows[j].message == field->number;
+        if (nested) HLO_TRY(read_nested(source, rows, row_count, field, field->number, attributes));
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// HloModuleProto in. Field numbers: xla/service/hlo.proto.
+#include "hlo/proto/parts.h"
+#include "hlo/proto/proto.h"
+
+typedef HLO_VECTOR(HloWireField) FieldVector;
+
+// A computation and its instructions by their id in the file (HloInstruction * as int64_t). Ids repeat between
+// computations.
+typedef struct ReadComputation {
+    HloComputation *computation;
+    HloIntMap instructions;
+} ReadComputation;
+
+typedef struct ModuleReader {
+    HloProtoSource source;
+    HloModule *module;
+    HloArena *scratch;
+    HloIntMap computations;    // id in the file -> ReadComputation *
+    ReadComputation *current;  // the one being read
+} ModuleReader;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Small messages
+
+HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, const HloMetadata **result) {
+    HloMetadata *metadata = HLO_ARENA_NEW(source->arena, HloMetadata, 1);
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    bool any = false;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        any = true;
+        switch (field.number) {
+            case 1: metadata->op_type = hlo_wire_string(source->arena, field.bytes); break;
+            case 2: metadata->op_name = hlo_wire_string(source->arena, field.bytes); break;
+            case 3: metadata->source_file = hlo_wire_string(source->arena, field.bytes); break;
+            case 4: metadata->source_line = (int64_t)field.value; break;
+            case 12: metadata->deduplicated_name = hlo_wire_string(source->arena, field.bytes); break;
+            case 15: metadata->stack_frame_id = (int64_t)field.value; break;
+            case 16: metadata->scheduling_name = hlo_wire_string(source->arena, field.bytes); break;
+            case 17: metadata->source_end_line = (int64_t)field.value; break;
+            case 18: metadata->source_column = (int64_t)field.value; break;
+            case 19: metadata->source_end_column = (int64_t)field.value; break;
+            default: break;
+        }
+    }
+    *result = any ? metadata : NULL;
+    return status;
+}
+
+HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
+    HLO_VECTOR(HloKeyValue) list = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span), entry;
+    HloWireField field, part;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number != 1) continue;
+        HloKeyValue pair = {"", ""};
+        entry = hlo_wire_reader(source->begin, field.bytes);
+        while (hlo_wire_next(&entry, &part, &status)) {
+            if (part.number == 1) pair.key = hlo_wire_string(source->arena, part.bytes);
+            if (part.number == 2) pair.value = hlo_wire_string(source->arena, part.bytes);
+        }
+        HLO_TRY(status);
+        hlo_vector_push(source->arena, &list, pair);
+    }
+    *pairs = (HloKeyValues){list.items, list.count};
+    return status;
+}
+
+static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloArena *arena, FieldVector *fields) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) hlo_vector_push(arena, fields, field);
+    return status;
+}
+
+static const HloWireField *find_field(const FieldVector *fields, int32_t number) {
+    for (int64_t i = 0; i < fields->count; i++) {
+        if (fields->items[i].number == number) return &fields->items[i];
+    }
+    return NULL;
+}
+
+static int64_t field_value(const FieldVector *fields, int32_t number) {
+    const HloWireField *field = find_field(fields, number);
+    return field ? (int64_t)field->value : 0;
+}
+
+// All numbers of a repeated field, wherever its pieces stand.
+static HloStatus field_ints(const ModuleReader *reader, const FieldVector *fields, int32_t number,
+                            HloInt64Vector *list) {
+    for (int64_t i = 0; i < fields->count; i++) {
+        if (fields->items[i].number != number) continue;
+        HLO_TRY(hlo_wire_read_ints(reader->scratch, reader->source.begin, &fields->items[i], list));
+    }
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instructions
+
+static HloStatus find_instructions(const ModuleReader *reader, const HloInt64Vector *ids, const char *user,
+                                   HloInstruction ***result) {
+    HloInstruction **items = HLO_ARENA_NEW(reader->scratch, HloInstruction *, ids->count);
+    for (int64_t i = 0; i < ids->count; i++) {
+        const int64_t *found = hlo_int_map_find(&reader->current->instructions, (uint64_t)ids->items[i]);
+        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s uses instruction id %lld, which does not stand before it", user,
+                    (long long)ids->items[i]);
+        items[i] = (HloInstruction *)(intptr_t)*found;
+    }
+    *result = items;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
+    HloInt64Vector ids = {0};
+    HLO_TRY(field_ints(reader, fields, 38, &ids));
+    if (ids.count == 0) return HLO_SUCCESS;
+    HloComputation **called = HLO_ARENA_NEW(reader->scratch, HloComputation *, ids.count);
+    for (int64_t i = 0; i < ids.count; i++) {
+        const int64_t *found = hlo_int_map_find(&reader->computations, (uint64_t)ids.items[i]);
+        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s calls computation id %lld, which does not stand before it",
+                    instruction->name, (long long)ids.items[i]);
+        called[i] = ((ReadComputation *)(intptr_t)*found)->computation;
+    }
+    hlo_instruction_set_called(instruction, called, ids.count);
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_annotations(const ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
+    const HloProtoSource *source = &reader->source;
+    for (int64_t i = 0; i < fields->count; i++) {
+        const HloWireField *field = &fields->items[i];
+        switch (field->number) {
+            case 7: HLO_TRY(hlo_proto_read_metadata(source, field->bytes, &instruction->metadata)); break;
+            case 40: HLO_TRY(hlo_proto_read_sharding(source, field->bytes, &instruction->sharding)); break;
+            case 43:
+                if (field->bytes.length) {
+                    instruction->backend_config = hlo_wire_string(source->arena, field->bytes);
+                    instruction->backend_config_is_json = instruction->backend_config[0] == '{';
+                }
+                break;
+            case 68:
+                HLO_TRY(hlo_proto_read_key_values(source, field->bytes, &instruction->frontend_attributes));
+                break;
+            default: break;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
+    FieldVector fields = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    const HloWireField *opcode_field = find_field(&fields, 2), *shape_field = find_field(&fields, 3);
+    const HloWireField *name_field = find_field(&fields, 1);
+    HLO_FAIL_IF(!opcode_field || !shape_field, HLO_INVALID_ARGUMENT, "an instruction has no opcode or no shape");
+    HloOpcode opcode = hlo_op_from_text((const char *)opcode_field->bytes.data, opcode_field->bytes.length);
+    HLO_FAIL_IF(opcode == HLO_OPCODE_COUNT, HLO_INVALID_ARGUMENT, "unknown opcode \"%.*s\"",
+                (int)opcode_field->bytes.length, (const char *)opcode_field->bytes.data);
+    const char *name = name_field ? hlo_wire_string(reader->scratch, name_field->bytes) : hlo_op_text(opcode);
+    const HloShape *shape = NULL;
+    HLO_TRY(hlo_proto_read_shape(&reader->source, shape_field->bytes, &shape));
+    HloInt64Vector operand_ids = {0}, control_ids = {0};
+    HloInstruction **operands, **controls;
+    HLO_TRY(field_ints(reader, &fields, 36, &operand_ids));
+    HLO_TRY(field_ints(reader, &fields, 37, &control_ids));
+    HLO_TRY(find_instructions(reader, &operand_ids, name, &operands));
+    HLO_TRY(find_instructions(reader, &control_ids, name, &controls));
+    void *attributes = hlo_arena_allocate(reader->module->arena, hlo_family_info(hlo_op_info(opcode)->family)->bytes);
+    HLO_TRY(hlo_proto_read_attributes(&reader->source, fields.items, fields.count, opcode, attributes));
+    if (opcode == HLO_OP_PARAMETER) {
+        int64_t number = ((const HloParameterAttributes *)attributes)->number;
+        HLO_FAIL_IF(number < 0 || number >= most, HLO_INVALID_ARGUMENT, "parameter %s has number %lld", name,
+                    (long long)number);
+    }
+    HloInstruction *instruction =
+        hlo_instruction_new(computation, opcode, shape, operands, operand_ids.count, attributes, name);
+    for (int64_t i = 0; i < control_ids.count; i++) hlo_instruction_add_control_edge(controls[i], instruction);
+    HLO_TRY(read_called(reader, &fields, instruction));
+    HLO_TRY(read_annotations(reader, &fields, instruction));
+    hlo_int_map_set(reader->scratch, &reader->current->instructions, (uint64_t)field_value(&fields, 35),
+                    (intptr_t)instruction);
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Computations and the module
+
+static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
+    FieldVector fields = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    const HloWireField *name = find_field(&fields, 1), *thread = find_field(&fields, 8);
+    HloComputation *computation =
+        hlo_computation_new(reader->module, name ? hlo_wire_string(reader->scratch, name->bytes) : NULL);
+    if (thread && thread->bytes.length && !(thread->bytes.length == 4 && memcmp(thread->bytes.data, "main", 4) == 0)) {
+        computation->execution_thread = hlo_wire_string(reader->module->arena, thread->bytes);
+    }
+    reader->current = HLO_ARENA_NEW(reader->scratch, ReadComputation, 1);
+    reader->current->computation = computation;
+    int64_t most = 0;
+    for (int64_t i = 0; i < fields.count; i++) most += fields.items[i].number == 2;
+    for (int64_t i = 0; i < fields.count; i++) {
+        if (fields.items[i].number == 2) {
+            HLO_TRY(read_instruction(reader, computation, fields.items[i].bytes, most));
+        }
+    }
+    for (int64_t i = 0; i < computation->parameters.count; i++) {
+        HLO_FAIL_IF(!computation->parameters.items[i], HLO_INVALID_ARGUMENT, "computation %s has no parameter %lld",
+                    computation->name, (long long)i);
+    }
+    const int64_t *root = hlo_int_map_find(&reader->current->instructions, (uint64_t)field_value(&fields, 6));
+    HLO_FAIL_IF(!root, HLO_INVALID_ARGUMENT, "computation %s has no root", computation->name);
+    hlo_computation_set_root(computation, (HloInstruction *)(intptr_t)*root);
+    hlo_int_map_set(reader->scratch, &reader->computations, (uint64_t)field_value(&fields, 5),
+                    (intptr_t)reader->current);
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_entry_layout(ModuleReader *reader, HloSpan span) {
+    HLO_VECTOR(const HloShape *) parameters = {0};
+    const HloShape *shape = NULL;
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&wire, &field, &status)) {
+        if (field.number != 1 && field.number != 2) continue;
+        HLO_TRY(hlo_proto_read_shape(&reader->source, field.bytes, &shape));
+        if (field.number == 1) {
+            hlo_vector_push(reader->module->arena, &parameters, shape);
+        } else {
+            reader->module->entry_result_layout = shape;
+        }
+    }
+    HLO_TRY(status);
+    if (parameters.count != reader->module->entry->parameters.count) return HLO_SUCCESS;
+    reader->module->entry_parameter_layouts =
+        parameters.count ? parameters.items : HLO_ARENA_NEW(reader->module->arena, const HloShape *, 1);
+    reader->module->entry_parameter_layout_count = parameters.count;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_alias_entry(ModuleReader *reader, HloSpan span, HloAlias *alias) {
+    FieldVector fields = {0};
+    HloInt64Vector output = {0}, operand = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    HLO_TRY(field_ints(reader, &fields, 1, &output));
+    HLO_TRY(field_ints(reader, &fields, 3, &operand));
+    HloArena *arena = reader->module->arena;
+    *alias = (HloAlias){.output_index = hlo_ints(arena, output.items, output.count),
+                        .operand = field_value(&fields, 2),
+                        .operand_index = hlo_ints(arena, operand.items, operand.count),
+                        .must_alias = field_value(&fields, 4) == 2};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_aliasing(ModuleReader *reader, HloSpan span) {
+    HLO_VECTOR(HloAlias) list = {0};
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&wire, &field, &status)) {
+        HloAlias alias;
+        if (field.number != 1) continue;
+        HLO_TRY(read_alias_entry(reader, field.bytes, &alias));
+        hlo_vector_push(reader->module->arena, &list, alias);
+    }
+    reader->module->aliases = (HloAliases){list.items, list.count};
+    return status;
+}
+
+static HloStatus read_donors(ModuleReader *reader, HloSpan span) {
+    HLO_VECTOR(HloDonor) list = {0};
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&wire, &field, &status)) {
+        if (field.number != 1) continue;
+        FieldVector fields = {0};
+        HloInt64Vector index = {0};
+        HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &fields));
+        HLO_TRY(field_ints(reader, &fields, 2, &index));
+        HloDonor donor = {field_value(&fields, 1), hlo_ints(reader->module->arena, index.items, index.count)};
+        hlo_vector_push(reader->module->arena, &list, donor);
+    }
+    reader->module->donors = list.items;
+    reader->module->donor_count = list.count;
+    return status;
+}
+
+static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
+    HloStackTables *stack = &reader->module->stack;
+    HloArena *arena = reader->module->arena;
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&wire, &field, &status)) {
+        FieldVector f = {0};
+        switch (field.number) {
+            case 1: hlo_vector_push(arena, &stack->file_names, hlo_wire_string(arena, field.bytes)); break;
+            case 2: hlo_vector_push(arena, &stack->function_names, hlo_wire_string(arena, field.bytes)); break;
+            case 3: {
+                HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
+                HloFileLocation location = {.file_name_id = field_value(&f, 1), .function_name_id = field_value(&f, 2),
+                                            .line = field_value(&f, 3),         .column = field_value(&f, 4),
+                                            .end_line = field_value(&f, 5),     .end_column = field_value(&f, 6)};
+                hlo_vector_push(arena, &stack->locations, location);
+                break;
+            }
+            case 4: {
+                HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
+                HloStackFrame frame = {field_value(&f, 1), field_value(&f, 2)};
+                hlo_vector_push(arena, &stack->frames, frame);
+                break;
+            }
+            default: break;
+        }
+    }
+    return status;
+}
+
+// A computation's list in the order of its sequence: each named instruction moves to the end in turn.
+static HloStatus apply_sequence(const HloInt64Vector *ids, const ReadComputation *read) {
+    HloComputation *computation = read->computation;
+    HLO_FAIL_IF(ids->count != computation->instruction_count, HLO_INVALID_ARGUMENT,
+                "the schedule of %s has %lld instructions of %lld", computation->name, (long long)ids->count,
+                (long long)computation->instruction_count);
+    for (int64_t i = 0; i < ids->count; i++) {
+        const int64_t *found = hlo_int_map_find(&read->instructions, (uint64_t)ids->items[i]);
+        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "the schedule of %s names an unknown instruction id",
+                    computation->name);
+        hlo_instruction_move_after((HloInstruction *)(intptr_t)*found, computation->last);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_sequence(ModuleReader *reader, HloSpan span) {
+    FieldVector entry = {0}, content = {0};
+    HloInt64Vector ids = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &entry));
+    const HloWireField *sequence = find_field(&entry, 2);
+    if (sequence) HLO_TRY(split_fields(&reader->source, sequence->bytes, reader->scratch, &content));
+    HLO_TRY(field_ints(reader, &content, 1, &ids));
+    const int64_t *found = hlo_int_map_find(&reader->computations, (uint64_t)field_value(&entry, 1));
+    HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "the schedule names computation id %lld, which does not exist",
+                (long long)field_value(&entry, 1));
+    return apply_sequence(&ids, (const ReadComputation *)(intptr_t)*found);
+}
+
+static HloStatus read_schedule(ModuleReader *reader, HloSpan span) {
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&wire, &field, &status)) {
+        if (field.number == 1) HLO_TRY(read_sequence(reader, field.bytes));
+    }
+    reader->module->is_scheduled = true;
+    return status;
+}
+
+static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
+    for (int64_t i = 0; i < fields->count; i++) {
+        const HloWireField *field = &fields->items[i];
+        switch (field->number) {
+            case 4: HLO_TRY(read_entry_layout(reader, field->bytes)); break;
+            case 7: HLO_TRY(read_schedule(reader, field->bytes)); break;
+            case 8: HLO_TRY(read_aliasing(reader, field->bytes)); break;
+            case 17: HLO_TRY(read_stack(reader, field->bytes)); break;
+            case 18: HLO_TRY(read_donors(reader, field->bytes)); break;
+            case 19:
+                HLO_TRY(hlo_proto_read_key_values(&reader->source, field->bytes, &reader->module->frontend_attributes));
+                break;
+            default: break;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_module(ModuleReader *reader, HloSpan span) {
+    FieldVector fields = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    const HloWireField *name = find_field(&fields, 1);
+    // A HloProto has no field 2; its field 1 is the module.
+    if (!find_field(&fields, 2) && name && name->type == HLO_WIRE_BYTES && !find_field(&fields, 6)) {
+        fields = (FieldVector){0};
+        HLO_TRY(split_fields(&reader->source, name->bytes, reader->scratch, &fields));
+        name = find_field(&fields, 1);
+    }
+    if (name) reader->module->name = hlo_wire_string(reader->module->arena, name->bytes);
+    for (int64_t i = 0; i < fields.count; i++) {
+        if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));
+    }
+    const int64_t *entry = hlo_int_map_find(&reader->computations, (uint64_t)field_value(&fields, 6));
+    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    hlo_module_set_entry(reader->module, ((const ReadComputation *)(intptr_t)*entry)->computation);
+    return read_header(reader, &fields);
+}
+
+typedef struct ReadRequest {
+    HloSpan span;
+    HloModule *module;
+} ReadRequest;
+
+static HloStatus read_protected(void *argument) {
+    const ReadRequest *request = argument;
+    ModuleReader reader = {.source = {request->module->arena, request->span.data, 0},
+                           .module = request->module,
+                           .scratch = hlo_arena_scratch_new()};
+    HloStatus status = read_module(&reader, request->span);
+    hlo_arena_free(reader.scratch);
+    return status;
+}
+
+HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **result) {
+    ReadRequest request = {{bytes, length}, hlo_module_new("")};
+    HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(read_protected, &request);
+    if (status) {
+        hlo_module_free(request.module);
+        return status;
+    }
+    *result = request.module;
+    return HLO_SUCCESS;
+}
+
+bool hlo_looks_like_proto(const void *bytes, size_t length) {
+    // Both messages begin with field 1, a name or a module, whose length must fit; text and bytecode begin otherwise.
+    HloWireReader reader = hlo_wire_reader(bytes, (HloSpan){bytes, length});
+    HloWireField field;
+    HloStatus status;
+    if (length < 3 || *(const unsigned char *)bytes != 0x0A) return false;
+    bool first = hlo_wire_next(&reader, &field, &status);
+    hlo_status_free(status);
+    if (!first) return false;
+    bool second = hlo_wire_next(&reader, &field, &status);
+    hlo_status_free(status);
+    return second ? field.number == 2 || field.number == 3 || field.number == 6 : reader.next == reader.end;
+}

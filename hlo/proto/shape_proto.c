@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// ShapeProto, LayoutProto and LiteralProto. Field numbers: xla/xla_data.proto.
+#include "hlo/proto/parts.h"
+
+enum { DEEPEST_NESTING = 64 };
+
+HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner) {
+    *inner = *source;
+    HLO_FAIL_IF(++inner->depth > DEEPEST_NESTING, HLO_INVALID_ARGUMENT,
+                "protobuf messages nest deeper than %d levels", DEEPEST_NESTING);
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Layouts
+
+static void write_layout(HloText *text, int32_t number, const HloLayout *layout) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_wire_ints(text, 1, layout->minor_to_major);
+    for (int64_t i = 0; i < layout->tile_count; i++) {
+        size_t tile = hlo_wire_begin(text, 6);
+        hlo_wire_ints(text, 1, layout->tiles[i]);
+        hlo_wire_end(text, tile);
+    }
+    hlo_wire_varint(text, 7, (uint64_t)layout->element_size_in_bits);
+    hlo_wire_varint(text, 8, (uint64_t)layout->memory_space);
+    hlo_wire_ints(text, 9, layout->dim_level_types);
+    if (layout->physical_shape) hlo_proto_write_shape(text, 10, layout->physical_shape);
+    hlo_wire_varint(text, 11, (uint64_t)layout->index_type);
+    hlo_wire_varint(text, 12, (uint64_t)layout->pointer_type);
+    hlo_wire_varint(text, 15, (uint64_t)layout->dynamic_metadata_bytes);
+    hlo_wire_varint(text, 16, (uint64_t)layout->tail_padding_alignment);
+    for (int64_t i = 0; i < layout->split_count; i++) {
+        size_t split = hlo_wire_begin(text, 17);
+        hlo_wire_varint(text, 1, (uint64_t)layout->splits[i].dimension);
+        hlo_wire_ints(text, 2, layout->splits[i].indices);
+        hlo_wire_end(text, split);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static HloStatus read_split(const HloProtoSource *source, HloSpan span, HloSplit *split) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    HloInt64Vector indices = {0};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) split->dimension = (int64_t)field.value;
+        if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &indices));
+    }
+    split->indices = (HloInts){indices.items, indices.count};
+    return status;
+}
+
+static HloStatus read_tile(const HloProtoSource *source, HloSpan span, HloInts *tile) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    HloInt64Vector dims = {0};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &dims));
+    }
+    *tile = (HloInts){dims.items, dims.count};
+    return status;
+}
+
+static HloType checked_type(uint64_t number) { return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID; }
+
+static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const HloLayout **result) {
+    HloProtoSource inner;
+    HLO_TRY(hlo_proto_descend(source, &inner));
+    HloArena *arena = source->arena;
+    HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
+    layout->tail_padding_alignment = 1;
+    HloInt64Vector order = {0}, levels = {0};
+    HLO_VECTOR(HloInts) tiles = {0};
+    HLO_VECTOR(HloSplit) splits = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        switch (field.number) {
+            case 1: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &order)); break;
+            case 6: {
+                HloInts tile;
+                HLO_TRY(read_tile(&inner, field.bytes, &tile));
+                hlo_vector_push(arena, &tiles, tile);
+                break;
+            }
+            case 7: layout->element_size_in_bits = (int64_t)field.value; break;
+            case 8: layout->memory_space = (int64_t)field.value; break;
+            case 9: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &levels)); break;
+            case 10: HLO_TRY(hlo_proto_read_shape(&inner, field.bytes, &layout->physical_shape)); break;
+            case 11: layout->index_type = checked_type(field.value); break;
+            case 12: layout->pointer_type = checked_type(field.value); break;
+            case 15: layout->dynamic_metadata_bytes = (int64_t)field.value; break;
+            case 16: layout->tail_padding_alignment = field.value ? (int64_t)field.value : 1; break;
+            case 17: {
+                HloSplit split = {0};
+                HLO_TRY(read_split(&inner, field.bytes, &split));
+                hlo_vector_push(arena, &splits, split);
+                break;
+            }
+            default: break;
+        }
+    }
+    // Dense in every dimension is the same as not said.
+    bool dense = true;
+    for (int64_t i = 0; i < levels.count; i++) dense &= levels.items[i] == 0;
+    layout->minor_to_major = (HloInts){order.items, order.count};
+    if (!dense) layout->dim_level_types = (HloInts){levels.items, levels.count};
+    layout->tiles = tiles.items;
+    layout->tile_count = tiles.count;
+    layout->splits = splits.items;
+    layout->split_count = splits.count;
+    *result = layout;
+    return status;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Shapes
+
+void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_wire_varint(text, 2, (uint64_t)shape->type);
+    hlo_wire_ints(text, 3, (HloInts){shape->dims, shape->rank});
+    for (int32_t i = 0; i < shape->element_count; i++) hlo_proto_write_shape(text, 4, shape->elements[i]);
+    if (shape->layout) write_layout(text, 5, shape->layout);
+    if (shape->rank > 0) {
+        size_t flags = hlo_wire_begin(text, 6);
+        for (int32_t i = 0; i < shape->rank; i++) hlo_text_char(text, (char)(shape->dynamic && shape->dynamic[i]));
+        hlo_wire_end(text, flags);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t rank) {
+    bool any = false;
+    for (int64_t i = 0; i < flags.count && i < rank; i++) any |= flags.items[i] != 0;
+    if (!any) return NULL;
+    bool *dynamic = HLO_ARENA_NEW(arena, bool, rank);
+    for (int64_t i = 0; i < flags.count && i < rank; i++) dynamic[i] = flags.items[i] != 0;
+    return dynamic;
+}
+
+HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
+    HloProtoSource inner;
+    HLO_TRY(hlo_proto_descend(source, &inner));
+    HloArena *arena = source->arena;
+    HloShape *shape = HLO_ARENA_NEW(arena, HloShape, 1);
+    HloInt64Vector dims = {0}, flags = {0};
+    HLO_VECTOR(const HloShape *) elements = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        switch (field.number) {
+            case 2: shape->type = checked_type(field.value); break;
+            case 3: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &dims)); break;
+            case 4: {
+                const HloShape *element = NULL;
+                HLO_TRY(hlo_proto_read_shape(&inner, field.bytes, &element));
+                hlo_vector_push(arena, &elements, element);
+                break;
+            }
+            case 5: HLO_TRY(read_layout(&inner, field.bytes, &shape->layout)); break;
+            case 6: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &flags)); break;
+            default: break;
+        }
+    }
+    HLO_TRY(status);
+    HLO_FAIL_IF(shape->type == HLO_INVALID, HLO_INVALID_ARGUMENT, "a shape has no element type that exists");
+    HLO_FAIL_IF(dims.count > 0 && !hlo_type_is_array(shape->type), HLO_INVALID_ARGUMENT,
+                "a shape of type %s has dimensions", hlo_type_text(shape->type));
+    HLO_TRY(hlo_shape_check_dims(shape->type, dims.items, dims.count));
+    shape->rank = (int32_t)dims.count;
+    shape->dims = dims.items;
+    shape->dynamic = dynamic_flags(arena, flags, dims.count);
+    shape->elements = elements.items;
+    shape->element_count = (int32_t)elements.count;
+    // Tuples carry an empty layout message, and a rank that disagrees cannot be kept.
+    if (!hlo_shape_is_array(shape)) shape->layout = NULL;
+    HLO_FAIL_IF(shape->layout && shape->layout->minor_to_major.count != shape->rank, HLO_INVALID_ARGUMENT,
+                "a shape of rank %d has a layout of rank %lld", shape->rank,
+                (long long)shape->layout->minor_to_major.count);
+    *result = shape;
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Literals
+
+// How the values of a type stand in LiteralProto: the field, and in what form.
+typedef enum LiteralForm { RAW, PACKED_BITS, VARINTS } LiteralForm;
+typedef struct LiteralField {
+    int32_t number;
+    LiteralForm form;
+} LiteralField;
+
+static LiteralField literal_field(HloType type) {
+    switch (type) {
+        case HLO_PRED: return (LiteralField){2, RAW};  // packed bools are bytes of 0 and 1
+        case HLO_S8: return (LiteralField){15, RAW};
+        case HLO_U8: return (LiteralField){3, RAW};
+        case HLO_S16: return (LiteralField){17, RAW};
+        case HLO_U16: return (LiteralField){16, RAW};
+        case HLO_S32: return (LiteralField){4, VARINTS};
+        case HLO_S64: return (LiteralField){5, VARINTS};
+        case HLO_U32: return (LiteralField){6, VARINTS};
+        case HLO_U64: return (LiteralField){7, VARINTS};
+        case HLO_F16: return (LiteralField){11, RAW};
+        case HLO_BF16: return (LiteralField){13, RAW};
+        case HLO_F32: return (LiteralField){8, RAW};
+        case HLO_F64: return (LiteralField){9, RAW};
+        case HLO_C64: return (LiteralField){12, RAW};
+        case HLO_C128: return (LiteralField){18, RAW};
+        default: return (LiteralField){(int32_t)type, hlo_type_info(type)->bits < 8 ? PACKED_BITS : RAW};
+    }
+}
+
+// Types below 8 bits stand several to a byte, the first element in the high bits.
+static void write_packed_bits(HloText *text, int32_t number, const HloLiteral *literal) {
+    int bits = hlo_type_info(literal->shape->type)->bits, each = 8 / bits;
+    int64_t count = hlo_shape_elements(literal->shape);
+    const unsigned char *data = literal->data;
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < count; i += each) {
+        unsigned byte = 0;
+        for (int j = 0; j < each; j++) {
+            unsigned value = i + j < count ? data[i + j] & ((1U << bits) - 1) : 0;
+            byte |= value << (bits * (each - 1 - j));
+        }
+        hlo_text_char(text, (char)byte);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_values(HloText *text, const HloLiteral *literal) {
+    LiteralField field = literal_field(literal->shape->type);
+    int64_t count = hlo_shape_elements(literal->shape);
+    if (count == 0) return;
+    if (field.form == RAW) {
+        hlo_wire_bytes(text, field.number, literal->data, (size_t)hlo_shape_bytes(literal->shape));
+    } else if (field.form == PACKED_BITS) {
+        write_packed_bits(text, field.number, literal);
+    } else {
+        HloArena *scratch = hlo_arena_scratch_new();
+        int64_t *numbers = HLO_ARENA_NEW(scratch, int64_t, count);
+        for (int64_t i = 0; i < count; i++) numbers[i] = hlo_literal_get_int64(literal, i);
+        hlo_wire_ints(text, field.number, (HloInts){numbers, count});
+        hlo_arena_free(scratch);
+    }
+}
+
+void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_proto_write_shape(text, 1, literal->shape);
+    for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
+        hlo_proto_write_literal(text, 10, literal->elements[i]);
+    }
+    if (literal->data) write_values(text, literal);
+    hlo_wire_end(text, mark);
+}
+
+static HloStatus read_packed_bits(HloSpan bytes, HloLiteral *literal) {
+    HloType type = literal->shape->type;
+    int bits = hlo_type_info(type)->bits, each = 8 / bits;
+    int64_t count = hlo_shape_elements(literal->shape);
+    HLO_FAIL_IF((int64_t)bytes.length != (count + each - 1) / each, HLO_INVALID_ARGUMENT,
+                "a literal of %lld %s elements has %lld bytes", (long long)count, hlo_type_text(type),
+                (long long)bytes.length);
+    for (int64_t i = 0; i < count; i++) {
+        unsigned value = bytes.data[i / each] >> (bits * (each - 1 - (int)(i % each))) & ((1U << bits) - 1);
+        if (hlo_type_is_float(type)) {
+            ((unsigned char *)literal->data)[i] = (unsigned char)value;
+        } else {
+            hlo_literal_set_int64(literal, i, (int64_t)value);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_values(const HloProtoSource *source, const HloWireField *field, LiteralForm form,
+                             HloLiteral *literal) {
+    int64_t count = hlo_shape_elements(literal->shape), bytes = hlo_shape_bytes(literal->shape);
+    if (form == PACKED_BITS) return read_packed_bits(field->bytes, literal);
+    if (form == RAW) {
+        HLO_FAIL_IF((int64_t)field->bytes.length != bytes, HLO_INVALID_ARGUMENT,
+                    "a literal of %lld bytes comes with %lld", (long long)bytes, (long long)field->bytes.length);
+        if (bytes) memcpy(literal->data, field->bytes.data, (size_t)bytes);
+        return HLO_SUCCESS;
+    }
+    HloArena *scratch = hlo_arena_scratch_new();
+    HloInt64Vector numbers = {0};
+    HloStatus status = hlo_wire_read_ints(scratch, source->begin, field, &numbers);
+    if (!status && numbers.count != count) {
+        status = hlo_error(HLO_INVALID_ARGUMENT, "a literal of %lld elements comes with %lld", (long long)count,
+                           (long long)numbers.count);
+    }
+    for (int64_t i = 0; !status && i < count; i++) hlo_literal_set_int64(literal, i, numbers.items[i]);
+    hlo_arena_free(scratch);
+    return status;
+}
+
+// Finds the shape and the value fields. Values are read after the shape, whatever their order.
+typedef struct LiteralParts {
+    const HloShape *shape;
+    HLO_VECTOR(HloWireField) values;
+    HLO_VECTOR(HloSpan) elements;
+} LiteralParts;
+
+static HloStatus split_literal(const HloProtoSource *source, HloSpan span, LiteralParts *parts) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) {
+            HLO_TRY(hlo_proto_read_shape(source, field.bytes, &parts->shape));
+        } else if (field.number == 10) {
+            hlo_vector_push(source->arena, &parts->elements, field.bytes);
+        } else if (field.type == HLO_WIRE_BYTES) {
+            hlo_vector_push(source->arena, &parts->values, field);
+        }
+    }
+    HLO_TRY(status);
+    HLO_FAIL_IF(!parts->shape, HLO_INVALID_ARGUMENT, "a literal has no shape");
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *parts, HloLiteral *literal) {
+    HLO_FAIL_IF(parts->elements.count != parts->shape->element_count, HLO_INVALID_ARGUMENT,
+                "a tuple literal of %d elements comes with %lld", parts->shape->element_count,
+                (long long)parts->elements.count);
+    literal->elements = HLO_ARENA_NEW(source->arena, HloLiteral *, parts->elements.count);
+    for (int64_t i = 0; i < parts->elements.count; i++) {
+        const HloLiteral *element = NULL;
+        HLO_TRY(hlo_proto_read_literal(source, parts->elements.items[i], &element));
+        literal->elements[i] = (HloLiteral *)(uintptr_t)element;
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
+    HloProtoSource inner;
+    HLO_TRY(hlo_proto_descend(source, &inner));
+    LiteralParts parts = {0};
+    HLO_TRY(split_literal(&inner, span, &parts));
+    HloLiteral *literal = HLO_ARENA_NEW(source->arena, HloLiteral, 1);
+    literal->shape = parts.shape;
+    *result = literal;
+    if (hlo_shape_is_tuple(parts.shape)) return read_tuple(&inner, &parts, literal);
+    if (!hlo_shape_is_array(parts.shape)) return HLO_SUCCESS;
+    LiteralField wanted = literal_field(parts.shape->type);
+    for (int64_t i = 0; i < parts.values.count; i++) {
+        const HloWireField *field = &parts.values.items[i];
+        if (field->number != wanted.number) continue;
+        // The narrowest form has eight elements a byte: a shape that claims more than that is refused before memory.
+        HLO_FAIL_IF(hlo_shape_elements(parts.shape) / 8 > (int64_t)field->bytes.length, HLO_INVALID_ARGUMENT,
+                    "a literal claims more elements than its bytes can hold");
+        literal->data = hlo_arena_allocate(source->arena, (size_t)hlo_shape_bytes(parts.shape));
+        return read_values(&inner, field, wanted.form, literal);
+    }
+    literal->elided = hlo_shape_elements(parts.shape) > 0;
+    if (!literal->elided) literal->data = hlo_arena_allocate(source->arena, 1);
+    return HLO_SUCCESS;
+}

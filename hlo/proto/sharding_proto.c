@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpSharding, NamedShardingProto, CollectiveDeviceListProto. Field numbers: xla/xla_data.proto.
+#include "hlo/proto/parts.h"
+#include "hlo/proto/proto.h"
+
+// OpSharding.Type by our kind; NAMED has no type of its own.
+static const int kind_numbers[] = {
+    [HLO_SHARDING_REPLICATED] = 0, [HLO_SHARDING_MAXIMAL] = 1, [HLO_SHARDING_TUPLE] = 2,    [HLO_SHARDING_TILED] = 3,
+    [HLO_SHARDING_MANUAL] = 4,     [HLO_SHARDING_UNKNOWN] = 5, [HLO_SHARDING_UNREDUCED] = 6,
+};
+
+static bool kind_from_number(uint64_t number, HloShardingKind *kind) {
+    static const HloShardingKind kinds[] = {HLO_SHARDING_REPLICATED, HLO_SHARDING_MAXIMAL, HLO_SHARDING_TUPLE,
+                                            HLO_SHARDING_TILED,      HLO_SHARDING_MANUAL,  HLO_SHARDING_UNKNOWN,
+                                            HLO_SHARDING_UNREDUCED};
+    if (number >= HLO_COUNT_OF(kinds)) return false;
+    *kind = kinds[number];
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Writing
+
+static void write_axis(HloText *text, int32_t number, const HloAxisRef *axis) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_wire_varint(text, 1, (uint64_t)axis->axis);
+    if (axis->size) {
+        size_t part = hlo_wire_begin(text, 2);
+        hlo_wire_varint(text, 1, (uint64_t)axis->pre_size);
+        hlo_wire_varint(text, 2, (uint64_t)axis->size);
+        hlo_wire_end(text, part);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_axes(HloText *text, int32_t number, const HloAxisRefs *axes) {
+    for (int64_t i = 0; i < axes->count; i++) write_axis(text, number, &axes->items[i]);
+}
+
+static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
+        size_t axis = hlo_wire_begin(text, 1);
+        hlo_wire_string_field(text, 1, mesh->axis_names ? mesh->axis_names[i] : NULL);
+        hlo_wire_varint(text, 2, (uint64_t)mesh->axis_sizes.items[i]);
+        hlo_wire_end(text, axis);
+    }
+    if (mesh->iota.dims.count) {
+        HloArena *scratch = hlo_arena_scratch_new();
+        int64_t total = 1;
+        for (int64_t i = 0; i < mesh->iota.dims.count; i++) total *= mesh->iota.dims.items[i];
+        int64_t *devices = HLO_ARENA_NEW(scratch, int64_t, total);
+        hlo_iota_devices_expand(&mesh->iota, devices);
+        hlo_wire_ints(text, 2, (HloInts){devices, total});
+        hlo_arena_free(scratch);
+    } else {
+        hlo_wire_ints(text, 2, mesh->device_ids);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_named(HloText *text, int32_t number, const HloNamedSharding *named) {
+    size_t mark = hlo_wire_begin(text, number);
+    write_mesh(text, 2, &named->mesh);
+    for (int64_t i = 0; i < named->dim_count; i++) {
+        size_t dim = hlo_wire_begin(text, 3);
+        write_axes(text, 1, &named->dims[i]);
+        hlo_wire_varint(text, 2, !named->dims[i].open);
+        hlo_wire_end(text, dim);
+    }
+    write_axes(text, 4, &named->replicated);
+    write_axes(text, 5, &named->unreduced);
+    hlo_wire_end(text, mark);
+}
+
+static void write_content(HloText *text, const HloSharding *sharding) {
+    if (sharding->kind == HLO_SHARDING_NAMED) {
+        write_named(text, 14, sharding->named);
+        return;
+    }
+    hlo_wire_varint(text, 1, (uint64_t)kind_numbers[sharding->kind]);
+    if (sharding->kind == HLO_SHARDING_MAXIMAL) {
+        int64_t one = 1;
+        hlo_wire_ints(text, 3, (HloInts){&one, 1});
+        hlo_wire_ints(text, 4, (HloInts){&sharding->maximal_device, 1});
+    }
+    hlo_wire_ints(text, 3, sharding->tile_dims);
+    hlo_wire_ints(text, 4, sharding->devices);
+    for (int64_t i = 0; i < sharding->element_count; i++) hlo_proto_write_sharding(text, 5, sharding->elements[i]);
+    hlo_wire_varint(text, 6, sharding->last_tile_dim_replicate);
+    if (sharding->subgroup_count) {
+        size_t mark = hlo_wire_begin(text, 8);
+        for (int64_t i = 0; i < sharding->subgroup_count; i++) {
+            hlo_text_char(text, (char)kind_numbers[sharding->subgroups[i]]);
+        }
+        hlo_wire_end(text, mark);
+    }
+    hlo_wire_ints(text, 9, sharding->iota.dims);
+    HloInts permutation = sharding->iota.permutation;
+    if (sharding->iota.dims.count && !permutation.count) {
+        // The identity is written out.
+        size_t mark = hlo_wire_begin(text, 10);
+        for (int64_t i = 0; i < sharding->iota.dims.count; i++) hlo_text_char(text, (char)i);
+        hlo_wire_end(text, mark);
+    }
+    hlo_wire_ints(text, 10, permutation);
+    hlo_wire_varint(text, 11, sharding->group != HLO_SHARD_GROUP_NONE);
+    hlo_wire_varint(text, 12, (uint64_t)sharding->group_id);
+    hlo_wire_varint(text, 13, sharding->group == HLO_SHARD_LIKE);
+}
+
+void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *sharding) {
+    size_t mark = hlo_wire_begin(text, number);
+    write_content(text, sharding);
+    hlo_wire_end(text, mark);
+}
+
+void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes) { write_content(bytes, sharding); }
+
+void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
+    if (!groups) return;
+    size_t mark = hlo_wire_begin(text, number);
+    if (groups->form == HLO_GROUPS_IOTA) {
+        size_t iota = hlo_wire_begin(text, 2);
+        hlo_wire_varint(text, 1, (uint64_t)groups->count);
+        hlo_wire_varint(text, 2, (uint64_t)groups->size);
+        hlo_wire_ints(text, 3, groups->iota.dims);
+        HloInts permutation = groups->iota.permutation;
+        if (!permutation.count) {
+            size_t identity = hlo_wire_begin(text, 4);
+            for (int64_t i = 0; i < groups->iota.dims.count; i++) hlo_text_char(text, (char)i);
+            hlo_wire_end(text, identity);
+        }
+        hlo_wire_ints(text, 4, permutation);
+        hlo_wire_end(text, iota);
+    }
+    for (int64_t i = 0; groups->form == HLO_GROUPS_LIST && i < groups->count; i++) {
+        size_t group = hlo_wire_begin(text, 1);
+        hlo_wire_ints(text, 1, groups->groups[i]);
+        hlo_wire_end(text, group);
+    }
+    if (groups->form == HLO_GROUPS_MESH) {
+        size_t mesh = hlo_wire_begin(text, 3);
+        write_mesh(text, 1, &groups->mesh);
+        write_axes(text, 2, &(HloAxisRefs){groups->axes, groups->axis_count, false});
+        hlo_wire_end(text, mesh);
+    }
+    hlo_wire_end(text, mark);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading
+
+// An iota permutation that is the identity is kept as absent.
+static HloInts permutation_or_none(HloInt64Vector permutation) {
+    for (int64_t i = 0; i < permutation.count; i++) {
+        if (permutation.items[i] != i) return (HloInts){permutation.items, permutation.count};
+    }
+    return (HloInts){0};
+}
+
+// INVALID_ARGUMENT unless the dims are positive, few, and the permutation is one of them.
+static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int64_t total) {
+    int64_t product = 1;
+    HLO_FAIL_IF(dims.count > 32, HLO_INVALID_ARGUMENT, "an iota device order has more than 32 dimensions");
+    for (int64_t i = 0; i < dims.count; i++) {
+        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(product, dims.items[i], &product),
+                    HLO_INVALID_ARGUMENT, "an iota device order has a dimension of size %lld",
+                    (long long)dims.items[i]);
+    }
+    HLO_FAIL_IF(dims.count && product != total, HLO_INVALID_ARGUMENT,
+                "an iota device order has %lld devices for %lld tiles", (long long)product, (long long)total);
+    HLO_FAIL_IF(permutation.count && permutation.count != dims.count, HLO_INVALID_ARGUMENT,
+                "an iota device order of %lld dimensions has a transpose of %lld", (long long)dims.count,
+                (long long)permutation.count);
+    uint64_t seen = 0;
+    for (int64_t i = 0; i < permutation.count; i++) {
+        int64_t p = permutation.items[i];
+        HLO_FAIL_IF(p < 0 || p >= dims.count || (seen >> p & 1), HLO_INVALID_ARGUMENT,
+                    "the transpose of an iota device order is no permutation");
+        seen |= UINT64_C(1) << p;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus tile_product(HloInt64Vector dims, int64_t *product) {
+    *product = 1;
+    for (int64_t i = 0; i < dims.count; i++) {
+        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(*product, dims.items[i], product),
+                    HLO_INVALID_ARGUMENT, "a sharding has a tile dimension of size %lld", (long long)dims.items[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_axis(const HloProtoSource *source, HloSpan span, HloAxisRef *axis) {
+    *axis = (HloAxisRef){.pre_size = 1};
+    HloWireReader reader = hlo_wire_reader(source->begin, span), part;
+    HloWireField field, inner;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) axis->axis = (int64_t)field.value;
+        if (field.number != 2) continue;
+        part = hlo_wire_reader(source->begin, field.bytes);
+        while (hlo_wire_next(&part, &inner, &status)) {
+            if (inner.number == 1) axis->pre_size = (int64_t)inner.value;
+            if (inner.number == 2) axis->size = (int64_t)inner.value;
+        }
+        HLO_TRY(status);
+    }
+    return status;
+}
+
+static HloStatus read_mesh_axis(const HloProtoSource *source, HloSpan span, const char **name, int64_t *size) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    *name = "";
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) *name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number == 2) *size = (int64_t)field.value;
+    }
+    HLO_TRY(status);
+    HLO_FAIL_IF(*size < 1, HLO_INVALID_ARGUMENT, "mesh axis \"%s\" has size %lld", *name, (long long)*size);
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *mesh) {
+    HloStringVector names = {0};
+    HloInt64Vector sizes = {0}, devices = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) {
+            const char *name;
+            int64_t size = 0;
+            HLO_TRY(read_mesh_axis(source, field.bytes, &name, &size));
+            hlo_vector_push(source->arena, &names, name);
+            hlo_vector_push(source->arena, &sizes, size);
+        } else if (field.number == 2) {
+            HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &devices));
+        }
+    }
+    mesh->axis_names = names.items;
+    mesh->axis_sizes = (HloInts){sizes.items, sizes.count};
+    mesh->device_ids = (HloInts){devices.items, devices.count};
+    mesh->is_maximal = sizes.count == 0 && devices.count == 1;
+    return status;
+}
+
+typedef HLO_VECTOR(HloAxisRef) AxisVector;
+
+static HloStatus read_dim_axes(const HloProtoSource *source, HloSpan span, HloAxisRefs *axes) {
+    AxisVector list = {0};
+    bool closed = false;
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        HloAxisRef axis;
+        if (field.number == 1) {
+            HLO_TRY(read_axis(source, field.bytes, &axis));
+            hlo_vector_push(source->arena, &list, axis);
+        } else if (field.number == 2) {
+            closed = field.value != 0;
+        }
+    }
+    *axes = (HloAxisRefs){list.items, list.count, !closed};
+    return status;
+}
+
+static HloStatus read_named(const HloProtoSource *source, HloSpan span, const HloNamedSharding **result) {
+    HloNamedSharding *named = HLO_ARENA_NEW(source->arena, HloNamedSharding, 1);
+    named->whole = HLO_SHARDING_TILED;
+    HLO_VECTOR(HloAxisRefs) dims = {0};
+    AxisVector replicated = {0}, unreduced = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        HloAxisRef axis;
+        HloAxisRefs axes;
+        switch (field.number) {
+            case 2: HLO_TRY(read_mesh(source, field.bytes, &named->mesh)); break;
+            case 3:
+                HLO_TRY(read_dim_axes(source, field.bytes, &axes));
+                hlo_vector_push(source->arena, &dims, axes);
+                break;
+            case 4:
+                HLO_TRY(read_axis(source, field.bytes, &axis));
+                hlo_vector_push(source->arena, &replicated, axis);
+                break;
+            case 5:
+                HLO_TRY(read_axis(source, field.bytes, &axis));
+                hlo_vector_push(source->arena, &unreduced, axis);
+                break;
+            default: break;
+        }
+    }
+    HLO_TRY(status);
+    named->dims = dims.items;
+    named->dim_count = dims.count;
+    named->replicated = (HloAxisRefs){replicated.items, replicated.count, false};
+    named->unreduced = (HloAxisRefs){unreduced.items, unreduced.count, false};
+    *result = named;
+    return HLO_SUCCESS;
+}
+
+// The lists of an OpSharding while it is read.
+typedef struct ShardingParts {
+    HloInt64Vector dims, devices, subgroups, iota, permutation;
+    HLO_VECTOR(const HloSharding *) elements;
+    bool is_group, is_like;
+} ShardingParts;
+
+static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *parts, HloSharding *sharding) {
+    HloArena *arena = source->arena;
+    int64_t tiles;
+    HLO_TRY(tile_product(parts->dims, &tiles));
+    if (parts->is_group) sharding->group = parts->is_like ? HLO_SHARD_LIKE : HLO_SHARD_AS;
+    sharding->elements = parts->elements.items;
+    sharding->element_count = parts->elements.count;
+    if (sharding->kind == HLO_SHARDING_MAXIMAL) {
+        HLO_FAIL_IF(parts->devices.count != 1, HLO_INVALID_ARGUMENT, "a maximal sharding names %lld devices",
+                    (long long)parts->devices.count);
+        sharding->maximal_device = parts->devices.items[0];
+        return HLO_SUCCESS;
+    }
+    if (sharding->kind != HLO_SHARDING_TILED) return HLO_SUCCESS;
+    HLO_TRY(check_iota(parts->iota, parts->permutation, tiles));
+    HLO_FAIL_IF(!parts->iota.count && parts->devices.count != tiles, HLO_INVALID_ARGUMENT,
+                "a sharding of %lld tiles names %lld devices", (long long)tiles, (long long)parts->devices.count);
+    sharding->tile_dims = (HloInts){parts->dims.items, parts->dims.count};
+    sharding->devices = (HloInts){parts->devices.items, parts->devices.count};
+    sharding->iota.dims = (HloInts){parts->iota.items, parts->iota.count};
+    sharding->iota.permutation = permutation_or_none(parts->permutation);
+    HLO_FAIL_IF(parts->subgroups.count + sharding->last_tile_dim_replicate > parts->dims.count, HLO_INVALID_ARGUMENT,
+                "a sharding of %lld tile dimensions has %lld subgroup dimensions", (long long)parts->dims.count,
+                (long long)parts->subgroups.count);
+    HloShardingKind *kinds = HLO_ARENA_NEW(arena, HloShardingKind, parts->subgroups.count);
+    for (int64_t i = 0; i < parts->subgroups.count; i++) {
+        HLO_FAIL_IF(!kind_from_number((uint64_t)parts->subgroups.items[i], &kinds[i]), HLO_INVALID_ARGUMENT,
+                    "unknown subgroup type %lld", (long long)parts->subgroups.items[i]);
+    }
+    sharding->subgroups = kinds;
+    sharding->subgroup_count = parts->subgroups.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, const HloSharding **result) {
+    HloProtoSource inner;
+    HLO_TRY(hlo_proto_descend(source, &inner));
+    HloArena *arena = source->arena;
+    HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
+    ShardingParts parts = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        switch (field.number) {
+            case 1:
+                HLO_FAIL_IF(!kind_from_number(field.value, &sharding->kind), HLO_INVALID_ARGUMENT,
+                            "unknown sharding type %llu", (unsigned long long)field.value);
+                break;
+            case 3: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.dims)); break;
+            case 4: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.devices)); break;
+            case 5: {
+                const HloSharding *element = NULL;
+                HLO_TRY(hlo_proto_read_sharding(&inner, field.bytes, &element));
+                hlo_vector_push(arena, &parts.elements, element);
+                break;
+            }
+            case 6: sharding->last_tile_dim_replicate = field.value != 0; break;
+            case 8: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.subgroups)); break;
+            case 9: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.iota)); break;
+            case 10: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.permutation)); break;
+            case 11: parts.is_group = field.value != 0; break;
+            case 12: sharding->group_id = (int64_t)field.value; break;
+            case 13: parts.is_like = field.value != 0; break;
+            case 14:
+                sharding->kind = HLO_SHARDING_NAMED;
+                HLO_TRY(read_named(&inner, field.bytes, &sharding->named));
+                break;
+            default: break;
+        }
+    }
+    HLO_TRY(status);
+    *result = sharding;
+    return finish_sharding(source, &parts, sharding);
+}
+
+typedef struct ShardingRequest {
+    HloProtoSource source;
+    HloSpan span;
+    const HloSharding *result;
+} ShardingRequest;
+
+static HloStatus read_protected(void *argument) {
+    ShardingRequest *request = argument;
+    return hlo_proto_read_sharding(&request->source, request->span, &request->result);
+}
+
+HloStatus hlo_sharding_from_proto(HloArena *arena, const void *bytes, size_t length, const HloSharding **sharding) {
+    ShardingRequest request = {{arena, bytes, 0}, {bytes, length}, NULL};
+    HLO_TRY(hlo_protect(read_protected, &request));
+    *sharding = request.result;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {
+    HloInt64Vector dims = {0}, permutation = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    groups->form = HLO_GROUPS_IOTA;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        switch (field.number) {
+            case 1: groups->count = (int64_t)field.value; break;
+            case 2: groups->size = (int64_t)field.value; break;
+            case 3: HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &dims)); break;
+            case 4: HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &permutation)); break;
+            default: break;
+        }
+    }
+    HLO_TRY(status);
+    int64_t total;
+    HLO_FAIL_IF(groups->count < 1 || groups->size < 1 || __builtin_mul_overflow(groups->count, groups->size, &total),
+                HLO_INVALID_ARGUMENT, "iota replica groups of %lld by %lld", (long long)groups->count,
+                (long long)groups->size);
+    HLO_TRY(check_iota(dims, permutation, total));
+    groups->iota.dims = (HloInts){dims.items, dims.count};
+    groups->iota.permutation = permutation_or_none(permutation);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span, const HloReplicaGroups **result) {
+    HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);
+    HLO_VECTOR(HloInts) lists = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field, id;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) {
+            HloInt64Vector ids = {0};
+            HloWireReader group = hlo_wire_reader(source->begin, field.bytes);
+            while (hlo_wire_next(&group, &id, &status)) {
+                if (id.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &id, &ids));
+            }
+            HLO_TRY(status);
+            hlo_vector_push(source->arena, &lists, ((HloInts){ids.items, ids.count}));
+        } else if (field.number == 2) {
+            HLO_TRY(read_iota_groups(source, field.bytes, groups));
+        } else if (field.number == 3) {
+            return hlo_error(HLO_UNIMPLEMENTED, "replica groups given by mesh axes in protobuf");
+        }
+    }
+    HLO_TRY(status);
+    if (groups->form == HLO_GROUPS_LIST) {
+        groups->groups = lists.items;
+        groups->count = lists.count;
+    }
+    *result = groups;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/proto/wire.h"
+
+HloWireReader hlo_wire_reader(const unsigned char *begin, HloSpan span) {
+    return (HloWireReader){begin, span.data, span.data + span.length};
+}
+
+static HloStatus malformed(const HloWireReader *reader, const char *what) {
+    return hlo_error(HLO_INVALID_ARGUMENT, "malformed protobuf at byte %lld: %s",
+                     (long long)(reader->next - reader->begin), what);
+}
+
+static bool read_varint(HloWireReader *reader, uint64_t *value) {
+    uint64_t result = 0;
+    for (int shift = 0; shift < 70 && reader->next < reader->end; shift += 7) {
+        unsigned char byte = *reader->next++;
+        if (shift < 64) result |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            *value = result;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
+    if ((size_t)(reader->end - reader->next) < bytes) return false;
+    *value = 0;
+    memcpy(value, reader->next, bytes);
+    reader->next += bytes;
+    return true;
+}
+
+bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status) {
+    *status = HLO_SUCCESS;
+    if (reader->next == reader->end) return false;
+    uint64_t tag;
+    if (!read_varint(reader, &tag) || tag >> 3 == 0 || tag >> 3 > INT32_MAX) {
+        *status = malformed(reader, "bad field tag");
+        return false;
+    }
+    *field = (HloWireField){.number = (int32_t)(tag >> 3), .type = (HloWireType)(tag & 7)};
+    bool whole = false;
+    switch (field->type) {
+        case HLO_WIRE_VARINT: whole = read_varint(reader, &field->value); break;
+        case HLO_WIRE_FIXED64: whole = read_fixed(reader, 8, &field->value); break;
+        case HLO_WIRE_FIXED32: whole = read_fixed(reader, 4, &field->value); break;
+        case HLO_WIRE_BYTES: {
+            uint64_t length;
+            whole = read_varint(reader, &length) && length <= (uint64_t)(reader->end - reader->next);
+            if (whole) {
+                field->bytes = (HloSpan){reader->next, (size_t)length};
+                reader->next += length;
+            }
+            break;
+        }
+    }
+    if (!whole) *status = malformed(reader, "field is cut short or has an unknown wire type");
+    return whole;
+}
+
+HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
+                             HloInt64Vector *list) {
+    if (field->type != HLO_WIRE_BYTES) {
+        hlo_vector_push(arena, list, (int64_t)field->value);
+        return HLO_SUCCESS;
+    }
+    HloWireReader reader = hlo_wire_reader(begin, field->bytes);
+    while (reader.next < reader.end) {
+        uint64_t value;
+        if (!read_varint(&reader, &value)) return malformed(&reader, "bad number in a packed list");
+        hlo_vector_push(arena, list, (int64_t)value);
+    }
+    return HLO_SUCCESS;
+}
+
+const char *hlo_wire_string(HloArena *arena, HloSpan span) {
+    return hlo_arena_string(arena, (const char *)span.data, span.length);
+}
+
+static void put_varint(HloText *text, uint64_t value) {
+    char bytes[10];
+    size_t count = 0;
+    do {
+        bytes[count++] = (char)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
+        value >>= 7;
+    } while (value);
+    hlo_text_append(text, bytes, count);
+}
+
+static void put_tag(HloText *text, int32_t number, HloWireType type) {
+    put_varint(text, (uint64_t)number << 3 | (uint64_t)type);
+}
+
+void hlo_wire_varint_always(HloText *text, int32_t number, uint64_t value) {
+    put_tag(text, number, HLO_WIRE_VARINT);
+    put_varint(text, value);
+}
+
+void hlo_wire_varint(HloText *text, int32_t number, uint64_t value) {
+    if (value) hlo_wire_varint_always(text, number, value);
+}
+
+void hlo_wire_bytes(HloText *text, int32_t number, const void *data, size_t length) {
+    put_tag(text, number, HLO_WIRE_BYTES);
+    put_varint(text, length);
+    if (length) hlo_text_append(text, data, length);
+}
+
+void hlo_wire_string_field(HloText *text, int32_t number, const char *string) {
+    if (string && *string) hlo_wire_bytes(text, number, string, strlen(string));
+}
+
+void hlo_wire_float(HloText *text, int32_t number, float value) {
+    if (value == 0) return;
+    put_tag(text, number, HLO_WIRE_FIXED32);
+    hlo_text_append(text, (const char *)&value, sizeof(value));
+}
+
+void hlo_wire_double(HloText *text, int32_t number, double value) {
+    if (value == 0) return;
+    put_tag(text, number, HLO_WIRE_FIXED64);
+    hlo_text_append(text, (const char *)&value, sizeof(value));
+}
+
+void hlo_wire_ints(HloText *text, int32_t number, HloInts ints) {
+    if (ints.count == 0) return;
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < ints.count; i++) put_varint(text, (uint64_t)ints.items[i]);
+    hlo_wire_end(text, mark);
+}
+
+size_t hlo_wire_begin(HloText *text, int32_t number) {
+    put_tag(text, number, HLO_WIRE_BYTES);
+    return text->length;
+}
+
+void hlo_wire_end(HloText *text, size_t mark) {
+    if (text->failed) return;
+    size_t content = text->length - mark;
+    size_t width = 1;
+    for (size_t rest = content >> 7; rest; rest >>= 7) width++;
+    if (!hlo_text_reserve(text, width)) return;
+    memmove(text->data + mark + width, text->data + mark, content);
+    text->length = mark;
+    put_varint(text, content);
+    text->length += content;
+    text->data[text->length] = 0;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// HloModuleProto out. Field numbers: xla/service/hlo.proto.
+#include "hlo/proto/parts.h"
+#include "hlo/proto/proto.h"
+
+void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata) {
+    size_t mark = hlo_wire_begin(text, number);
+    if (metadata) {
+        hlo_wire_string_field(text, 1, metadata->op_type);
+        hlo_wire_string_field(text, 2, metadata->op_name);
+        hlo_wire_string_field(text, 3, metadata->source_file);
+        hlo_wire_varint(text, 4, (uint64_t)metadata->source_line);
+        hlo_wire_string_field(text, 12, metadata->deduplicated_name);
+        hlo_wire_varint(text, 15, (uint64_t)metadata->stack_frame_id);
+        hlo_wire_string_field(text, 16, metadata->scheduling_name);
+        hlo_wire_varint(text, 17, (uint64_t)metadata->source_end_line);
+        hlo_wire_varint(text, 18, (uint64_t)metadata->source_column);
+        hlo_wire_varint(text, 19, (uint64_t)metadata->source_end_column);
+    }
+    hlo_wire_end(text, mark);
+}
+
+void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pairs) {
+    if (pairs.count == 0) return;
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < pairs.count; i++) {
+        size_t entry = hlo_wire_begin(text, 1);
+        hlo_wire_string_field(text, 1, pairs.items[i].key);
+        hlo_wire_string_field(text, 2, pairs.items[i].value);
+        hlo_wire_end(text, entry);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_ids(HloText *text, int32_t number, HloInstruction *const *items, int64_t count) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t *ids = HLO_ARENA_NEW(scratch, int64_t, count);
+    for (int64_t i = 0; i < count; i++) ids[i] = items[i]->id;
+    hlo_wire_ints(text, number, (HloInts){ids, count});
+    hlo_arena_free(scratch);
+}
+
+static void write_called(HloText *text, const HloInstruction *instruction) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t *ids = HLO_ARENA_NEW(scratch, int64_t, instruction->called_count);
+    for (int32_t i = 0; i < instruction->called_count; i++) ids[i] = instruction->called[i]->id;
+    hlo_wire_ints(text, 38, (HloInts){ids, instruction->called_count});
+    hlo_arena_free(scratch);
+}
+
+static void write_instruction(HloText *text, const HloInstruction *instruction) {
+    size_t mark = hlo_wire_begin(text, 2);
+    hlo_wire_string_field(text, 1, instruction->name);
+    hlo_wire_string_field(text, 2, hlo_op_text(instruction->opcode));
+    hlo_proto_write_shape(text, 3, instruction->shape);
+    hlo_proto_write_metadata(text, 7, instruction->metadata);
+    hlo_proto_write_attributes(text, instruction);
+    hlo_wire_varint(text, 35, (uint64_t)instruction->id);
+    write_ids(text, 36, instruction->operands, instruction->operand_count);
+    write_ids(text, 37, instruction->control_predecessors.items, instruction->control_predecessors.count);
+    write_called(text, instruction);
+    if (instruction->sharding) hlo_proto_write_sharding(text, 40, instruction->sharding);
+    hlo_wire_string_field(text, 43, instruction->backend_config);
+    hlo_proto_write_key_values(text, 68, instruction->frontend_attributes);
+    hlo_wire_end(text, mark);
+}
+
+static void write_program_shape(HloText *text, int32_t number, const HloComputation *computation,
+                                const HloModule *entry_layouts) {
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < computation->parameters.count; i++) {
+        const HloShape *shape = computation->parameters.items[i]->shape;
+        if (entry_layouts && entry_layouts->entry_parameter_layouts) shape = entry_layouts->entry_parameter_layouts[i];
+        hlo_proto_write_shape(text, 1, shape);
+    }
+    const HloShape *result = computation->root->shape;
+    if (entry_layouts && entry_layouts->entry_result_layout) result = entry_layouts->entry_result_layout;
+    hlo_proto_write_shape(text, 2, result);
+    for (int64_t i = 0; i < computation->parameters.count; i++) {
+        hlo_wire_string_field(text, 3, computation->parameters.items[i]->name);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_computation(HloText *text, const HloComputation *computation) {
+    size_t mark = hlo_wire_begin(text, 3);
+    hlo_wire_string_field(text, 1, computation->name);
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
+    for (int64_t i = 0; i < count; i++) write_instruction(text, order[i]);
+    hlo_arena_free(scratch);
+    write_program_shape(text, 4, computation, NULL);
+    hlo_wire_varint(text, 5, (uint64_t)computation->id);
+    hlo_wire_varint(text, 6, (uint64_t)computation->root->id);
+    hlo_wire_string_field(text, 8, computation->execution_thread ? computation->execution_thread : "main");
+    hlo_wire_end(text, mark);
+}
+
+static void write_schedule(HloText *text, HloComputation *const *order, int64_t count) {
+    size_t mark = hlo_wire_begin(text, 7);
+    for (int64_t i = 0; i < count; i++) {
+        size_t entry = hlo_wire_begin(text, 1);
+        hlo_wire_varint(text, 1, (uint64_t)order[i]->id);
+        size_t sequence = hlo_wire_begin(text, 2);
+        HloArena *scratch = hlo_arena_scratch_new();
+        int64_t *ids = HLO_ARENA_NEW(scratch, int64_t, order[i]->instruction_count);
+        int64_t used = 0;
+        for (const HloInstruction *j = order[i]->first; j; j = j->next) ids[used++] = j->id;
+        hlo_wire_ints(text, 1, (HloInts){ids, used});
+        hlo_arena_free(scratch);
+        hlo_wire_end(text, sequence);
+        hlo_wire_end(text, entry);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_aliasing(HloText *text, const HloModule *module) {
+    size_t mark = hlo_wire_begin(text, 8);
+    for (int64_t i = 0; i < module->aliases.count; i++) {
+        const HloAlias *alias = &module->aliases.items[i];
+        size_t entry = hlo_wire_begin(text, 1);
+        hlo_wire_ints(text, 1, alias->output_index);
+        hlo_wire_varint(text, 2, (uint64_t)alias->operand);
+        hlo_wire_ints(text, 3, alias->operand_index);
+        hlo_wire_varint(text, 4, alias->must_alias ? 2 : 1);
+        hlo_wire_end(text, entry);
+    }
+    hlo_wire_end(text, mark);
+    mark = hlo_wire_begin(text, 18);
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        size_t entry = hlo_wire_begin(text, 1);
+        hlo_wire_varint(text, 1, (uint64_t)module->donors[i].parameter);
+        hlo_wire_ints(text, 2, module->donors[i].index);
+        hlo_wire_end(text, entry);
+    }
+    hlo_wire_end(text, mark);
+}
+
+static void write_stack(HloText *text, const HloStackTables *stack) {
+    if (stack->frames.count == 0 && stack->file_names.count == 0) return;
+    size_t mark = hlo_wire_begin(text, 17);
+    for (int64_t i = 0; i < stack->file_names.count; i++) {
+        hlo_wire_bytes(text, 1, stack->file_names.items[i], strlen(stack->file_names.items[i]));
+    }
+    for (int64_t i = 0; i < stack->function_names.count; i++) {
+        hlo_wire_bytes(text, 2, stack->function_names.items[i], strlen(stack->function_names.items[i]));
+    }
+    for (int64_t i = 0; i < stack->locations.count; i++) {
+        const HloFileLocation *location = &stack->locations.items[i];
+        size_t entry = hlo_wire_begin(text, 3);
+        hlo_wire_varint(text, 1, (uint64_t)location->file_name_id);
+        hlo_wire_varint(text, 2, (uint64_t)location->function_name_id);
+        hlo_wire_varint(text, 3, (uint64_t)location->line);
+        hlo_wire_varint(text, 4, (uint64_t)location->column);
+        hlo_wire_varint(text, 5, (uint64_t)location->end_line);
+        hlo_wire_varint(text, 6, (uint64_t)location->end_column);
+        hlo_wire_end(text, entry);
+    }
+    for (int64_t i = 0; i < stack->frames.count; i++) {
+        size_t entry = hlo_wire_begin(text, 4);
+        hlo_wire_varint(text, 1, (uint64_t)stack->frames.items[i].file_location_id);
+        hlo_wire_varint(text, 2, (uint64_t)stack->frames.items[i].parent_frame_id);
+        hlo_wire_end(text, entry);
+    }
+    hlo_wire_end(text, mark);
+}
+
+typedef struct WriteRequest {
+    const HloModule *module;
+    HloText *text;
+} WriteRequest;
+
+static HloStatus write_module(void *argument) {
+    const WriteRequest *request = argument;
+    const HloModule *module = request->module;
+    HloText *text = request->text;
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "a module without entry computation has no protobuf form");
+    hlo_wire_string_field(text, 1, module->name);
+    hlo_wire_string_field(text, 2, module->entry->name);
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, scratch, &count);
+    for (int64_t i = 0; i < count; i++) write_computation(text, order[i]);
+    write_program_shape(text, 4, module->entry, module);
+    hlo_wire_varint(text, 6, (uint64_t)module->entry->id);
+    if (module->is_scheduled) write_schedule(text, order, count);
+    hlo_arena_free(scratch);
+    write_aliasing(text, module);
+    write_stack(text, &module->stack);
+    hlo_proto_write_key_values(text, 19, module->frontend_attributes);
+    return hlo_text_status(text);
+}
+
+HloStatus hlo_module_to_proto(const HloModule *module, HloText *bytes) {
+    WriteRequest request = {module, bytes};
+    return hlo_protect(write_module, &request);
+}
