@@ -116,23 +116,38 @@ HloModule *hlo_module_clone(const HloModule *module) {
 typedef struct CallWalk {
     HloComputation **order;
     int64_t count;
-    bool *seen;
+    bool *reachable, *placed;
 } CallWalk;
 
 // Depth is bounded by the call depth of the program, which parsers limit.
-static void visit_computation(CallWalk *walk, HloComputation *computation) {
-    if (walk->seen[computation->id]) return;
-    walk->seen[computation->id] = true;
+static void mark_reachable(CallWalk *walk, const HloComputation *computation) {
+    if (walk->reachable[computation->id]) return;
+    walk->reachable[computation->id] = true;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
-        for (int32_t j = 0; j < i->called_count; j++) visit_computation(walk, i->called[j]);
+        for (int32_t j = 0; j < i->called_count; j++) mark_reachable(walk, i->called[j]);
+    }
+}
+
+static void place(CallWalk *walk, HloComputation *computation) {
+    if (walk->placed[computation->id]) return;
+    walk->placed[computation->id] = true;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int32_t j = 0; j < i->called_count; j++) place(walk, i->called[j]);
     }
     walk->order[walk->count++] = computation;
 }
 
 HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
-                     .seen = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
-    if (module->entry) visit_computation(&walk, module->entry);
+                     .reachable = HLO_ARENA_NEW(arena, bool, module->computation_limit),
+                     .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
+    if (module->entry) mark_reachable(&walk, module->entry);
+    // Creation order is kept wherever it has callees first already.
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        HloComputation *computation = module->computations.items[i];
+        if (walk.reachable[computation->id] && computation != module->entry) place(&walk, computation);
+    }
+    if (module->entry) place(&walk, module->entry);
     *count = walk.count;
     return walk.order;
 }

@@ -165,7 +165,7 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     const HloShape *shape = NULL;
     HLO_TRY(hlo_proto_read_shape(&reader->source, shape_field->bytes, &shape));
     HloInt64Vector operand_ids = {0}, control_ids = {0};
-    HloInstruction **operands, **controls;
+    HloInstruction **operands = NULL, **controls = NULL;
     HLO_TRY(field_ints(reader, &fields, 36, &operand_ids));
     HLO_TRY(field_ints(reader, &fields, 37, &control_ids));
     HLO_TRY(find_instructions(reader, &operand_ids, name, &operands));

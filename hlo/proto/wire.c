@@ -78,14 +78,19 @@ const char *hlo_wire_string(HloArena *arena, HloSpan span) {
     return hlo_arena_string(arena, (const char *)span.data, span.length);
 }
 
-static void put_varint(HloText *text, uint64_t value) {
-    char bytes[10];
+// Encodes into at most 10 bytes; returns how many.
+static size_t encode_varint(char *bytes, uint64_t value) {
     size_t count = 0;
     do {
         bytes[count++] = (char)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
         value >>= 7;
     } while (value);
-    hlo_text_append(text, bytes, count);
+    return count;
+}
+
+static void put_varint(HloText *text, uint64_t value) {
+    char bytes[10];
+    hlo_text_append(text, bytes, encode_varint(bytes, value));
 }
 
 static void put_tag(HloText *text, int32_t number, HloWireType type) {
@@ -137,13 +142,12 @@ size_t hlo_wire_begin(HloText *text, int32_t number) {
 
 void hlo_wire_end(HloText *text, size_t mark) {
     if (text->failed) return;
+    char length[10];
     size_t content = text->length - mark;
-    size_t width = 1;
-    for (size_t rest = content >> 7; rest; rest >>= 7) width++;
+    size_t width = encode_varint(length, content);
     if (!hlo_text_reserve(text, width)) return;
     memmove(text->data + mark + width, text->data + mark, content);
-    text->length = mark;
-    put_varint(text, content);
-    text->length += content;
+    memcpy(text->data + mark, length, width);
+    text->length += width;
     text->data[text->length] = 0;
 }
