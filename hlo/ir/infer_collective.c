@@ -14,11 +14,26 @@ static HloStatus same_as_operands(const HloInferRequest *request, int64_t count,
     return HLO_SUCCESS;
 }
 
-// Devices a group, 0 if unknown.
+// Devices a group, 0 if unknown. Who stands in a group: without channel_id replicas; with one and
+// use_global_device_ids devices; with one and without it replicas, each with all its partitions. Collectives that do not
+// have use_global_device_ids group partitions then.
 static int64_t group_size(const HloInferRequest *request) {
-    const HloReplicaGroups *groups = HLO_INFER_ATTRIBUTES(request, Collective)->replica_groups;
-    int64_t size = groups ? hlo_replica_groups_size(groups) : 0;
-    return size > 0 ? size : (!groups || groups->count == 0) ? request->device_count : 0;
+    const HloCollectiveAttributes *attributes = HLO_INFER_ATTRIBUTES(request, Collective);
+    const HloReplicaGroups *groups = attributes->replica_groups;
+    int64_t written = groups ? hlo_replica_groups_size(groups) : 0;
+    bool empty = !groups || groups->count == 0;
+    if (!empty && written <= 0) return 0;
+    bool has_channel = attributes->channel_id > 0, global = attributes->use_global_device_ids;
+    bool by_partition = request->opcode == HLO_OP_ALL_TO_ALL || request->opcode == HLO_OP_RAGGED_ALL_TO_ALL ||
+                        request->opcode == HLO_OP_COLLECTIVE_BROADCAST;
+    if (has_channel && !global && !by_partition) {
+        int64_t replicas = empty ? request->replica_count : written;
+        return replicas * request->num_partitions;
+    }
+    if (!empty) return written;
+    if (request->device_count > 0) return request->device_count;
+    if (!has_channel) return request->replica_count;
+    return global ? request->replica_count * request->num_partitions : request->num_partitions;
 }
 
 // The one dimension of all-gather and reduce-scatter.
