@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moving elements: strided copies of any rank (transpose, slice, reverse, concatenate, broadcast), padding, filling.
+// Strides and offsets are in elements; `width` is the bytes of one element (1, 2, 4, 8 or 16).
+#ifndef MESHLO_TARGETS_CPU_COPY_H_
+#define MESHLO_TARGETS_CPU_COPY_H_
+
+#include <stdint.h>
+
+#include "targets/cpu/pool.h"
+
+HLO_BEGIN_C
+
+// Ranks that the kernels of this room accept; more is UNIMPLEMENTED.
+enum { CPU_KERNEL_RANK_LIMIT = 64 };
+
+// target[sum target_strides[d] * i[d]] = source[sum source_strides[d] * i[d]] over all i below `sizes`. Source and
+// target must not overlap. Strides may be 0 or negative in the source, not 0 in the target. Blocked for the cache
+// when the innermost dimensions differ (transposes), parallel over the pool.
+void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
+                      const int64_t *target_strides, const void *source, const int64_t *source_strides);
+
+// `count` copies of one element.
+void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width);
+
+// HLO pad: `target` (row-major, target_sizes) is filled with `value`, then element i of `source` (row-major,
+// source_sizes) goes to low[d] + i[d] * (1 + interior[d]) where that lies inside. low may be negative.
+void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
+             const int64_t *interior, int width, const void *value, void *target, const void *source);
+
+HLO_END_C
+
+#endif

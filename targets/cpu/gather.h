@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO gather and scatter over row-major arrays, with batching dimensions, exactly as the operation semantics say:
+// gather clamps start indices so that slices fit, scatter drops updates whose window does not fit.
+#ifndef MESHLO_TARGETS_CPU_GATHER_H_
+#define MESHLO_TARGETS_CPU_GATHER_H_
+
+#include <stdbool.h>
+
+#include "hlo/ir/types.h"
+#include "targets/cpu/pool.h"
+
+HLO_BEGIN_C
+
+// The dimension numbers of a gather (slice_sizes given; collapsed = collapsed_slice_dims) or of a scatter (window =
+// update_window_dims, collapsed = inserted_window_dims). Lists are as in the HLO attributes.
+typedef struct CpuIndexing {
+    int operand_rank, indices_rank, result_rank;  // result: of the gather's output or the scatter's updates
+    const int64_t *operand_sizes, *indices_sizes, *result_sizes;
+    HloType index_type;
+    int index_vector_dim;
+    int window_count;    const int64_t *window_dims;     // offset_dims / update_window_dims
+    int collapsed_count; const int64_t *collapsed_dims;  // collapsed_slice_dims / inserted_window_dims
+    int map_count;       const int64_t *start_index_map; // scatter_dims_to_operand_dims
+    int batching_count;  const int64_t *operand_batching_dims; const int64_t *indices_batching_dims;
+    const int64_t *slice_sizes;  // of the gather, one per operand dimension; ignored by scatter
+} CpuIndexing;
+
+// result = gather(operand, indices); elements of `width` bytes.
+HLO_NODISCARD HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result,
+                                   const void *operand, const void *indices);
+
+typedef enum CpuScatterOp {
+    CPU_SCATTER_ASSIGN,
+    CPU_SCATTER_ADD,
+    CPU_SCATTER_MULTIPLY,
+    CPU_SCATTER_MINIMUM,
+    CPU_SCATTER_MAXIMUM,
+    CPU_SCATTER_CALL,  // `combine`
+} CpuScatterOp;
+
+// Replaces the elements that `targets` points to by combine(targets, updates), one of each operand.
+typedef void CpuCombine(void *context, int count, void *const *targets, const void *const *updates);
+
+// Applies the updates to `operands` in place (count arrays of `types`, one update array each), in row-major order of
+// the updates: the result is the same for any number of workers. CALL may be used from several threads at once unless
+// `serial` is set.
+typedef struct CpuScatter {
+    CpuIndexing indexing;
+    int count;
+    const HloType *types;
+    CpuScatterOp op;
+    CpuCombine *combine;
+    void *context;
+    bool serial;
+} CpuScatter;
+HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands, const void *indices,
+                                    const void *const *updates);
+
+HLO_END_C
+
+#endif

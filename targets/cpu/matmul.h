@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products with any strides: f32, f64, c64 and c128 by OpenBLAS called serially from the pool's threads, narrow
+// floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size alone, so
+// results do not depend on the number of workers.
+#ifndef MESHLO_TARGETS_CPU_MATMUL_H_
+#define MESHLO_TARGETS_CPU_MATMUL_H_
+
+#include "hlo/ir/types.h"
+#include "targets/cpu/pool.h"
+
+HLO_BEGIN_C
+
+// How f32 operands are multiplied. BF16_n rounds them as a TPU does: 1 pass of bf16 operands, or 3 or 6 passes over
+// their parts, all with f32 accumulation (reference: XLA's dot_algorithm_rewriter).
+typedef enum CpuPrecision { CPU_PRECISION_EXACT, CPU_PRECISION_BF16_1, CPU_PRECISION_BF16_3, CPU_PRECISION_BF16_6 } CpuPrecision;
+
+// out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]. Strides in elements; any may be 0 or negative for operands.
+typedef struct CpuMatmul {
+    HloType lhs_type, rhs_type, out_type;
+    CpuPrecision precision;
+    int64_t batch, m, n, k;
+    int64_t lhs_batch_stride, lhs_m_stride, lhs_k_stride;
+    int64_t rhs_batch_stride, rhs_k_stride, rhs_n_stride;
+    int64_t out_batch_stride, out_m_stride, out_n_stride;
+} CpuMatmul;
+
+// Computes the product. Operands of different types are brought to a common one: f32 for floats narrower than f64, the
+// result's type for integers. RESOURCE_EXHAUSTED when packing finds no memory, UNIMPLEMENTED for a type pair.
+HLO_NODISCARD HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs, const void *rhs);
+
+HLO_END_C
+
+#endif
