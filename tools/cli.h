@@ -65,7 +65,7 @@ typedef struct CliVerb {
     const char *description;  // paragraphs, or NULL
     const char *examples;     // command lines, one a line
     int64_t least_arguments, most_arguments;
-    CliOptionTable tables[CLI_MAX_TABLES];  // the first with no options ends the list
+    const CliOptionTable *tables[CLI_MAX_TABLES];  // NULL ends the list
     HloStatus (*run)(CliContext *context);
 } CliVerb;
 

@@ -71,8 +71,8 @@ static void print_option(HloText *text, const CliOption *option) {
 
 // Calls print(text, option) for each option of a verb.
 static void each_option(HloText *text, const CliVerb *verb, void (*print)(HloText *text, const CliOption *option)) {
-    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t].count; ++t) {
-        for (int64_t i = 0; i < verb->tables[t].count; ++i) print(text, &verb->tables[t].options[i]);
+    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
+        for (int64_t i = 0; i < verb->tables[t]->count; ++i) print(text, &verb->tables[t]->options[i]);
     }
 }
 
@@ -90,7 +90,7 @@ static void print_lines(HloText *text, const char *lines, const char *prefix, co
 void cli_print_verb_help(HloText *text, const CliVerb *verb) {
     hlo_text_format(text, "usage: meshlo %s [options] %s\n\n%s\n", verb->name, verb->arguments, verb->summary);
     if (verb->description) hlo_text_format(text, "\n%s\n", verb->description);
-    if (verb->tables[0].count) {
+    if (verb->tables[0]) {
         hlo_text_string(text, "\nOptions:\n");
         each_option(text, verb, print_option);
     }
@@ -132,7 +132,7 @@ void cli_print_manual(HloText *text, const CliVerb *verb) {
         print_roff(text, verb->description);
         hlo_text_char(text, '\n');
     }
-    if (verb->tables[0].count) {
+    if (verb->tables[0]) {
         hlo_text_string(text, ".SH OPTIONS\n");
         each_option(text, verb, print_roff_option);
     }

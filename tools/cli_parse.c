@@ -16,9 +16,9 @@ static bool same_name(const char *name, const char *text, size_t length) {
 }
 
 static const CliOption *find_option(const CliVerb *verb, const char *text, size_t length) {
-    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t].count; ++t) {
-        for (int64_t i = 0; i < verb->tables[t].count; ++i) {
-            if (same_name(verb->tables[t].options[i].name, text, length)) return &verb->tables[t].options[i];
+    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
+        for (int64_t i = 0; i < verb->tables[t]->count; ++i) {
+            if (same_name(verb->tables[t]->options[i].name, text, length)) return &verb->tables[t]->options[i];
         }
     }
     return NULL;
@@ -173,10 +173,10 @@ const char *cli_nearest(const char *name, const char *const *names, int64_t coun
 
 const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena) {
     HloStringVector names = {0};
-    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t].count; ++t) {
-        for (int64_t i = 0; i < verb->tables[t].count; ++i) {
-            if (verb->tables[t].options[i].name[1]) {
-                hlo_vector_push(arena, &names, verb->tables[t].options[i].name);
+    for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
+        for (int64_t i = 0; i < verb->tables[t]->count; ++i) {
+            if (verb->tables[t]->options[i].name[1]) {
+                hlo_vector_push(arena, &names, verb->tables[t]->options[i].name);
             }
         }
     }

@@ -5,6 +5,7 @@
 static const CliOption kOptions[] = {
     {"json", CLI_FLAG, NULL, "Print JSON: an array of objects in jax.devices() order."},
 };
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 static void print_json(HloText *text, const EmuTopology *topology) {
     HloJsonWriter json = {.text = text, .lines = 1};
@@ -55,6 +56,6 @@ const CliVerb cli_verb_devices = {
         "slices\n(2xv5e-16), host devices (cpu:8), or an XML description; MESHLO_TOPOLOGY where it is left out.",
     .examples = "meshlo devices v2-8\nmeshlo devices v4:2x2x2 --json",
     .most_arguments = 1,
-    .tables = {CLI_TABLE(kOptions)},
+    .tables = {&kTable},
     .run = run_devices,
 };

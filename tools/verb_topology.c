@@ -10,6 +10,7 @@ static const CliOption kOptions[] = {
     {"json", CLI_FLAG, NULL, "Print JSON."},
     {"svg", CLI_TEXT, "FILE", "Write a drawing of the slice to FILE."},
 };
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 // Everything that the two forms of output show.
 typedef struct Report {
@@ -159,6 +160,6 @@ const CliVerb cli_verb_topology = {
         "meshlo topology v5e:4x8\nmeshlo topology v2-8 --mesh 4,2\nmeshlo topology v4:4x4x4 --mesh 16,4 --split "
         "--json\nmeshlo topology v5p-64 --svg slice.svg",
     .most_arguments = 1,
-    .tables = {CLI_TABLE(kOptions)},
+    .tables = {&kTable},
     .run = run_topology,
 };

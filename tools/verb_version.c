@@ -13,6 +13,7 @@
 static const CliOption kOptions[] = {
     {"json", CLI_FLAG, NULL, "Print JSON."},
 };
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 static HloStatus run_version(CliContext *context) {
     CpuFeatures features;
@@ -60,6 +61,6 @@ const CliVerb cli_verb_version = {
     .arguments = "",
     .summary = "Print the version, the build, the CPU features in use and the libraries.",
     .examples = "meshlo version\nmeshlo version --json",
-    .tables = {CLI_TABLE(kOptions)},
+    .tables = {&kTable},
     .run = run_version,
 };

@@ -13,6 +13,8 @@ static const CliOption kSecond[] = {
     {"shard", CLI_LIST, "K=SPEC", "A sharding."},
     {"o", CLI_TEXT, "OUT", "Where to."},
 };
+static const CliOptionTable kFirstTable = CLI_TABLE(kFirst);
+static const CliOptionTable kSecondTable = CLI_TABLE(kSecond);
 static const CliVerb kVerb = {
     .name = "try",
     .arguments = "FILE",
@@ -21,7 +23,7 @@ static const CliVerb kVerb = {
     .examples = "meshlo try a\nmeshlo try b",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {CLI_TABLE(kFirst), CLI_TABLE(kSecond)},
+    .tables = {&kFirstTable, &kSecondTable},
 };
 
 static HloStatus parse(CliContext *context, int count, const char *const *arguments) {
