@@ -49,10 +49,13 @@ static void print_row(const Row *row) {
 
 int main(void) {
     printf("# HLO ops\n\n");
-    printf("Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the op:\n"
-           "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the partition rule (`spmd_partitioner`), the cost rule\n"
-           "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
-           sizeof kRows / sizeof *kRows);
+    printf(
+        "Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the "
+        "op:\n"
+        "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the partition rule (`spmd_partitioner`), the cost "
+        "rule\n"
+        "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
+        sizeof kRows / sizeof *kRows);
     printf("| op | operands | attributes | shape | evaluator | partition | cost |\n|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof kRows / sizeof *kRows; ++i) print_row(&kRows[i]);
     return ferror(stdout) ? 1 : 0;

@@ -3,8 +3,7 @@
 #ifndef MESHLO_HLO_IR_LITERAL_H_
 #define MESHLO_HLO_IR_LITERAL_H_
 
-#include <complex.h>
-
+#include "hlo/base/complex.h"
 #include "hlo/ir/shape.h"
 
 HLO_BEGIN_C
