@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/shape.h"
+
+static void print_ints(HloText *text, HloInts ints) {
+    for (int64_t i = 0; i < ints.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_int64(text, ints.items[i]);
+    }
+}
+
+static void print_tile(HloText *text, HloInts tile) {
+    hlo_text_char(text, '(');
+    for (int64_t i = 0; i < tile.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        if (tile.items[i] == HLO_TILE_COMBINE) {
+            hlo_text_char(text, '*');
+        } else {
+            hlo_text_int64(text, tile.items[i]);
+        }
+    }
+    hlo_text_char(text, ')');
+}
+
+static void print_number(HloText *text, const char *name, int64_t value, int64_t absent) {
+    if (value == absent) return;
+    hlo_text_string(text, name);
+    hlo_text_char(text, '(');
+    hlo_text_int64(text, value);
+    hlo_text_char(text, ')');
+}
+
+static void print_type(HloText *text, const char *name, HloType type) {
+    if (type == HLO_INVALID) return;
+    hlo_text_string(text, name);
+    hlo_text_char(text, '(');
+    hlo_text_string(text, hlo_type_text(type));
+    hlo_text_char(text, ')');
+}
+
+static bool has_extras(const HloLayout *layout) {
+    return layout->tile_count || layout->tail_padding_alignment > 1 || layout->index_type || layout->pointer_type ||
+           layout->element_size_in_bits || layout->memory_space || layout->split_count || layout->physical_shape ||
+           layout->dynamic_metadata_bytes;
+}
+
+static void print_extras(HloText *text, const HloLayout *layout) {
+    hlo_text_char(text, ':');
+    if (layout->tile_count) hlo_text_char(text, 'T');
+    for (int64_t i = 0; i < layout->tile_count; i++) print_tile(text, layout->tiles[i]);
+    print_number(text, "L", layout->tail_padding_alignment, layout->tail_padding_alignment <= 1 ? layout->tail_padding_alignment : 1);
+    print_type(text, "#", layout->index_type);
+    print_type(text, "*", layout->pointer_type);
+    print_number(text, "E", layout->element_size_in_bits, 0);
+    print_number(text, "S", layout->memory_space, 0);
+    if (layout->split_count) hlo_text_string(text, "SC");
+    for (int64_t i = 0; i < layout->split_count; i++) {
+        hlo_text_char(text, '(');
+        hlo_text_int64(text, layout->splits[i].dimension);
+        hlo_text_char(text, ':');
+        print_ints(text, layout->splits[i].indices);
+        hlo_text_char(text, ')');
+    }
+    if (layout->physical_shape) {
+        hlo_text_string(text, "P(");
+        hlo_shape_print(text, layout->physical_shape, true);
+        hlo_text_char(text, ')');
+    }
+    print_number(text, "M", layout->dynamic_metadata_bytes, 0);
+}
+
+// A scalar's layout shows only if it says more than that there are no dimensions.
+static void print_layout(HloText *text, const HloLayout *layout) {
+    bool extras = has_extras(layout);
+    if (layout->minor_to_major.count == 0 && !extras) return;
+    hlo_text_char(text, '{');
+    print_ints(text, layout->minor_to_major);
+    if (extras) print_extras(text, layout);
+    hlo_text_char(text, '}');
+}
+
+static void print_dims(HloText *text, const HloShape *shape) {
+    hlo_text_char(text, '[');
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        if (shape->dims[i] == HLO_UNBOUNDED) {
+            hlo_text_char(text, '?');
+            continue;
+        }
+        if (shape->dynamic && shape->dynamic[i]) hlo_text_append(text, "<=", 2);
+        hlo_text_int64(text, shape->dims[i]);
+    }
+    hlo_text_char(text, ']');
+}
+
+static void print_elements(HloText *text, const HloShape *shape, bool with_layout) {
+    hlo_text_char(text, '(');
+    for (int32_t i = 0; i < shape->element_count; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%d*/", i);
+        hlo_shape_print(text, shape->elements[i], with_layout);
+    }
+    hlo_text_char(text, ')');
+}
+
+void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout) {
+    if (shape->type == HLO_TUPLE) {
+        print_elements(text, shape, with_layout);
+    } else if (shape->type == HLO_BUFFER) {
+        hlo_text_append(text, "b(", 2);
+        hlo_shape_print(text, shape->elements[0], with_layout);
+        hlo_text_char(text, ')');
+    } else {
+        hlo_text_string(text, hlo_type_text(shape->type));
+        print_dims(text, shape);
+        if (with_layout && shape->layout) print_layout(text, shape->layout);
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/text/lexer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SPACE = 1, DIGIT = 2, LETTER = 4, NAME = 8, SINGLE = 16 };
+
+// The classes of the ASCII characters; everything else has none.
+static const unsigned char classes[256] = {
+    [' '] = SPACE,  ['\t'] = SPACE, ['\n'] = SPACE, ['\r'] = SPACE, ['('] = SINGLE, [')'] = SINGLE, ['{'] = SINGLE,
+    ['}'] = SINGLE, ['['] = SINGLE, [']'] = SINGLE, [','] = SINGLE, [':'] = SINGLE, ['='] = SINGLE, ['*'] = SINGLE,
+    ['#'] = SINGLE, ['+'] = SINGLE, ['~'] = SINGLE, ['?'] = SINGLE, ['.'] = NAME,   ['-'] = NAME,
+#define DIGITS(c) [c] = DIGIT | NAME
+    DIGITS('0'),    DIGITS('1'),    DIGITS('2'),    DIGITS('3'),    DIGITS('4'),    DIGITS('5'),    DIGITS('6'),
+    DIGITS('7'),    DIGITS('8'),    DIGITS('9'),
+#undef DIGITS
+#define BOTH(lower, upper) [lower] = LETTER | NAME, [upper] = LETTER | NAME
+    BOTH('a', 'A'), BOTH('b', 'B'), BOTH('c', 'C'), BOTH('d', 'D'), BOTH('e', 'E'), BOTH('f', 'F'), BOTH('g', 'G'),
+    BOTH('h', 'H'), BOTH('i', 'I'), BOTH('j', 'J'), BOTH('k', 'K'), BOTH('l', 'L'), BOTH('m', 'M'), BOTH('n', 'N'),
+    BOTH('o', 'O'), BOTH('p', 'P'), BOTH('q', 'Q'), BOTH('r', 'R'), BOTH('s', 'S'), BOTH('t', 'T'), BOTH('u', 'U'),
+    BOTH('v', 'V'), BOTH('w', 'W'), BOTH('x', 'X'), BOTH('y', 'Y'), BOTH('z', 'Z'), ['_'] = LETTER | NAME,
+#undef BOTH
+};
+
+static inline int class_of(char character) { return classes[(unsigned char)character]; }
+
+bool hlo_lex_is_name_character(char character) { return class_of(character) & NAME; }
+
+// Behind white space and comments. Stops in front of a comment that does not end.
+static char *skip_blanks(char *at) {
+    for (;;) {
+        while (class_of(*at) & SPACE) at++;
+        if (at[0] != '/') return at;
+        if (at[1] == '*') {
+            char *stop = strstr(at + 2, "*/");
+            if (!stop) return at;
+            at = stop + 2;
+        } else if (at[1] == '/') {
+            at += strcspn(at, "\r\n");
+        } else {
+            return at;
+        }
+    }
+}
+
+char hlo_lex_peek(const HloLexer *lexer) { return *skip_blanks(lexer->at); }
+
+static void finish(HloLexer *lexer, int kind, char *text, char *end) {
+    lexer->token.kind = kind;
+    lexer->token.text = text;
+    lexer->token.length = (size_t)(end - text);
+    lexer->at = end;
+}
+
+static double nan_with_payload(bool negative, uint64_t payload) {
+    uint64_t bits = (negative ? UINT64_C(0xFFF0000000000000) : UINT64_C(0x7FF0000000000000)) |
+                    (payload ? payload : UINT64_C(0x8000000000000));
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+// nan, -nan, nan(0x1): `at` stands behind the word.
+static void lex_nan(HloLexer *lexer, char *at, bool negative) {
+    uint64_t payload = 0;
+    if (*at == '(') {
+        char *digits = at + 3;
+        char *stop = digits;
+        if (at[1] == '0' && at[2] == 'x') {
+            for (; stop - digits < 17; stop++) {
+                int digit = class_of(*stop) & DIGIT ? *stop - '0' : (*stop | 32) >= 'a' && (*stop | 32) <= 'f' ? (*stop | 32) - 'a' + 10 : -1;
+                if (digit < 0) break;
+                payload = payload << 4 | (uint64_t)digit;
+            }
+        }
+        if (stop == digits || *stop != ')' || payload == 0 || payload >= UINT64_C(1) << 52) {
+            finish(lexer, HLO_TOKEN_BAD, lexer->token.start, at);
+            return;
+        }
+        at = stop + 1;
+    }
+    lexer->token.decimal = nan_with_payload(negative, payload);
+    finish(lexer, HLO_TOKEN_DECIMAL, lexer->token.start, at);
+}
+
+static void lex_identifier(HloLexer *lexer, char *at) {
+    char *start = at;
+    while (class_of(*at) & NAME) at++;
+    if (*at == ':') {
+        finish(lexer, HLO_TOKEN_NAME, start, at);
+        lexer->at++;
+    } else if (*at == '=') {
+        finish(lexer, HLO_TOKEN_ATTRIBUTE, start, at);
+        lexer->at++;
+    } else if (at - start == 3 && memcmp(start, "nan", 3) == 0) {
+        lex_nan(lexer, at, false);
+    } else {
+        finish(lexer, HLO_TOKEN_IDENTIFIER, start, at);
+    }
+}
+
+static void lex_percent(HloLexer *lexer, char *at) {
+    char *start = at + 1;
+    if (!(class_of(*start) & LETTER)) {
+        finish(lexer, HLO_TOKEN_BAD, at, start);
+        return;
+    }
+    for (at = start; class_of(*at) & NAME;) at++;
+    finish(lexer, HLO_TOKEN_NAME, start, at);
+}
+
+// An exact product or quotient of two doubles, where mantissa and power of ten both are exact; else strtod.
+double hlo_lex_decimal(const char *text, size_t length) {
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *at = text, *end = text + length;
+    bool negative = *at == '-';
+    uint64_t mantissa = 0;
+    int digits = 0, scale = 0, exponent = 0;
+    for (at += negative; at < end && class_of(*at) & DIGIT; at++, digits++) mantissa = mantissa * 10 + (uint64_t)(*at - '0');
+    if (at < end && *at == '.') {
+        for (at++; at < end && class_of(*at) & DIGIT; at++, digits++, scale--) {
+            mantissa = mantissa * 10 + (uint64_t)(*at - '0');
+        }
+    }
+    if (at < end && (*at | 32) == 'e') {
+        bool minus = *++at == '-';
+        if (*at == '-' || *at == '+') at++;
+        for (; at < end && exponent < 10000; at++) exponent = exponent * 10 + (*at - '0');
+        scale += minus ? -exponent : exponent;
+    }
+    if (digits > 18 || mantissa >= UINT64_C(1) << 53 || scale < -22 || scale > 22) return strtod(text, NULL);
+    double value = scale < 0 ? (double)mantissa / powers[-scale] : (double)mantissa * powers[scale];
+    return negative ? -value : value;
+}
+
+// Behind [.]digits and an exponent, or NULL if the text at the first digit is an integer.
+static char *decimal_end(char *at) {
+    bool decimal = false;
+    while (class_of(*at) & DIGIT) at++;
+    if (*at == '.' && at[1] != '.') {
+        decimal = true;
+        for (at++; class_of(*at) & DIGIT;) at++;
+    }
+    if ((*at | 32) == 'e') {
+        char *digits = at + 1 + (at[1] == '-' || at[1] == '+');
+        if (class_of(*digits) & DIGIT) {
+            decimal = true;
+            for (at = digits; class_of(*at) & DIGIT;) at++;
+        }
+    }
+    return decimal ? at : NULL;
+}
+
+static void lex_number(HloLexer *lexer, char *at) {
+    char *start = at;
+    bool negative = *at == '-';
+    char *digits = at + negative;
+    uint64_t value = 0;
+    bool overflow = false;
+    for (at = digits; class_of(*at) & DIGIT; at++) {
+        unsigned digit = (unsigned)(*at - '0');
+        overflow |= __builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value);
+    }
+    if (*at == '.' || (*at | 32) == 'e') {
+        char *end = decimal_end(digits);
+        if (end && (at > digits || class_of(digits[1]) & DIGIT)) {
+            lexer->token.decimal = hlo_lex_decimal(start, (size_t)(end - start));
+            finish(lexer, HLO_TOKEN_DECIMAL, start, end);
+            return;
+        }
+    }
+    if (at == digits) {
+        if (memcmp(start, "-inf", 4) == 0) {
+            finish(lexer, HLO_TOKEN_NEGATIVE_INFINITY, start, start + 4);
+        } else if (memcmp(start, "-nan", 4) == 0) {
+            lex_nan(lexer, start + 4, true);
+        } else {
+            finish(lexer, HLO_TOKEN_BAD, start, start + 1);
+        }
+        return;
+    }
+    if (overflow || (negative && value > UINT64_C(1) << 63)) {
+        finish(lexer, HLO_TOKEN_BAD, start, at);
+        return;
+    }
+    lexer->token.integer = (int64_t)(negative ? 0 - value : value);
+    finish(lexer, HLO_TOKEN_INT, start, at);
+}
+
+static void lex_string(HloLexer *lexer, char *at) {
+    char quote = *at;
+    char *start = at + 1;
+    lexer->token.escaped = false;
+    for (at = start; *at != quote; at++) {
+        if (*at == '\\' && at[1] != 0) {
+            lexer->token.escaped = true;
+            at++;
+        } else if (at >= lexer->end || *at == '\\') {
+            finish(lexer, HLO_TOKEN_BAD, start - 1, start);
+            return;
+        }
+    }
+    finish(lexer, HLO_TOKEN_STRING, start, at);
+    lexer->at++;
+}
+
+static void lex_other(HloLexer *lexer, char *at) {
+    if (*at == '%') {
+        lex_percent(lexer, at);
+    } else if (*at == '"' || *at == '\'') {
+        lex_string(lexer, at);
+    } else if (*at == '<' && at[1] == '=') {
+        finish(lexer, HLO_TOKEN_LESS_EQUAL, at, at + 2);
+    } else if (at >= lexer->end) {
+        finish(lexer, HLO_TOKEN_END, at, at);
+    } else {
+        finish(lexer, HLO_TOKEN_BAD, at, at + 1);
+    }
+}
+
+void hlo_lex(HloLexer *lexer) {
+    char *at = lexer->at;
+    lexer->last_end = at;
+    int class = class_of(*at);
+    if (class & SPACE || *at == '/') {
+        at = skip_blanks(at);
+        class = class_of(*at);
+    }
+    lexer->token.start = at;
+    if (class & LETTER) {
+        lex_identifier(lexer, at);
+    } else if (class & SINGLE) {
+        finish(lexer, *at, at, at + 1);
+    } else if (class & DIGIT) {
+        lex_number(lexer, at);
+    } else if (*at == '-') {
+        if (at[1] == '>') {
+            finish(lexer, HLO_TOKEN_ARROW, at, at + 2);
+        } else {
+            lex_number(lexer, at);
+        }
+    } else if (*at == '.') {
+        if (at[1] == '.' && at[2] == '.') {
+            finish(lexer, HLO_TOKEN_DOTS, at, at + 3);
+        } else {
+            lex_number(lexer, at);
+        }
+    } else {
+        lex_other(lexer, at);
+    }
+}
+
+bool hlo_lex_json(HloLexer *lexer) {
+    char *start = lexer->token.start;
+    int64_t depth = 0;
+    for (char *at = start; at < lexer->end; at++) {
+        if (*at == '{') {
+            depth++;
+        } else if (*at == '}') {
+            if (--depth > 0) continue;
+            finish(lexer, HLO_TOKEN_STRING, start, at + 1);
+            lexer->token.escaped = false;
+            return true;
+        } else if (*at == '"') {
+            for (at++; at < lexer->end && *at != '"'; at++) at += *at == '\\';
+            if (at >= lexer->end) return false;
+        }
+    }
+    return false;
+}
+
+static int hex_digit(char character) {
+    if (class_of(character) & DIGIT) return character - '0';
+    int lower = character | 32;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Appends a code point as UTF-8.
+static char *put_utf8(char *to, uint32_t point) {
+    if (point < 0x80) {
+        *to++ = (char)point;
+    } else if (point < 0x800) {
+        *to++ = (char)(0xC0 | point >> 6);
+        *to++ = (char)(0x80 | (point & 63));
+    } else if (point < 0x10000) {
+        *to++ = (char)(0xE0 | point >> 12);
+        *to++ = (char)(0x80 | (point >> 6 & 63));
+        *to++ = (char)(0x80 | (point & 63));
+    } else {
+        *to++ = (char)(0xF0 | point >> 18);
+        *to++ = (char)(0x80 | (point >> 12 & 63));
+        *to++ = (char)(0x80 | (point >> 6 & 63));
+        *to++ = (char)(0x80 | (point & 63));
+    }
+    return to;
+}
+
+// A \x, \u or \U escape behind its letter: reads up to `most` digits. NULL when malformed.
+static const char *unescape_hex(const char *at, const char *end, char letter, char **to) {
+    int most = letter == 'u' ? 4 : letter == 'U' ? 8 : 1 << 20;
+    uint32_t value = 0;
+    int count = 0;
+    for (; at < end && count < most && hex_digit(*at) >= 0; at++, count++) {
+        if (value >> 28) return NULL;
+        value = value << 4 | (uint32_t)hex_digit(*at);
+    }
+    if (letter == 'x') {
+        if (count == 0 || value > 255) return NULL;
+        *(*to)++ = (char)value;
+        return at;
+    }
+    if (count != most || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return NULL;
+    *to = put_utf8(*to, value);
+    return at;
+}
+
+static const char *unescape_octal(const char *at, const char *end, char **to) {
+    int value = 0;
+    for (int i = 0; i < 3 && at < end && *at >= '0' && *at <= '7'; i++) value = value * 8 + (*at++ - '0');
+    if (value > 255) return NULL;
+    *(*to)++ = (char)value;
+    return at;
+}
+
+int64_t hlo_lex_unescape(char *text, size_t length) {
+    static const char letters[] = "abfnrtv\\?'\"";
+    static const char values[] = "\a\b\f\n\r\t\v\\?'\"";
+    const char *at = text, *end = text + length;
+    char *to = text;
+    while (at && at < end) {
+        if (*at != '\\') {
+            *to++ = *at++;
+            continue;
+        }
+        if (++at >= end) return -1;
+        char letter = *at;
+        const char *known = strchr(letters, letter);
+        if (known && letter) {
+            *to++ = values[known - letters];
+            at++;
+        } else if (letter >= '0' && letter <= '7') {
+            at = unescape_octal(at, end, &to);
+        } else if (letter == 'x' || letter == 'X' || letter == 'u' || letter == 'U') {
+            at = unescape_hex(at + 1, end, letter == 'X' ? 'x' : letter, &to);
+        } else {
+            return -1;
+        }
+    }
+    if (!at) return -1;
+    *to = 0;
+    return to - text;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parser's own parts, one file a topic. Every parse function returns false after an error, which then stands in
+// parser->status; on success the current token is the one behind what was parsed.
+#ifndef MESHLO_HLO_TEXT_PARSER_H_
+#define MESHLO_HLO_TEXT_PARSER_H_
+
+#include "hlo/base/map.h"
+#include "hlo/ir/infer.h"
+#include "hlo/text/lexer.h"
+#include "hlo/text/text.h"
+
+// How deeply instructions, shapes, literals and computations may be nested in one another.
+enum { HLO_PARSE_DEPTH_LIMIT = 200 };
+// How long a chain of computations that call one another may be.
+enum { HLO_PARSE_CALL_LIMIT = 1000 };
+
+typedef struct HloNameEntry {
+    const char *name;
+    uint32_t length;
+    uint32_t hash;
+    HloInstruction *instruction;
+} HloNameEntry;
+
+// The instruction names of a computation while it is being parsed.
+typedef struct HloNameScope {
+    HloNameEntry *entries;
+    int64_t count;
+    int64_t capacity;  // a power of two
+} HloNameScope;
+
+// A shape by the text it was written as.
+typedef struct HloShapeEntry {
+    const char *text;
+    uint32_t length;
+    uint32_t hash;
+    const HloShape *shape;
+} HloShapeEntry;
+
+typedef struct HloParser {
+    HloLexer lexer;
+    const char *original;  // the text as given, for messages
+    HloParseOptions options;
+    HloArena *arena;       // what the result lives in
+    HloArena *scratch;     // what lives as long as the parser
+    HloArena *names;       // name scopes, as a stack
+    HloModule *module;
+    HloStatus status;
+    int depth;
+    HloComputation *computation;  // being parsed
+    HloNameScope *scope;          // its names
+    const char *instruction_name;  // being parsed, for messages
+    bool single_instruction;      // operands that do not exist become parameters
+    bool has_nested;              // computations written inside instructions, or renamed instructions
+    HloStringMap computations;    // by the name in the text
+    HloComputationVector finished;  // in the order of their closing braces
+    HloStringVector text_names;        // of instructions, by id: as the text has them
+    HloStringVector computation_names;  // of computations, by id
+    HloInt64Vector call_depths;         // of computations, by id
+    HloInstructionVector operands;  // a stack
+    HloInt64Vector numbers;         // a stack
+    HloShapeEntry *shapes;
+    int64_t shape_count, shape_capacity;
+    uint32_t elided_word;  // counters of HLO_ELIDED_FILL
+    unsigned char elided_byte;
+} HloParser;
+
+// ---- parser.c: errors, tokens, lists
+
+// An error at `where` in the private copy of the text. Always false.
+bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, ...) HLO_PRINTF(3, 4);
+// An error at the current token. Always false.
+#define HLO_PARSER_FAIL(parser, ...) hlo_parser_fail((parser), (parser)->lexer.token.start, __VA_ARGS__)
+// Enters one level of nesting; the caller leaves it with parser->depth--.
+bool hlo_parser_enter(HloParser *parser);
+
+static inline int hlo_parser_kind(const HloParser *parser) { return parser->lexer.token.kind; }
+static inline bool hlo_parser_eat(HloParser *parser, int kind) {
+    if (parser->lexer.token.kind != kind) return false;
+    hlo_lex(&parser->lexer);
+    return true;
+}
+// The token must be `kind`, described as `what` in the error.
+bool hlo_parser_expect(HloParser *parser, int kind, const char *what);
+// True if the current token is an identifier spelled so.
+bool hlo_parser_is_word(const HloParser *parser, const char *word);
+// True for the words that cannot be names: element types, true, false, ROOT and so on.
+bool hlo_parser_is_reserved(const char *text, size_t length);
+
+bool hlo_parse_int(HloParser *parser, int64_t *value);
+bool hlo_parse_double(HloParser *parser, double *value);
+bool hlo_parse_bool(HloParser *parser, bool *value);
+// A name with or without %, ended with a NUL in place.
+bool hlo_parse_name(HloParser *parser, const char **name, size_t *length);
+// name= ; ended with a NUL in place.
+bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *length);
+// A quoted string, decoded.
+bool hlo_parse_string(HloParser *parser, const char **string);
+// A quoted string or {...}; *is_json tells which.
+bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_json);
+// `open` numbers separated by `separator` `close`.
+bool hlo_parse_ints(HloParser *parser, int open, int close, int separator, HloInts *ints);
+// {{1,2},{3}}
+bool hlo_parse_ints_list(HloParser *parser, HloIntsList *list);
+bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools);
+// {0,1}, an index into a tuple.
+bool hlo_parse_index(HloParser *parser, HloInts *index);
+// The text from `start` up to the current token, blanks at its end left out, in the parser's arena.
+const char *hlo_parser_text_since(HloParser *parser, const char *start);
+// Copies the items from `base` of the number stack and drops them.
+HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base);
+// At the end of a stand-alone piece.
+bool hlo_parser_expect_end(HloParser *parser);
+
+// ---- parser_shape.c
+
+// True if the current token can begin a shape.
+bool hlo_parser_at_shape(const HloParser *parser);
+// A shape; layouts that are missing become the default ones.
+bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape);
+// {shape, shape}
+bool hlo_parse_shapes(HloParser *parser, HloShapes *shapes);
+
+// ---- parser_literal.c
+
+// The value of a literal whose shape is known.
+bool hlo_parse_literal_value(HloParser *parser, const HloShape *shape, HloLiteral **literal);
+// A shape and its value, or a tuple of such.
+bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
+
+// ---- parser_sharding.c
+
+bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding);
+bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **groups);
+
+// ---- parser_field.c: attribute values by kind
+
+// Parses the value of `field` into the attribute struct at `attributes`.
+bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes);
+bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **window);
+bool hlo_parse_padding_here(HloParser *parser, HloPadding *padding);
+// {output index}: (operand, {index}[, must-alias]), ...
+bool hlo_parse_aliasing(HloParser *parser, bool with_kind, HloAliases *aliases);
+bool hlo_parse_slice(HloParser *parser, HloSliceAttributes *slice);
+bool hlo_parse_domain(HloParser *parser, HloDomainAttributes *domain);
+
+// ---- parser_annotation.c: what every instruction may carry
+
+bool hlo_parse_metadata(HloParser *parser, const HloMetadata **metadata);
+bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes);
+bool hlo_parse_statistics(HloParser *parser, const char **text);
+bool hlo_parse_origin(HloParser *parser, const char **text);
+bool hlo_parse_origin_table(HloParser *parser, const char **text);
+
+// ---- parser_stack.c
+
+// FileNames ... StackFrames, if there.
+bool hlo_parse_stack_tables(HloParser *parser);
+// Renumbers stack frames in the order in which instructions use them and drops the others, as XLA does.
+void hlo_parser_renumber_frames(HloParser *parser);
+
+// ---- parser_attribute.c
+
+// What the attributes of one instruction say.
+typedef struct HloParsedAttributes {
+    union {
+        HloCollectiveAttributes collective;
+        HloCallAttributes call;
+        HloConvolutionAttributes convolution;
+        HloDotAttributes dot;
+        HloGatherAttributes gather;
+        HloScatterAttributes scatter;
+        HloCustomCallAttributes custom_call;
+        HloParameterAttributes parameter;
+        HloConstantAttributes constant;
+        HloTopKAttributes top_k;
+        HloReshapeAttributes reshape;
+        HloCopyStartAttributes copy_start;
+        HloDimensionsAttributes dimensions;
+        HloAsyncAttributes async;
+        HloPermuteAttributes permute;
+        HloScanAttributes scan;
+        HloSliceAttributes slice;
+        HloDomainAttributes domain;
+    } family;
+    uint32_t seen_fields;       // by number of the field
+    uint32_t seen;              // private to parser_attribute.c
+    HloComputation *roles[8];   // called computations by role
+    HloComputationVector list;  // branch_computations or called_computations
+    const HloSharding *sharding;
+    const HloMetadata *metadata;
+    HloKeyValues frontend_attributes;
+    const char *backend_config;
+    bool backend_config_is_json;
+    const char *statistics, *origin;
+    HloInstructionVector predecessors;
+    HloBools replication;
+    const char *execution_thread;  // async_execution_thread of a wrapped op
+    HloAliases async_aliasing;     // output_to_operand_aliasing of a wrapped op
+} HloParsedAttributes;
+
+// The attributes behind an instruction of `opcode`; `async` if they are those of a wrapped op. With `allowed` false there
+// may be none. Checks that those which the op needs are there.
+bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
+                          HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed);
+// The called computations that were parsed, in the order of HloInstruction.called; `buffer` holds up to
+// HLO_PARSE_ROLES of them.
+enum { HLO_PARSE_ROLES = 8 };
+HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count);
+
+// ---- parser_instruction.c
+
+// [ROOT] name = ... ; sets *root if it says so.
+bool hlo_parse_instruction(HloParser *parser, HloInstruction **root);
+// What stands behind `name =`.
+bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction);
+HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length);
+// Adds a name to the scope; fails when it is taken.
+bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction);
+
+// ---- parser_computation.c
+
+// A computation that remembers the name the text gave it.
+HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name);
+// A name, or a computation in braces.
+bool hlo_parse_called(HloParser *parser, HloComputation **computation);
+// {name, name}
+bool hlo_parse_called_list(HloParser *parser, HloComputationVector *list);
+// [ENTRY] name [(parameters) -> shape] { ... } [, execution_thread="..."]
+bool hlo_parse_computation(HloParser *parser, HloComputation **entry);
+
+// ---- parser_module.c
+
+bool hlo_parse_module(HloParser *parser);
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metadata, frontend attributes, statistics and origins.
+#include <stddef.h>
+
+#include "hlo/text/parser.h"
+
+// The keys of metadata: strings, or numbers of 32 bits.
+static const struct {
+    const char *name;
+    size_t length;
+    size_t offset;
+    bool is_string;
+} metadata_keys[] = {
+#define STRING(key) {#key, sizeof(#key) - 1, offsetof(HloMetadata, key), true}
+#define NUMBER(key) {#key, sizeof(#key) - 1, offsetof(HloMetadata, key), false}
+    STRING(op_name),         NUMBER(stack_frame_id),  STRING(op_type),        STRING(source_file),
+    NUMBER(source_line),     NUMBER(source_end_line), NUMBER(source_column),  NUMBER(source_end_column),
+    STRING(deduplicated_name), STRING(scheduling_name),
+#undef STRING
+#undef NUMBER
+};
+
+// {1,2}: which kinds of profile the op comes from; kept as text.
+static bool parse_profile_type(HloParser *parser, HloMetadata *metadata) {
+    HloInts types;
+    char text[64] = "";
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_ints(parser, '{', '}', ',', &types)) return false;
+    for (int64_t i = 0; i < types.count; i++) {
+        if (types.items[i] < 0 || types.items[i] > 4 || i >= 30) {
+            return hlo_parser_fail(parser, where, "unknown profile type");
+        }
+        if (i > 0) text[2 * i - 1] = ',';
+        text[2 * i] = (char)('0' + types.items[i]);
+    }
+    metadata->profile_type = hlo_arena_string(parser->arena, text, strlen(text));
+    return true;
+}
+
+static bool parse_metadata_key(HloParser *parser, HloMetadata *metadata, uint32_t *seen) {
+    const char *name;
+    size_t length;
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
+    uint32_t bit = 1;
+    for (size_t i = 0; i < HLO_COUNT_OF(metadata_keys); i++, bit <<= 1) {
+        if (metadata_keys[i].length != length || memcmp(metadata_keys[i].name, name, length) != 0) continue;
+        if (*seen & bit) return hlo_parser_fail(parser, where, "%s is given twice", name);
+        *seen |= bit;
+        void *to = (char *)metadata + metadata_keys[i].offset;
+        if (metadata_keys[i].is_string) return hlo_parse_string(parser, to);
+        where = parser->lexer.token.start;
+        int64_t *number = to;
+        if (!hlo_parse_int(parser, number)) return false;
+        return *number == (int32_t)*number || hlo_parser_fail(parser, where, "the value does not fit in 32 bits");
+    }
+    if (strcmp(name, "profile_type") == 0 && !(*seen & bit)) {
+        *seen |= bit;
+        return parse_profile_type(parser, metadata);
+    }
+    return hlo_parser_fail(parser, where, "unknown or repeated metadata '%s'", name);
+}
+
+bool hlo_parse_metadata(HloParser *parser, const HloMetadata **result) {
+    HloMetadata *metadata = HLO_ARENA_NEW(parser->arena, HloMetadata, 1);
+    uint32_t seen = 0;
+    *result = metadata;
+    if (!hlo_parser_expect(parser, '{', "'{' of metadata")) return false;
+    while (hlo_parser_kind(parser) != '}') {
+        if (seen) hlo_parser_eat(parser, ',');
+        if (!parse_metadata_key(parser, metadata, &seen)) return false;
+    }
+    hlo_lex(&parser->lexer);
+    return true;
+}
+
+// Keeps the list sorted by key, as the map of XLA prints; the last value of a repeated key counts.
+static void insert_sorted(HloKeyValue *items, int64_t *count, HloKeyValue item) {
+    int64_t position = *count;
+    while (position > 0 && strcmp(items[position - 1].key, item.key) > 0) position--;
+    if (position > 0 && strcmp(items[position - 1].key, item.key) == 0) {
+        items[position - 1].value = item.value;
+        return;
+    }
+    memmove(&items[position + 1], &items[position], (size_t)(*count - position) * sizeof(*items));
+    items[position] = item;
+    ++*count;
+}
+
+bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes) {
+    HLO_VECTOR(HloKeyValue) items = {0};
+    if (!hlo_parser_expect(parser, '{', "'{' of frontend_attributes")) return false;
+    if (hlo_parser_kind(parser) != '}') {
+        do {
+            HloKeyValue item;
+            size_t length;
+            bool is_json;
+            if (!hlo_parse_attribute_name(parser, &item.key, &length) ||
+                !hlo_parse_string_or_json(parser, &item.value, &is_json)) {
+                return false;
+            }
+            hlo_vector_reserve(parser->arena, &items, items.count + 1);
+            insert_sorted(items.items, &items.count, item);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    *attributes = (HloKeyValues){.items = items.items, .count = items.count};
+    return hlo_parser_expect(parser, '}', "'}' of frontend_attributes");
+}
+
+// {visualizing_index=0,name=1.5,...}; the text is kept.
+bool hlo_parse_statistics(HloParser *parser, const char **text) {
+    const char *name;
+    size_t length;
+    int64_t index;
+    double value;
+    if (!hlo_parser_expect(parser, '{', "'{' of statistics")) return false;
+    const char *start = parser->lexer.token.start;
+    *text = NULL;
+    if (hlo_parser_eat(parser, '}')) return true;
+    if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &index)) return false;
+    while (hlo_parser_eat(parser, ',')) {
+        if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_double(parser, &value)) return false;
+    }
+    *text = hlo_parser_text_since(parser, start);
+    return hlo_parser_expect(parser, '}', "'}' of statistics");
+}
+
+// {"name" {1,2}} or {}
+static bool skip_original_array(HloParser *parser) {
+    const char *name;
+    HloInts index;
+    if (!hlo_parser_expect(parser, '{', "'{' of an original array")) return false;
+    if (hlo_parser_kind(parser) == HLO_TOKEN_STRING) {
+        if (!hlo_parse_string(parser, &name)) return false;
+        if (hlo_parser_kind(parser) == '{' && !hlo_parse_index(parser, &index)) return false;
+    }
+    return hlo_parser_expect(parser, '}', "'}' of an original array");
+}
+
+// {[synthetic_call]} or {({"a"}, {"b"})}; the text between the outer braces is kept.
+bool hlo_parse_origin(HloParser *parser, const char **text) {
+    if (!hlo_parser_expect(parser, '{', "'{' of origin")) return false;
+    const char *start = parser->lexer.token.start;
+    int64_t open = 0;
+    if (hlo_parser_eat(parser, '[')) {
+        if (!hlo_parser_is_word(parser, "synthetic_call")) return HLO_PARSER_FAIL(parser, "expected synthetic_call");
+        hlo_lex(&parser->lexer);
+        if (!hlo_parser_expect(parser, ']', "']'")) return false;
+    } else {
+        while (hlo_parser_kind(parser) != '}') {
+            int kind = hlo_parser_kind(parser);
+            open += kind == '(' ? 1 : kind == ')' ? -1 : 0;
+            if (open < 0 || (kind == ',' && open == 0)) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
+            if (kind == '(' || kind == ')' || kind == ',') {
+                hlo_lex(&parser->lexer);
+            } else if (!skip_original_array(parser)) {
+                return false;
+            }
+        }
+    }
+    if (open != 0) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
+    *text = hlo_parser_text_since(parser, start);
+    return hlo_parser_expect(parser, '}', "'}' of origin");
+}
+
+// {{"a"} : {"b"}, "HloModule ..." ...}; the text between the outer braces is kept.
+bool hlo_parse_origin_table(HloParser *parser, const char **text) {
+    if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;
+    const char *start = parser->lexer.token.start;
+    while (hlo_parser_kind(parser) != '}') {
+        const char *module;
+        if (!skip_original_array(parser) || !hlo_parser_expect(parser, ':', "':'") || !skip_original_array(parser)) {
+            return false;
+        }
+        if (hlo_parser_eat(parser, ',') && !hlo_parse_string(parser, &module)) return false;
+    }
+    *text = hlo_parser_text_since(parser, start);
+    return hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes of an instruction: those that every op may have, called computations, and the fields of its family.
+#include "hlo/text/parser.h"
+
+typedef enum Common {
+    COMMON_SHARDING,
+    COMMON_METADATA,
+    COMMON_BACKEND_CONFIG,
+    COMMON_FRONTEND_ATTRIBUTES,
+    COMMON_CONTROL_PREDECESSORS,
+    COMMON_ORIGIN,
+    COMMON_STATISTICS,
+    COMMON_EXECUTION_THREAD,  // of a wrapped op; for async-start itself it is a field
+    COMMON_ALIASING,
+    COMMON_DOMAIN,
+    COMMON_BRANCHES,
+    COMMON_CALLED,
+    COMMON_ROLE,  // the first of the roles below
+} Common;
+
+static const char *const common_names[] = {"sharding", "metadata", "backend_config", "frontend_attributes",
+                                           "control-predecessors", "origin", "statistics"};
+
+typedef enum Role { TO_APPLY, CALLS, CONDITION, BODY, SELECT, SCATTER, TRUE_BRANCH, FALSE_BRANCH, ROLE_COUNT } Role;
+
+static const char *const role_names[ROLE_COUNT] = {"to_apply", "calls",   "condition",        "body",
+                                                   "select",   "scatter", "true_computation", "false_computation"};
+
+#define BIT(role) (1U << (role))
+
+// Roles that an op must fill, as bits.
+static unsigned needed_roles(HloOpcode opcode, bool pred_branch) {
+    switch (opcode) {
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_MAP:
+        case HLO_OP_SORT:
+        case HLO_OP_SCAN:
+        case HLO_OP_SCATTER:
+        case HLO_OP_CALL:
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_REDUCE_SCATTER: return BIT(TO_APPLY);
+        case HLO_OP_FUSION:
+        case HLO_OP_ASYNC_START: return BIT(CALLS);
+        case HLO_OP_WHILE: return BIT(CONDITION) | BIT(BODY);
+        case HLO_OP_SELECT_AND_SCATTER: return BIT(SELECT) | BIT(SCATTER);
+        case HLO_OP_CONDITIONAL: return pred_branch ? BIT(TRUE_BRANCH) | BIT(FALSE_BRANCH) : 0;
+        default: return 0;
+    }
+}
+
+static unsigned allowed_roles(HloOpcode opcode, bool pred_branch) {
+    if (opcode == HLO_OP_CUSTOM_CALL) return BIT(TO_APPLY);
+    if (opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE) return BIT(CALLS);
+    return needed_roles(opcode, pred_branch);
+}
+
+// Fields that an op must be given, and fields of its family that it cannot have.
+static const struct {
+    HloOpcode opcode;
+    bool needed;
+    const char *names[6];
+} field_rules[] = {
+    {HLO_OP_IOTA, true, {"iota_dimension"}},
+    {HLO_OP_TOPK, true, {"k"}},
+    {HLO_OP_ALL_GATHER, true, {"dimensions"}},
+    {HLO_OP_ALL_GATHER_START, true, {"dimensions"}},
+    {HLO_OP_REDUCE_SCATTER, true, {"dimensions"}},
+    {HLO_OP_COLLECTIVE_PERMUTE, true, {"source_target_pairs"}},
+    {HLO_OP_COLLECTIVE_PERMUTE_START, true, {"source_target_pairs"}},
+    {HLO_OP_GET_TUPLE_ELEMENT, true, {"index"}},
+    {HLO_OP_SORT, true, {"dimensions"}},
+    {HLO_OP_SCAN, true, {"dimensions", "num_carries"}},
+    {HLO_OP_COMPARE, true, {"direction"}},
+    {HLO_OP_CONCATENATE, true, {"dimensions"}},
+    {HLO_OP_REVERSE, true, {"dimensions"}},
+    {HLO_OP_TRANSPOSE, true, {"dimensions"}},
+    {HLO_OP_REDUCE, true, {"dimensions"}},
+    {HLO_OP_GET_DIMENSION_SIZE, true, {"dimensions"}},
+    {HLO_OP_SET_DIMENSION_SIZE, true, {"dimensions"}},
+    {HLO_OP_SLICE, true, {"slice"}},
+    {HLO_OP_DYNAMIC_SLICE, true, {"dynamic_slice_sizes"}},
+    {HLO_OP_BATCH_NORM_TRAINING, true, {"epsilon", "feature_index"}},
+    {HLO_OP_BATCH_NORM_INFERENCE, true, {"epsilon", "feature_index"}},
+    {HLO_OP_BATCH_NORM_GRAD, true, {"epsilon", "feature_index"}},
+    {HLO_OP_PAD, true, {"padding"}},
+    {HLO_OP_FUSION, true, {"kind"}},
+    {HLO_OP_RNG, true, {"distribution"}},
+    {HLO_OP_RNG_GET_AND_UPDATE_STATE, true, {"delta"}},
+    {HLO_OP_RNG_BIT_GENERATOR, true, {"algorithm"}},
+    {HLO_OP_REDUCE_PRECISION, true, {"exponent_bits", "mantissa_bits"}},
+    {HLO_OP_CONVOLUTION, true, {"dim_labels"}},
+    {HLO_OP_FFT, true, {"fft_type", "fft_length"}},
+    {HLO_OP_GATHER, true,
+     {"offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"}},
+    {HLO_OP_SCATTER, true,
+     {"update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "index_vector_dim"}},
+    {HLO_OP_CUSTOM_CALL, true, {"custom_call_target"}},
+    {HLO_OP_ALL_REDUCE, false, {"dimensions"}},
+    {HLO_OP_ALL_REDUCE_START, false, {"dimensions"}},
+    {HLO_OP_ALL_GATHER, false, {"mode"}},
+    {HLO_OP_ALL_GATHER_START, false, {"mode"}},
+    {HLO_OP_ALL_TO_ALL, false, {"use_global_device_ids", "mode"}},
+    {HLO_OP_RAGGED_ALL_TO_ALL, false, {"constrain_layout", "use_global_device_ids", "mode"}},
+    {HLO_OP_COLLECTIVE_BROADCAST, false, {"dimensions", "constrain_layout", "use_global_device_ids", "mode"}},
+    {HLO_OP_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
+    {HLO_OP_SCALED_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
+    {HLO_OP_RAGGED_DOT, false, {"algorithm"}},
+    {HLO_OP_ASYNC_UPDATE, false, {"output_to_operand_aliasing"}},
+    {HLO_OP_ASYNC_DONE, false, {"output_to_operand_aliasing"}},
+};
+
+static int find_field(const HloFamilyInfo *family, const char *name) {
+    for (int i = 0; i < family->field_count; i++) {
+        if (strcmp(family->fields[i].text, name) == 0) return i;
+    }
+    return -1;
+}
+
+static bool is_forbidden(HloOpcode opcode, const char *name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(field_rules); i++) {
+        if (field_rules[i].opcode != opcode || field_rules[i].needed) continue;
+        for (int j = 0; j < 6 && field_rules[i].names[j]; j++) {
+            if (strcmp(field_rules[i].names[j], name) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static bool check_needed_fields(HloParser *parser, const char *where, HloOpcode opcode,
+                                const HloParsedAttributes *parsed) {
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    for (size_t i = 0; i < HLO_COUNT_OF(field_rules); i++) {
+        if (field_rules[i].opcode != opcode || !field_rules[i].needed) continue;
+        for (int j = 0; j < 6 && field_rules[i].names[j]; j++) {
+            int field = find_field(family, field_rules[i].names[j]);
+            if (!(parsed->seen_fields >> field & 1)) {
+                return hlo_parser_fail(parser, where, "%s needs the attribute %s", hlo_op_text(opcode),
+                                       field_rules[i].names[j]);
+            }
+        }
+    }
+    return true;
+}
+
+// Ops whose `dimensions` hold exactly one number.
+static bool has_one_dimension(HloOpcode opcode) {
+    return opcode == HLO_OP_SORT || opcode == HLO_OP_SCAN || opcode == HLO_OP_CONCATENATE ||
+           opcode == HLO_OP_GET_DIMENSION_SIZE || opcode == HLO_OP_SET_DIMENSION_SIZE || opcode == HLO_OP_ALL_GATHER ||
+           opcode == HLO_OP_ALL_GATHER_START || opcode == HLO_OP_REDUCE_SCATTER || opcode == HLO_OP_ALL_TO_ALL ||
+           opcode == HLO_OP_RAGGED_ALL_TO_ALL;
+}
+
+static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttributes *parsed) {
+    switch (hlo_op_info(opcode)->family) {
+        case HLO_FAMILY_TopK: parsed->family.top_k.largest = true; break;
+        case HLO_FAMILY_Reshape: parsed->family.reshape.inferred_dimension = HLO_ABSENT; break;
+        case HLO_FAMILY_CopyStart: parsed->family.copy_start.cross_program_prefetch_index = HLO_ABSENT; break;
+        case HLO_FAMILY_Scan: parsed->family.scan.is_associative = 2; break;
+        case HLO_FAMILY_Convolution:
+            parsed->family.convolution.feature_group_count = parsed->family.convolution.batch_group_count = 1;
+            break;
+        case HLO_FAMILY_CustomCall:
+            parsed->family.custom_call.feature_group_count = parsed->family.custom_call.batch_group_count = 1;
+            parsed->family.custom_call.api_version = HLO_CustomCallApi_ORIGINAL;
+            break;
+        case HLO_FAMILY_Collective:
+            parsed->family.collective.replica_groups = HLO_ARENA_NEW(parser->arena, HloReplicaGroups, 1);
+            break;
+        default: break;
+    }
+}
+
+static bool parse_predecessors(HloParser *parser, HloInstructionVector *predecessors) {
+    if (!hlo_parser_expect(parser, '{', "'{'")) return false;
+    do {
+        const char *name;
+        size_t length;
+        const char *where = parser->lexer.token.start;
+        if (!hlo_parse_name(parser, &name, &length)) return false;
+        HloInstruction *instruction = hlo_parser_find(parser, name, length);
+        if (!instruction) return hlo_parser_fail(parser, where, "instruction '%s' is not defined", name);
+        hlo_vector_push(parser->scratch, predecessors, instruction);
+    } while (hlo_parser_eat(parser, ','));
+    return hlo_parser_expect(parser, '}', "'}'");
+}
+
+// Which common attribute, role or list a name stands for here; -1 if none.
+static int find_common(HloOpcode opcode, bool async, bool pred_branch, const char *name) {
+    for (int i = 0; i < (int)HLO_COUNT_OF(common_names); i++) {
+        if (strcmp(common_names[i], name) == 0) return i;
+    }
+    if (async && strcmp(name, "async_execution_thread") == 0) return COMMON_EXECUTION_THREAD;
+    if (async && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
+    if (opcode == HLO_OP_DOMAIN && strcmp(name, "domain") == 0) return COMMON_DOMAIN;
+    if (opcode == HLO_OP_CONDITIONAL && !pred_branch && strcmp(name, "branch_computations") == 0) return COMMON_BRANCHES;
+    if (opcode == HLO_OP_CUSTOM_CALL && strcmp(name, "called_computations") == 0) return COMMON_CALLED;
+    unsigned roles = allowed_roles(opcode, pred_branch);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if ((roles & BIT(role)) && strcmp(role_names[role], name) == 0) return COMMON_ROLE + role;
+    }
+    return -1;
+}
+
+static bool parse_common(HloParser *parser, int common, HloParsedAttributes *parsed) {
+    switch (common) {
+        case COMMON_SHARDING: return hlo_parse_sharding_here(parser, &parsed->sharding);
+        case COMMON_METADATA: return hlo_parse_metadata(parser, &parsed->metadata);
+        case COMMON_BACKEND_CONFIG:
+            return hlo_parse_string_or_json(parser, &parsed->backend_config, &parsed->backend_config_is_json);
+        case COMMON_FRONTEND_ATTRIBUTES: return hlo_parse_frontend_attributes(parser, &parsed->frontend_attributes);
+        case COMMON_CONTROL_PREDECESSORS: return parse_predecessors(parser, &parsed->predecessors);
+        case COMMON_ORIGIN: return hlo_parse_origin(parser, &parsed->origin);
+        case COMMON_STATISTICS: return hlo_parse_statistics(parser, &parsed->statistics);
+        case COMMON_EXECUTION_THREAD: return hlo_parse_string(parser, &parsed->execution_thread);
+        case COMMON_ALIASING: return hlo_parse_aliasing(parser, false, &parsed->async_aliasing);
+        case COMMON_DOMAIN: return hlo_parse_domain(parser, &parsed->family.domain);
+        case COMMON_BRANCHES:
+        case COMMON_CALLED: return hlo_parse_called_list(parser, &parsed->list);
+        default: return hlo_parse_called(parser, &parsed->roles[common - COMMON_ROLE]);
+    }
+}
+
+static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred_branch, HloParsedAttributes *parsed) {
+    const char *name;
+    size_t length;
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
+    int common = find_common(opcode, async, pred_branch, name);
+    if (common >= 0) {
+        if (parsed->seen >> common & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
+        parsed->seen |= UINT32_C(1) << common;
+        return parse_common(parser, common, parsed);
+    }
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    int field = find_field(family, name);
+    if (field < 0 || is_forbidden(opcode, name)) {
+        return hlo_parser_fail(parser, where, "%s has no attribute '%s'", hlo_op_text(opcode), name);
+    }
+    if (parsed->seen_fields >> field & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
+    parsed->seen_fields |= UINT32_C(1) << field;
+    if (opcode == HLO_OP_SLICE) return hlo_parse_slice(parser, &parsed->family.slice);
+    return hlo_parse_field(parser, &family->fields[field], &parsed->family);
+}
+
+static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, bool pred_branch,
+                        int64_t operand_count, const HloParsedAttributes *parsed) {
+    unsigned roles = needed_roles(opcode, pred_branch);
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if ((roles & BIT(role)) && !parsed->roles[role]) {
+            return hlo_parser_fail(parser, where, "%s needs the attribute %s", hlo_op_text(opcode), role_names[role]);
+        }
+    }
+    if (opcode == HLO_OP_CUSTOM_CALL && parsed->roles[TO_APPLY] && parsed->list.count) {
+        return hlo_parser_fail(parser, where, "to_apply and called_computations exclude each other");
+    }
+    if (opcode != HLO_OP_CONDITIONAL) return true;
+    int64_t branches = pred_branch ? 2 : parsed->list.count;
+    if (branches == 0) return hlo_parser_fail(parser, where, "conditional needs the attribute branch_computations");
+    return operand_count == branches + 1 ||
+           hlo_parser_fail(parser, where, "conditional has %lld branches, but %lld operands for them",
+                           (long long)branches, (long long)operand_count - 1);
+}
+
+static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opcode,
+                             HloInstruction *const *operands, HloParsedAttributes *parsed) {
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    int field = find_field(family, "dimensions");
+    if (field < 0) return true;
+    bool given = parsed->seen_fields >> field & 1;
+    if (opcode == HLO_OP_BROADCAST && !given && operands[0]->shape->rank > 0) {
+        return hlo_parser_fail(parser, where, "broadcast needs the attribute dimensions");
+    }
+    const HloInts *dimensions = (const HloInts *)((const char *)&parsed->family + family->fields[field].offset);
+    if (given && has_one_dimension(opcode) && dimensions->count != 1) {
+        return hlo_parser_fail(parser, where, "%s has exactly one dimension", hlo_op_text(opcode));
+    }
+    return true;
+}
+
+bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
+                          HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed) {
+    const char *where = parser->lexer.token.start;
+    bool pred_branch = false;
+    set_defaults(parser, opcode, parsed);
+    if (opcode == HLO_OP_CONDITIONAL) {
+        if (operand_count == 0 || !hlo_shape_is_scalar(operands[0]->shape) ||
+            (operands[0]->shape->type != HLO_PRED && operands[0]->shape->type != HLO_S32)) {
+            return hlo_parser_fail(parser, where, "the first operand of conditional must be a scalar of pred or s32");
+        }
+        pred_branch = operands[0]->shape->type == HLO_PRED;
+    }
+    while (allowed && hlo_parser_eat(parser, ',')) {
+        if (!parse_one(parser, opcode, async, pred_branch, parsed)) return false;
+    }
+    if (opcode == HLO_OP_DOMAIN && !parsed->family.domain.kind) {
+        return hlo_parser_fail(parser, where, "domain needs the attribute domain");
+    }
+    return check_needed_fields(parser, where, opcode, parsed) &&
+           check_roles(parser, where, opcode, pred_branch, operand_count, parsed) &&
+           check_dimensions(parser, where, opcode, operands, parsed);
+}
+
+HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count) {
+    *count = parsed->list.count;
+    if (*count) return parsed->list.items;
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if (parsed->roles[role]) buffer[(*count)++] = parsed->roles[role];
+    }
+    return buffer;
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits.h>
+
+#include "hlo/text/parser.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Names
+
+static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
+                               uint32_t hash) {
+    for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
+        HloNameEntry *entry = &entries[i];
+        if (!entry->instruction) return entry;
+        if (entry->hash == hash && entry->length == length && memcmp(entry->name, name, length) == 0) return entry;
+    }
+}
+
+HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length) {
+    const HloNameScope *scope = parser->scope;
+    if (scope->count == 0) return NULL;
+    uint32_t hash = (uint32_t)hlo_hash_bytes(name, length);
+    return name_slot(scope->entries, scope->capacity, name, length, hash)->instruction;
+}
+
+bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
+    HloNameScope *scope = parser->scope;
+    if (2 * (scope->count + 1) > scope->capacity) {
+        int64_t capacity = scope->capacity ? scope->capacity * 2 : 32;
+        HloNameEntry *entries = HLO_ARENA_NEW(parser->names, HloNameEntry, capacity);
+        for (int64_t i = 0; i < scope->capacity; i++) {
+            const HloNameEntry *old = &scope->entries[i];
+            if (old->instruction) *name_slot(entries, capacity, old->name, old->length, old->hash) = *old;
+        }
+        scope->entries = entries;
+        scope->capacity = capacity;
+    }
+    uint32_t hash = (uint32_t)hlo_hash_bytes(name, length);
+    HloNameEntry *entry = name_slot(scope->entries, scope->capacity, name, length, hash);
+    if (entry->instruction) return hlo_parser_fail(parser, name, "instruction '%s' already exists", name);
+    *entry = (HloNameEntry){.name = name, .length = (uint32_t)length, .hash = hash, .instruction = instruction};
+    scope->count++;
+    return true;
+}
+
+// Makes an instruction and notes the name that the text gave it.
+static HloInstruction *make(HloParser *parser, HloComputation *computation, HloOpcode opcode, const HloShape *shape,
+                            HloInstruction *const *operands, int64_t operand_count, const void *attributes,
+                            const char *name) {
+    HloInstruction *instruction =
+        hlo_instruction_new(computation, opcode, shape, operands, operand_count, attributes, name);
+    hlo_vector_push(parser->scratch, &parser->text_names, name);
+    return instruction;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Opcodes
+
+// The opcode, and for X-start, X-update and X-done of an op without its own such forms the wrapped one.
+static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrapped) {
+    static const struct {
+        const char *suffix;
+        HloOpcode opcode;
+    } suffixes[] = {{"-start", HLO_OP_ASYNC_START}, {"-update", HLO_OP_ASYNC_UPDATE}, {"-done", HLO_OP_ASYNC_DONE}};
+    const HloToken *token = &parser->lexer.token;
+    *wrapped = HLO_OPCODE_COUNT;
+    if (token->kind != HLO_TOKEN_IDENTIFIER) return hlo_parser_expect(parser, HLO_TOKEN_IDENTIFIER, "an opcode");
+    *opcode = hlo_op_from_text(token->text, token->length);
+    for (size_t i = 0; *opcode == HLO_OPCODE_COUNT && i < HLO_COUNT_OF(suffixes); i++) {
+        size_t length = strlen(suffixes[i].suffix);
+        if (token->length <= length) continue;
+        if (memcmp(token->text + token->length - length, suffixes[i].suffix, length) != 0) continue;
+        *wrapped = hlo_op_from_text(token->text, token->length - length);
+        if (*wrapped != HLO_OPCODE_COUNT) *opcode = suffixes[i].opcode;
+    }
+    if (*opcode == HLO_OPCODE_COUNT) {
+        return HLO_PARSER_FAIL(parser, "unknown opcode '%.*s'", (int)token->length, token->text);
+    }
+    hlo_lex(&parser->lexer);
+    return true;
+}
+
+// Ops whose result shape the text must say.
+static bool needs_shape(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_ASYNC_START:
+        case HLO_OP_ASYNC_UPDATE:
+        case HLO_OP_ASYNC_DONE:
+        case HLO_OP_ALL_GATHER:
+        case HLO_OP_ALL_GATHER_START:
+        case HLO_OP_ALL_GATHER_DONE:
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_ALL_REDUCE_DONE:
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST:
+        case HLO_OP_COLLECTIVE_PERMUTE:
+        case HLO_OP_COLLECTIVE_PERMUTE_START:
+        case HLO_OP_COLLECTIVE_PERMUTE_DONE:
+        case HLO_OP_COPY_DONE:
+        case HLO_OP_COPY_START:
+        case HLO_OP_DYNAMIC_RESHAPE:
+        case HLO_OP_DYNAMIC_SLICE:
+        case HLO_OP_DYNAMIC_UPDATE_SLICE:
+        case HLO_OP_RAGGED_ALL_TO_ALL:
+        case HLO_OP_RECV:
+        case HLO_OP_RECV_DONE:
+        case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_SEND:
+        case HLO_OP_SEND_DONE:
+        case HLO_OP_SLICE:
+        case HLO_OP_BITCAST:
+        case HLO_OP_BITCAST_CONVERT:
+        case HLO_OP_CONSTANT:
+        case HLO_OP_CONVERT:
+        case HLO_OP_CUSTOM_CALL:
+        case HLO_OP_FUSION:
+        case HLO_OP_INFEED:
+        case HLO_OP_IOTA:
+        case HLO_OP_OUTFEED:
+        case HLO_OP_PARAMETER:
+        case HLO_OP_REDUCE_PRECISION:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_RNG:
+        case HLO_OP_RNG_BIT_GENERATOR:
+        case HLO_OP_RNG_GET_AND_UPDATE_STATE:
+        case HLO_OP_STOCHASTIC_CONVERT: return true;
+        default: return false;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operands
+
+// An instruction of a stand-alone text uses a value that nothing defines: it becomes a parameter.
+static bool invent_parameter(HloParser *parser, const char *name, size_t length, const HloShape *shape,
+                             HloInstruction **result) {
+    if (!shape) return HLO_PARSER_FAIL(parser, "an operand of a single instruction needs a shape");
+    HloParameterAttributes attributes = {.number = hlo_parameter_count(parser->computation)};
+    if (!name) {
+        name = hlo_arena_format(parser->arena, "_%lld", (long long)attributes.number);
+        length = strlen(name);
+    }
+    *result = make(parser, parser->computation, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, name);
+    return hlo_parser_add_name(parser, name, length, *result);
+}
+
+static bool parse_value(HloParser *parser, const HloShape *shape, const char *name, HloInstruction **instruction);
+
+// [shape] name, or [shape] opcode(operands) without attributes.
+static bool parse_operand(HloParser *parser, HloInstruction **operand) {
+    const HloShape *shape = NULL;
+    const char *name;
+    size_t length;
+    if (hlo_parser_at_shape(parser) && !hlo_parse_shape_here(parser, &shape)) return false;
+    const char *where = parser->lexer.token.start;
+    int kind = hlo_parser_kind(parser);
+    bool invents = parser->single_instruction && parser->computation->parameters.count < INT32_MAX &&
+                   parser->module->computations.items[0] == parser->computation;
+    if (invents && shape && (kind == ',' || kind == ')')) return invent_parameter(parser, NULL, 0, shape, operand);
+    if (kind == HLO_TOKEN_IDENTIFIER) {
+        char next = hlo_lex_peek(&parser->lexer);
+        if (next != ',' && next != ')') return parse_value(parser, shape, NULL, operand);
+    }
+    if (!shape && kind != HLO_TOKEN_IDENTIFIER && kind != HLO_TOKEN_NAME) {
+        return hlo_parser_expect(parser, HLO_TOKEN_BAD, "an operand");
+    }
+    if (!hlo_parse_name(parser, &name, &length)) return false;
+    *operand = hlo_parser_find(parser, name, length);
+    if (!*operand && invents) return invent_parameter(parser, name, length, shape, operand);
+    if (!*operand) return hlo_parser_fail(parser, where, "instruction '%s' does not exist", name);
+    if (shape && shape != (*operand)->shape && !hlo_shape_equal(shape, (*operand)->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+        return hlo_parser_fail(parser, where, "operand '%s' does not have the shape that is written here", name);
+    }
+    return true;
+}
+
+// ( operand, ... ), pushed on the operand stack.
+static bool parse_operands(HloParser *parser) {
+    if (!hlo_parser_expect(parser, '(', "'(' of the operands")) return false;
+    if (hlo_parser_kind(parser) != ')') {
+        do {
+            HloInstruction *operand;
+            if (!parse_operand(parser, &operand)) return false;
+            hlo_vector_push(parser->scratch, &parser->operands, operand);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    return hlo_parser_expect(parser, ')', "')' of the operands");
+}
+
+// The least number of operands of ops whose number varies.
+static int least_operands(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_DOT:
+        case HLO_OP_DYNAMIC_UPDATE_SLICE: return 2;
+        case HLO_OP_DYNAMIC_RESHAPE:
+        case HLO_OP_DYNAMIC_SLICE:
+        case HLO_OP_CONDITIONAL:
+        case HLO_OP_CONCATENATE:
+        case HLO_OP_SORT: return 1;
+        default: return 0;
+    }
+}
+
+static bool check_indices(HloParser *parser, const char *where, HloInstruction *const *operands, int64_t count,
+                          int64_t first) {
+    bool vector = count == first + 1 && operands[first]->shape->rank == 1;
+    return vector || count == first + operands[0]->shape->rank ||
+           hlo_parser_fail(parser, where, "wrong number of start indices");
+}
+
+static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
+                           HloInstruction *const *operands, int64_t count) {
+    int arity = hlo_op_info(opcode)->arity;
+    const char *text = hlo_op_text(opcode);
+    if (arity >= 0 && count != arity) {
+        return hlo_parser_fail(parser, where, "%s takes %d operands, not %lld", text, arity, (long long)count);
+    }
+    if (count < least_operands(opcode)) {
+        return hlo_parser_fail(parser, where, "%s takes at least %d operands", text, least_operands(opcode));
+    }
+    if ((opcode == HLO_OP_REDUCE || opcode == HLO_OP_REDUCE_WINDOW) && (count == 0 || count % 2)) {
+        return hlo_parser_fail(parser, where, "%s takes an even number of operands, not %lld", text, (long long)count);
+    }
+    if (opcode == HLO_OP_SCATTER && (count % 2 == 0 || count < 3)) {
+        return hlo_parser_fail(parser, where, "%s takes an odd number of operands, not %lld", text, (long long)count);
+    }
+    if (opcode == HLO_OP_TUPLE && shape && (shape->type != HLO_TUPLE || shape->element_count != count)) {
+        return hlo_parser_fail(parser, where, "the shape of the tuple does not have %lld elements", (long long)count);
+    }
+    if (opcode == HLO_OP_DYNAMIC_SLICE) return check_indices(parser, where, operands, count, 1);
+    if (opcode == HLO_OP_DYNAMIC_UPDATE_SLICE) return check_indices(parser, where, operands, count, 2);
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Async ops
+
+static bool is_open_async(const HloInstruction *instruction) {
+    return instruction->opcode == HLO_OP_ASYNC_START || instruction->opcode == HLO_OP_ASYNC_UPDATE;
+}
+
+static const HloInstruction *start_of(const HloInstruction *instruction) {
+    while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
+    return instruction;
+}
+
+// What async-start, -update and -done ask of their shape and operand. `wrapped`: by the sugar, or HLO_OPCODE_COUNT.
+static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, HloOpcode wrapped,
+                        const HloShape *shape, HloInstruction *const *operands, int64_t count) {
+    if (opcode == HLO_OP_ASYNC_START) {
+        bool ok = shape->type == HLO_TUPLE && shape->element_count >= 2 && shape->elements[0]->type == HLO_TUPLE;
+        return ok || hlo_parser_fail(parser, where, "the shape of async-start must be ((operands), result, ...)");
+    }
+    if (opcode != HLO_OP_ASYNC_UPDATE && opcode != HLO_OP_ASYNC_DONE) return true;
+    if (count != 1 || !is_open_async(operands[0])) {
+        return hlo_parser_fail(parser, where, "the operand must be an async-start or async-update");
+    }
+    const HloInstruction *start = start_of(operands[0]);
+    if (wrapped != HLO_OPCODE_COUNT && start->called[0]->root->opcode != wrapped) {
+        return hlo_parser_fail(parser, where, "the operand wraps %s, not %s",
+                               hlo_op_text(start->called[0]->root->opcode), hlo_op_text(wrapped));
+    }
+    if (opcode == HLO_OP_ASYNC_UPDATE && !hlo_shape_equal(shape, operands[0]->shape, HLO_COMPARE_ALL)) {
+        return hlo_parser_fail(parser, where, "async-update must have the shape of its operand");
+    }
+    return true;
+}
+
+static void annotate(HloInstruction *instruction, const HloParsedAttributes *parsed) {
+    instruction->metadata = parsed->metadata;
+    instruction->frontend_attributes = parsed->frontend_attributes;
+    instruction->backend_config = parsed->backend_config;
+    instruction->backend_config_is_json = parsed->backend_config_is_json;
+    instruction->statistics = parsed->statistics;
+    instruction->origin = parsed->origin;
+}
+
+// Attaches called computations and keeps the length of call chains in bounds, because much of the compiler recurses
+// along them.
+static bool set_called(HloParser *parser, HloInstruction *instruction, HloComputation *const *called, int64_t count) {
+    if (count == 0) return true;
+    int64_t *depth = &parser->call_depths.items[instruction->parent->id];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t through = parser->call_depths.items[called[i]->id] + 1;
+        if (through > *depth) *depth = through;
+    }
+    hlo_instruction_set_called(instruction, called, count);
+    return *depth <= HLO_PARSE_CALL_LIMIT ||
+           HLO_PARSER_FAIL(parser, "computations call one another more than %d levels deep", HLO_PARSE_CALL_LIMIT);
+}
+
+static bool attach_called(HloParser *parser, HloInstruction *instruction, const HloParsedAttributes *parsed) {
+    HloComputation *buffer[HLO_PARSE_ROLES];
+    int64_t count;
+    HloComputation *const *called = hlo_parser_called(parsed, buffer, &count);
+    return set_called(parser, instruction, called, count);
+}
+
+// The computation that X-start stands for: X of as many parameters.
+static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, HloInstruction *const *operands,
+                 int64_t count, const HloParsedAttributes *parsed, HloComputation **result) {
+    HloComputation *computation = hlo_parser_new_computation(parser, "async_wrapped");
+    HloInstruction **parameters = HLO_ARENA_NEW(parser->scratch, HloInstruction *, count);
+    for (int64_t i = 0; i < count; i++) {
+        HloParameterAttributes attributes = {.number = i};
+        parameters[i] = make(parser, computation, HLO_OP_PARAMETER, operands[i]->shape, NULL, 0, &attributes,
+                             "async_param");
+    }
+    HloInstruction *root =
+        make(parser, computation, wrapped, shape->elements[1], parameters, count, &parsed->family, "async_op");
+    if (!attach_called(parser, root, parsed)) return false;
+    annotate(root, parsed);
+    hlo_computation_set_root(computation, root);
+    hlo_vector_push(parser->scratch, &parser->finished, computation);
+    parser->has_nested = true;
+    *result = computation;
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instructions
+
+// (number) of a parameter.
+static bool parse_parameter(HloParser *parser, HloParsedAttributes *parsed) {
+    HloParameterAttributes *parameter = &parsed->family.parameter;
+    if (!hlo_parser_expect(parser, '(', "'(' and the parameter's number")) return false;
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_int(parser, &parameter->number)) return false;
+    const HloInstructionVector *known = &parser->computation->parameters;
+    // Each parameter takes more than one character, so that the length of the text bounds their number.
+    if (parameter->number < 0 || parameter->number > parser->lexer.end - parser->lexer.begin) {
+        return hlo_parser_fail(parser, where, "parameter number out of range");
+    }
+    if (parameter->number < known->count && known->items[parameter->number]) {
+        return hlo_parser_fail(parser, where, "there are two parameters %lld", (long long)parameter->number);
+    }
+    return hlo_parser_expect(parser, ')', "')'");
+}
+
+static bool parse_constant(HloParser *parser, const HloShape *shape, HloParsedAttributes *parsed) {
+    HloLiteral *literal;
+    if (!hlo_parser_expect(parser, '(', "'(' and the literal")) return false;
+    if (!hlo_parse_literal_value(parser, shape, &literal)) return false;
+    parsed->family.constant.literal = literal;
+    return hlo_parser_expect(parser, ')', "')' behind the literal");
+}
+
+static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
+                  int64_t count, const HloParsedAttributes *parsed, const HloShape **shape) {
+    HloComputation *buffer[HLO_PARSE_ROLES];
+    int64_t called_count;
+    HloComputation *const *called = hlo_parser_called(parsed, buffer, &called_count);
+    const HloShape **shapes = HLO_ARENA_NEW(parser->scratch, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++) shapes[i] = operands[i]->shape;
+    HloInferRequest request = {.arena = parser->arena,
+                               .opcode = opcode,
+                               .operands = shapes,
+                               .operand_count = count,
+                               .attributes = &parsed->family,
+                               .called = called,
+                               .called_count = called_count};
+    HloStatus status = hlo_infer_shape(&request, shape);
+    if (!status) {
+        *shape = hlo_shape_with_default_layout(parser->arena, *shape);
+        return true;
+    }
+    hlo_parser_fail(parser, where, "cannot infer the result shape of %s: %s", hlo_op_text(opcode),
+                    hlo_status_message(status));
+    hlo_status_free(status);
+    return false;
+}
+
+// XLA puts one sharding on every leaf of a tuple that was given a single one.
+static const HloSharding *spread(HloParser *parser, const HloSharding *sharding, const HloShape *shape) {
+    if (!sharding || shape->type != HLO_TUPLE || sharding->kind == HLO_SHARDING_TUPLE) return sharding;
+    int64_t count = hlo_shape_leaf_count(shape);
+    const HloSharding **elements = HLO_ARENA_NEW(parser->arena, const HloSharding *, count > 0 ? count : 1);
+    for (int64_t i = 0; i < count; i++) elements[i] = sharding;
+    return hlo_sharding_tuple(parser->arena, elements, count);
+}
+
+// Fields that XLA fills in when it makes the op.
+static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape, HloParsedAttributes *parsed) {
+    if (opcode == HLO_OP_MAP) {
+        int64_t dims[64];
+        int64_t rank = shape->rank < 64 ? shape->rank : 0;
+        for (int64_t i = 0; i < rank; i++) dims[i] = i;
+        parsed->family.dimensions.dimensions = hlo_ints(parser->arena, dims, rank);
+    }
+}
+
+// The head of the instruction: what stands in parentheses. Leaves operands on the stack.
+static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, const HloShape *shape,
+                       HloParsedAttributes *parsed) {
+    int64_t base = parser->operands.count;
+    const char *where = parser->lexer.token.start;
+    if (opcode == HLO_OP_PARAMETER) return parse_parameter(parser, parsed);
+    if (opcode == HLO_OP_CONSTANT) return parse_constant(parser, shape, parsed);
+    if (!parse_operands(parser)) return false;
+    HloInstruction **operands = parser->operands.items + base;
+    int64_t count = parser->operands.count - base;
+    HloOpcode checked = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT ? wrapped : opcode;
+    return check_async(parser, where, opcode, wrapped, shape, operands, count) &&
+           check_operands(parser, where, checked, shape, operands, count);
+}
+
+static bool attach_predecessors(HloInstruction *instruction, const HloParsedAttributes *parsed) {
+    for (int64_t i = 0; i < parsed->predecessors.count; i++) {
+        hlo_instruction_add_control_edge(parsed->predecessors.items[i], instruction);
+    }
+    return true;
+}
+
+// Everything behind the shape.
+static bool parse_value(HloParser *parser, const HloShape *shape, const char *name, HloInstruction **result) {
+    if (!hlo_parser_enter(parser)) return false;
+    HloParsedAttributes parsed = {0};
+    HloOpcode opcode, wrapped;
+    const char *where = parser->lexer.token.start;
+    int64_t base = parser->operands.count;
+    if (!parse_opcode(parser, &opcode, &wrapped)) return false;
+    if (!shape && needs_shape(opcode)) {
+        return hlo_parser_fail(parser, where, "%s needs its result shape written", hlo_op_text(opcode));
+    }
+    if (!parse_head(parser, opcode, wrapped, shape, &parsed)) return false;
+    HloInstruction **operands = parser->operands.items + base;
+    int64_t count = parser->operands.count - base;
+    bool sugar = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT;
+    if (!hlo_parse_attributes(parser, sugar ? wrapped : opcode, sugar, name != NULL, operands, count, &parsed)) {
+        return false;
+    }
+    // Nested computations may have moved the stack.
+    operands = parser->operands.items + base;
+    if (!shape && !infer(parser, where, opcode, operands, count, &parsed, &shape)) return false;
+    complete(parser, opcode, shape, &parsed);
+    HloComputation *body = NULL;
+    if (sugar && !wrap(parser, wrapped, shape, operands, count, &parsed, &body)) return false;
+    HloAsyncAttributes async = {.execution_thread = parsed.execution_thread, .aliasing = parsed.async_aliasing};
+    if (!name) name = hlo_arena_format(parser->arena, "%s.anon", hlo_op_text(opcode));
+    HloInstruction *made = make(parser, parser->computation, opcode, shape, operands, count,
+                                sugar ? (const void *)&async : &parsed.family, name);
+    parser->operands.count = base;
+    if (!(sugar ? set_called(parser, made, &body, 1) : attach_called(parser, made, &parsed))) return false;
+    annotate(made, &parsed);
+    made->sharding = spread(parser, parsed.sharding, shape);
+    parser->depth--;
+    *result = made;
+    return attach_predecessors(made, &parsed);
+}
+
+bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction) {
+    const HloShape *shape = NULL;
+    if (hlo_parser_at_shape(parser) && !hlo_parse_shape_here(parser, &shape)) return false;
+    return parse_value(parser, shape, name, instruction);
+}
+
+bool hlo_parse_instruction(HloParser *parser, HloInstruction **root) {
+    const char *root_where = parser->lexer.token.start;
+    const char *name;
+    size_t length;
+    HloInstruction *instruction;
+    bool is_root = hlo_parser_is_word(parser, "ROOT");
+    parser->instruction_name = NULL;
+    if (is_root) hlo_lex(&parser->lexer);
+    if (!hlo_parse_name(parser, &name, &length)) return false;
+    parser->instruction_name = name;
+    if (!hlo_parser_expect(parser, '=', "'='")) return false;
+    if (is_root && *root) return hlo_parser_fail(parser, root_where, "the computation has a second ROOT");
+    if (!hlo_parse_instruction_value(parser, name, &instruction)) return false;
+    if (is_root) *root = instruction;
+    return hlo_parser_add_name(parser, name, length, instruction);
+}

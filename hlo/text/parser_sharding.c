@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings in their three forms, and replica groups in theirs.
+#include "hlo/text/parser.h"
+
+// [4,2]T(1,0) behind `<=`, or [8].
+static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_ints(parser, '[', ']', ',', &iota->dims)) return false;
+    if (iota->dims.count == 0) return hlo_parser_fail(parser, where, "an iota needs at least one dimension");
+    int64_t product = 1;
+    for (int64_t i = 0; i < iota->dims.count; i++) {
+        if (iota->dims.items[i] < 1 || __builtin_mul_overflow(product, iota->dims.items[i], &product)) {
+            return hlo_parser_fail(parser, where, "the dimensions of an iota must be positive");
+        }
+    }
+    if (iota->dims.count == 1 && !hlo_parser_is_word(parser, "T")) return true;
+    if (!hlo_parser_is_word(parser, "T")) return HLO_PARSER_FAIL(parser, "expected T(permutation)");
+    hlo_lex(&parser->lexer);
+    where = parser->lexer.token.start;
+    if (!hlo_parse_ints(parser, '(', ')', ',', &iota->permutation)) return false;
+    bool ok = iota->permutation.count == iota->dims.count && iota->dims.count <= 64;
+    uint64_t seen = 0;
+    for (int64_t i = 0; ok && i < iota->permutation.count; i++) {
+        int64_t dimension = iota->permutation.items[i];
+        ok = dimension >= 0 && dimension < iota->dims.count && !(seen >> dimension & 1);
+        if (ok) seen |= UINT64_C(1) << dimension;
+    }
+    return ok || hlo_parser_fail(parser, where, "T(...) must name each dimension of the iota once");
+}
+
+static int64_t product_of(HloInts ints) {
+    int64_t product = 1;
+    for (int64_t i = 0; i < ints.count; i++) {
+        if (ints.items[i] < 1 || __builtin_mul_overflow(product, ints.items[i], &product)) return -1;
+    }
+    return product;
+}
+
+// An iota without dimensions of size 1, with neighbours that stay neighbours merged, and without the identity
+// permutation: the form that XLA keeps and prints.
+static void simplify_iota(HloParser *parser, HloIotaDevices *iota) {
+    int64_t rank = iota->dims.count;
+    if (rank == 0 || rank > 64) return;
+    int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
+        if (iota->dims.items[from] == 1) continue;
+        order[placed++] = from;
+    }
+    for (int64_t i = 0; i < rank; i++) {
+        if (iota->dims.items[i] == 1) continue;
+        new_index[i] = kept;
+        dims[kept++] = iota->dims.items[i];
+    }
+    for (int64_t i = 0; i < placed; i++) order[i] = new_index[order[i]];
+    // Runs of consecutive source dimensions in the permuted order become one dimension.
+    int64_t run_of[64], runs = 0, run_start[64];
+    for (int64_t i = 0; i < placed; i++) {
+        if (i > 0 && order[i] == order[i - 1] + 1) {
+            run_of[order[i]] = runs - 1;
+        } else {
+            run_start[runs] = order[i];
+            run_of[order[i]] = runs++;
+        }
+    }
+    int64_t merged[64], position_of_run[64], count = 0;
+    for (int64_t i = 0; i < kept; i++) {
+        if (i == 0 || run_of[i] != run_of[i - 1] || run_start[run_of[i]] == i) {
+            position_of_run[run_of[i]] = count;
+            merged[count++] = dims[i];
+        } else {
+            merged[count - 1] *= dims[i];
+        }
+    }
+    if (count == 0) merged[count++] = 1;
+    bool identity = true;
+    for (int64_t i = 0; i < runs; i++) identity &= position_of_run[i] == i;
+    iota->dims = hlo_ints(parser->arena, merged, count);
+    iota->permutation = identity ? (HloInts){0} : hlo_ints(parser->arena, position_of_run, runs);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// V3: meshes and named axes
+
+static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
+    HloStringVector names = {0};
+    int64_t base = parser->numbers.count;
+    if (!hlo_parser_expect(parser, '[', "'[' of a mesh")) return false;
+    if (hlo_parser_kind(parser) != ']') {
+        do {
+            const char *name;
+            size_t length;
+            int64_t size;
+            const char *where = parser->lexer.token.start;
+            if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &size)) return false;
+            if (size < 1) return hlo_parser_fail(parser, where, "the size of a mesh axis must be positive");
+            hlo_vector_push(parser->arena, &names, name);
+            hlo_vector_push(parser->scratch, &parser->numbers, size);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    mesh->axis_names = names.items;
+    mesh->axis_sizes = hlo_parser_pop_numbers(parser, base);
+    return hlo_parser_expect(parser, ']', "']' of a mesh");
+}
+
+// device_ids=([4,2]T(1,0)) or device_ids=(0,2,1,3)
+static bool parse_device_ids(HloParser *parser, HloMesh *mesh) {
+    const char *where = parser->lexer.token.start;
+    hlo_lex(&parser->lexer);
+    if (hlo_lex_peek(&parser->lexer) == '[') {
+        if (!hlo_parser_expect(parser, '(', "'('") || !parse_iota(parser, &mesh->iota)) return false;
+        if (product_of(mesh->iota.dims) != product_of(mesh->axis_sizes)) {
+            return hlo_parser_fail(parser, where, "device_ids do not match the axes of the mesh");
+        }
+        simplify_iota(parser, &mesh->iota);
+        if (mesh->iota.permutation.count == 0) mesh->iota = (HloIotaDevices){0};
+        return hlo_parser_expect(parser, ')', "')' of device_ids");
+    }
+    if (!hlo_parse_ints(parser, '(', ')', ',', &mesh->device_ids)) return false;
+    return mesh->device_ids.count == product_of(mesh->axis_sizes) ||
+           hlo_parser_fail(parser, where, "device_ids do not match the axes of the mesh");
+}
+
+// mesh[a=2,b=4], device_ids=(...) or maximal_mesh[device_id=3]. A comma behind it is left unless device_ids follow.
+static bool parse_mesh(HloParser *parser, HloMesh *mesh, bool *comma_eaten) {
+    *comma_eaten = false;
+    bool maximal = hlo_parser_is_word(parser, "maximal_mesh");
+    hlo_lex(&parser->lexer);
+    if (maximal) {
+        const char *name;
+        size_t length;
+        int64_t device;
+        const char *where = parser->lexer.token.start;
+        if (!hlo_parser_expect(parser, '[', "'['") || !hlo_parse_attribute_name(parser, &name, &length)) return false;
+        if (strcmp(name, "device_id") != 0) return hlo_parser_fail(parser, where, "expected device_id=");
+        if (!hlo_parse_int(parser, &device)) return false;
+        mesh->is_maximal = true;
+        mesh->device_ids = hlo_ints(parser->arena, &device, 1);
+        return hlo_parser_expect(parser, ']', "']' of maximal_mesh");
+    }
+    if (!parse_mesh_axes(parser, mesh)) return false;
+    *comma_eaten = hlo_parser_eat(parser, ',');
+    const HloToken *token = &parser->lexer.token;
+    if (*comma_eaten && token->kind == HLO_TOKEN_ATTRIBUTE && token->length == 10 &&
+        memcmp(token->text, "device_ids", 10) == 0) {
+        *comma_eaten = false;
+        return parse_device_ids(parser, mesh);
+    }
+    return true;
+}
+
+static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
+    int64_t index = 0;
+    bool numeric = length > 0 && length < 10;
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
+        if (strlen(mesh->axis_names[i]) == length && memcmp(mesh->axis_names[i], name, length) == 0) return i;
+    }
+    for (size_t i = 0; i < length && numeric; i++) {
+        numeric = name[i] >= '0' && name[i] <= '9';
+        index = index * 10 + (name[i] - '0');
+    }
+    return numeric && index < mesh->axis_sizes.count ? index : -1;
+}
+
+// a, or b:(1)2
+static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis) {
+    const HloToken token = parser->lexer.token;
+    bool named = token.kind == HLO_TOKEN_IDENTIFIER || token.kind == HLO_TOKEN_NAME;
+    if (!named && token.kind != HLO_TOKEN_INT) return hlo_parser_expect(parser, HLO_TOKEN_NAME, "a mesh axis");
+    *axis = (HloAxisRef){.axis = find_axis(mesh, token.text, token.length), .pre_size = 1};
+    if (axis->axis < 0) {
+        return HLO_PARSER_FAIL(parser, "the mesh has no axis '%.*s'", (int)token.length, token.text);
+    }
+    hlo_lex(&parser->lexer);
+    if (token.kind == HLO_TOKEN_INT) hlo_parser_eat(parser, ':');
+    if (!hlo_parser_eat(parser, '(')) return true;
+    if (!hlo_parse_int(parser, &axis->pre_size) || !hlo_parser_expect(parser, ')', "')' of a sub-axis") ||
+        !hlo_parse_int(parser, &axis->size)) {
+        return false;
+    }
+    int64_t product;
+    if (axis->pre_size < 1 || axis->size < 1 || __builtin_mul_overflow(axis->pre_size, axis->size, &product) ||
+        mesh->axis_sizes.items[axis->axis] % product != 0) {
+        return hlo_parser_fail(parser, token.start, "the sub-axis does not divide its axis");
+    }
+    return true;
+}
+
+// {a, b:(1)2, ?}
+static bool parse_axes(HloParser *parser, const HloMesh *mesh, bool may_be_open, HloAxisRefs *axes) {
+    HLO_VECTOR(HloAxisRef) items = {0};
+    if (!hlo_parser_expect(parser, '{', "'{' of an axis list")) return false;
+    if (hlo_parser_kind(parser) != '}') {
+        do {
+            if (axes->open) return HLO_PARSER_FAIL(parser, "'?' must be last");
+            if (may_be_open && hlo_parser_eat(parser, '?')) {
+                axes->open = true;
+                continue;
+            }
+            HloAxisRef axis;
+            if (!parse_axis(parser, mesh, &axis)) return false;
+            hlo_vector_push(parser->arena, &items, axis);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    axes->items = items.items;
+    axes->count = items.count;
+    return hlo_parser_expect(parser, '}', "'}' of an axis list");
+}
+
+// The text of one metadata={...} or of a list of them, as it is printed again.
+static bool parse_sharding_metadata(HloParser *parser, const char **text) {
+    const char *start = parser->lexer.token.start + 1;
+    bool list = hlo_lex_peek(&parser->lexer) == '{';
+    const HloMetadata *metadata;
+    if (list) hlo_lex(&parser->lexer);
+    do {
+        if (!hlo_parse_metadata(parser, &metadata)) return false;
+    } while (list && hlo_parser_eat(parser, ','));
+    const char *end = parser->lexer.last_end;
+    if (list) {
+        end = parser->lexer.token.start + 1;
+        if (!hlo_parser_expect(parser, '}', "'}' of a metadata list")) return false;
+    }
+    const char *original = parser->original + (start - parser->lexer.begin);
+    *text = hlo_arena_string(parser->arena, original, (size_t)(end - 1 - start));
+    return true;
+}
+
+static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, const char **metadata) {
+    while (hlo_parser_kind(parser) != '}') {
+        const char *name;
+        size_t length;
+        if (!hlo_parser_expect(parser, ',', "',' or '}'")) return false;
+        const char *where = parser->lexer.token.start;
+        if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
+        bool ok;
+        if (strcmp(name, "replicated") == 0) {
+            ok = parse_axes(parser, &named->mesh, false, &named->replicated);
+        } else if (strcmp(name, "unreduced") == 0) {
+            ok = parse_axes(parser, &named->mesh, false, &named->unreduced);
+        } else if (strcmp(name, "manual") == 0) {
+            ok = parse_axes(parser, &named->mesh, false, &named->manual);
+        } else if (strcmp(name, "metadata") == 0) {
+            ok = parse_sharding_metadata(parser, metadata);
+        } else {
+            return hlo_parser_fail(parser, where, "expected replicated, unreduced, manual or metadata");
+        }
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool parse_named_dims(HloParser *parser, HloNamedSharding *named) {
+    HLO_VECTOR(HloAxisRefs) dims = {0};
+    if (!hlo_parser_expect(parser, '[', "'[' of the dimensions")) return false;
+    if (hlo_parser_kind(parser) != ']') {
+        do {
+            HloAxisRefs axes = {0};
+            if (!parse_axes(parser, &named->mesh, true, &axes)) return false;
+            hlo_vector_push(parser->arena, &dims, axes);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    named->dims = dims.items;
+    named->dim_count = dims.count;
+    return hlo_parser_expect(parser, ']', "']' of the dimensions");
+}
+
+static bool parse_named(HloParser *parser, HloSharding *sharding) {
+    static const struct {
+        const char *word;
+        HloShardingKind kind;
+    } whole[] = {{"replicated", HLO_SHARDING_REPLICATED},
+                 {"unreduced", HLO_SHARDING_UNREDUCED},
+                 {"manual", HLO_SHARDING_MANUAL}};
+    HloNamedSharding *named = HLO_ARENA_NEW(parser->arena, HloNamedSharding, 1);
+    sharding->kind = HLO_SHARDING_NAMED;
+    sharding->named = named;
+    named->whole = HLO_SHARDING_TILED;
+    bool comma;
+    if (!parse_mesh(parser, &named->mesh, &comma)) return false;
+    if (named->mesh.is_maximal) return parse_named_parts(parser, named, &sharding->metadata);
+    if (!comma) hlo_parser_eat(parser, ',');
+    for (size_t i = 0; i < HLO_COUNT_OF(whole); i++) {
+        if (!hlo_parser_is_word(parser, whole[i].word)) continue;
+        hlo_lex(&parser->lexer);
+        named->whole = whole[i].kind;
+        return parse_named_parts(parser, named, &sharding->metadata);
+    }
+    return parse_named_dims(parser, named) && parse_named_parts(parser, named, &sharding->metadata);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// V1 and V2
+
+static const struct {
+    const char *word;
+    HloShardingKind kind;
+} simple_kinds[] = {{"replicated", HLO_SHARDING_REPLICATED}, {"maximal", HLO_SHARDING_MAXIMAL},
+                    {"manual", HLO_SHARDING_MANUAL},         {"unknown", HLO_SHARDING_UNKNOWN},
+                    {"unreduced", HLO_SHARDING_UNREDUCED}};
+
+static bool parse_kind(HloParser *parser, HloShardingKind *kind) {
+    for (size_t i = 0; i < HLO_COUNT_OF(simple_kinds); i++) {
+        if (!hlo_parser_is_word(parser, simple_kinds[i].word)) continue;
+        hlo_lex(&parser->lexer);
+        *kind = simple_kinds[i].kind;
+        return true;
+    }
+    return false;
+}
+
+// [2,2]<=[4] or [2,2]0,1,2,3
+static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_ints(parser, '[', ']', ',', &sharding->tile_dims)) return false;
+    int64_t product = product_of(sharding->tile_dims);
+    if (product < 0 || sharding->tile_dims.count == 0) {
+        return hlo_parser_fail(parser, where, "the tile dimensions must be positive");
+    }
+    if (hlo_parser_eat(parser, HLO_TOKEN_LESS_EQUAL)) {
+        if (!parse_iota(parser, &sharding->iota)) return false;
+        if (product_of(sharding->iota.dims) != product) {
+            return hlo_parser_fail(parser, where, "the iota does not have as many devices as there are tiles");
+        }
+        simplify_iota(parser, &sharding->iota);
+        return true;
+    }
+    int64_t base = parser->numbers.count;
+    do {
+        int64_t device;
+        if (!hlo_parse_int(parser, &device)) return false;
+        hlo_vector_push(parser->scratch, &parser->numbers, device);
+    } while (hlo_parser_eat(parser, ','));
+    sharding->devices = hlo_parser_pop_numbers(parser, base);
+    return sharding->devices.count == product ||
+           hlo_parser_fail(parser, where, "there are %lld devices for %lld tiles",
+                           (long long)sharding->devices.count, (long long)product);
+}
+
+static bool parse_subgroups(HloParser *parser, HloSharding *sharding) {
+    HLO_VECTOR(HloShardingKind) kinds = {0};
+    if (!hlo_parser_expect(parser, '{', "'{'")) return false;
+    if (hlo_parser_kind(parser) != '}') {
+        do {
+            HloShardingKind kind;
+            if (!parse_kind(parser, &kind) || kind == HLO_SHARDING_UNKNOWN) {
+                return HLO_PARSER_FAIL(parser, "expected maximal, replicated, manual or unreduced");
+            }
+            hlo_vector_push(parser->arena, &kinds, kind);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    sharding->subgroups = kinds.items;
+    sharding->subgroup_count = kinds.count;
+    return hlo_parser_expect(parser, '}', "'}'");
+}
+
+static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, bool *has_device) {
+    const char *name;
+    size_t length;
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
+    if (strcmp(name, "devices") == 0) return parse_tiles(parser, sharding);
+    if (strcmp(name, "last_tile_dims") == 0) return parse_subgroups(parser, sharding);
+    if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, &sharding->metadata);
+    if (strcmp(name, "device") != 0) return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
+    *has_device = true;
+    return hlo_parse_int(parser, &sharding->maximal_device);
+}
+
+// One word or attribute inside the braces.
+static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_device) {
+    if (hlo_parser_kind(parser) == HLO_TOKEN_ATTRIBUTE) {
+        return parse_sharding_attribute(parser, sharding, has_device);
+    }
+    if (parse_kind(parser, &sharding->kind)) return true;
+    if (hlo_parser_is_word(parser, "last_tile_dim_replicate")) {
+        sharding->last_tile_dim_replicate = true;
+        hlo_lex(&parser->lexer);
+        return true;
+    }
+    bool as = hlo_parser_is_word(parser, "shard_as");
+    if (as || hlo_parser_is_word(parser, "shard_like")) {
+        sharding->group = as ? HLO_SHARD_AS : HLO_SHARD_LIKE;
+        hlo_lex(&parser->lexer);
+        return hlo_parse_int(parser, &sharding->group_id);
+    }
+    return hlo_parser_expect(parser, '}', "'}' of a sharding");
+}
+
+static bool check_sharding(HloParser *parser, const char *where, const HloSharding *sharding, bool has_device) {
+    if (sharding->kind == HLO_SHARDING_MAXIMAL) {
+        return has_device || hlo_parser_fail(parser, where, "a maximal sharding needs device=");
+    }
+    if (sharding->kind != HLO_SHARDING_TILED) {
+        return (!has_device && sharding->tile_dims.count == 0) ||
+               hlo_parser_fail(parser, where, "this kind of sharding has no devices");
+    }
+    if (sharding->tile_dims.count == 0) return hlo_parser_fail(parser, where, "the sharding names no tiles");
+    if (sharding->iota.dims.count == 0 && sharding->devices.count <= 1) {
+        return hlo_parser_fail(parser, where, "a tiled sharding needs more than one device");
+    }
+    int64_t subgroups = sharding->subgroup_count + sharding->last_tile_dim_replicate;
+    if (subgroups > sharding->tile_dims.count || (sharding->subgroup_count && sharding->last_tile_dim_replicate)) {
+        return hlo_parser_fail(parser, where, "more subgroups than tile dimensions");
+    }
+    return true;
+}
+
+// A sharding whose '{' is already eaten.
+static bool parse_braced(HloParser *parser, const char *where, const HloSharding **result) {
+    HloSharding *sharding = HLO_ARENA_NEW(parser->arena, HloSharding, 1);
+    *result = sharding;
+    if (hlo_parser_is_word(parser, "mesh") || hlo_parser_is_word(parser, "maximal_mesh")) {
+        return parse_named(parser, sharding) && hlo_parser_expect(parser, '}', "'}' of a sharding");
+    }
+    sharding->kind = HLO_SHARDING_TILED;
+    bool has_device = false;
+    while (hlo_parser_kind(parser) != '}') {
+        if (!parse_part(parser, sharding, &has_device)) return false;
+    }
+    hlo_lex(&parser->lexer);
+    return check_sharding(parser, where, sharding, has_device);
+}
+
+bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
+    const char *where = parser->lexer.token.start;
+    if (!hlo_parser_expect(parser, '{', "'{' of a sharding")) return false;
+    if (hlo_parser_kind(parser) != '{' && hlo_parser_kind(parser) != '}') return parse_braced(parser, where, sharding);
+    HLO_VECTOR(const HloSharding *) elements = {0};
+    if (hlo_parser_kind(parser) != '}') {
+        do {
+            const HloSharding *element;
+            where = parser->lexer.token.start;
+            if (!hlo_parser_expect(parser, '{', "'{' of a sharding") || !parse_braced(parser, where, &element)) {
+                return false;
+            }
+            hlo_vector_push(parser->arena, &elements, element);
+        } while (hlo_parser_eat(parser, ','));
+    }
+    *sharding = hlo_sharding_tuple(parser->arena, elements.items, elements.count);
+    return hlo_parser_expect(parser, '}', "'}' of a sharding");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Replica groups
+
+static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
+    bool comma;
+    HloAxisRefs axes = {0};
+    groups->form = HLO_GROUPS_MESH;
+    if (!parse_mesh(parser, &groups->mesh, &comma) || !parse_axes(parser, &groups->mesh, false, &axes)) return false;
+    groups->axes = axes.items;
+    groups->axis_count = axes.count;
+    return true;
+}
+
+static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {
+    const char *where = parser->lexer.token.start;
+    HloInts sizes;
+    groups->form = HLO_GROUPS_IOTA;
+    if (!hlo_parse_ints(parser, '[', ']', ',', &sizes)) return false;
+    if (sizes.count != 2 || product_of(sizes) < 0) {
+        return hlo_parser_fail(parser, where, "expected [number of groups, devices a group]");
+    }
+    groups->count = sizes.items[0];
+    groups->size = sizes.items[1];
+    if (!hlo_parser_expect(parser, HLO_TOKEN_LESS_EQUAL, "'<='") || !parse_iota(parser, &groups->iota)) return false;
+    if (product_of(groups->iota.dims) != product_of(sizes)) {
+        return hlo_parser_fail(parser, where, "the iota does not have as many devices as the groups");
+    }
+    simplify_iota(parser, &groups->iota);
+    return true;
+}
+
+bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **result) {
+    HloReplicaGroups *groups = HLO_ARENA_NEW(parser->arena, HloReplicaGroups, 1);
+    *result = groups;
+    if (hlo_parser_is_word(parser, "mesh")) return parse_mesh_groups(parser, groups);
+    if (hlo_parser_kind(parser) == '[') return parse_iota_groups(parser, groups);
+    HloIntsList list;
+    if (!hlo_parse_ints_list(parser, &list)) return false;
+    groups->form = HLO_GROUPS_LIST;
+    groups->groups = list.items;
+    groups->count = list.count;
+    return true;
+}

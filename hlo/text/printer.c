@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/text/printer.h"
+
+HloPrintOptions hlo_print_default(void) {
+    return (HloPrintOptions){.print_metadata = true,
+                             .print_backend_config = true,
+                             .print_operand_names = true,
+                             .print_program_shape = true,
+                             .print_percent = true,
+                             .print_result_shape = true,
+                             .print_control_dependencies = true,
+                             .print_extra_attributes = true,
+                             .print_ids = true,
+                             .include_layout = true};
+}
+
+HloPrintOptions hlo_print_short(void) {
+    return (HloPrintOptions){.print_large_constants = true,
+                             .print_backend_config = true,
+                             .print_operand_names = true,
+                             .print_result_shape = true,
+                             .print_extra_attributes = true,
+                             .print_ids = true,
+                             .include_layout = true};
+}
+
+HloPrintOptions hlo_print_canonical(void) {
+    return (HloPrintOptions){.print_operand_shapes = true,
+                             .print_result_shape = true,
+                             .print_extra_attributes = true,
+                             .print_ids = true,
+                             .include_layout = true,
+                             .canonical_names = true};
+}
+
+HloPrintOptions hlo_print_fingerprint(void) {
+    HloPrintOptions options = hlo_print_canonical();
+    options.print_ids = false;
+    options.sort_computations = true;
+    return options;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Names and shapes
+
+void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction) {
+    HloText *text = printer->text;
+    if (printer->options.print_percent) hlo_text_char(text, '%');
+    if (!printer->options.canonical_names) {
+        hlo_text_string(text, instruction->name);
+        return;
+    }
+    int32_t *number = &printer->canonical[instruction->id];
+    if (*number == 0) *number = ++printer->next_canonical;
+    hlo_text_append(text, "tmp_", 4);
+    hlo_text_int64(text, *number - 1);
+}
+
+void hlo_printer_shape(HloPrinter *printer, const HloShape *shape) {
+    hlo_shape_print(printer->text, shape, printer->options.include_layout);
+}
+
+bool hlo_printer_is_sugar(const HloComputation *computation) {
+    const HloInstruction *root = computation->root;
+    if (computation->callers.count != 1 || computation->callers.items[0]->opcode != HLO_OP_ASYNC_START) return false;
+    if (root->operand_count != hlo_parameter_count(computation) ||
+        computation->instruction_count != root->operand_count + 1) {
+        return false;
+    }
+    for (int32_t i = 0; i < root->operand_count; i++) {
+        if (root->operands[i]->opcode != HLO_OP_PARAMETER || hlo_parameter_number(root->operands[i]) != i) return false;
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Order
+
+static bool is_fused(const HloComputation *computation) {
+    return computation->callers.count > 0 && computation->callers.items[0]->opcode == HLO_OP_FUSION;
+}
+
+typedef struct Walk {
+    HloPrinter *printer;
+    uint8_t *state;  // by id: 0 unseen, 1 being visited, 2 placed
+    HLO_VECTOR(const HloInstruction *) stack;
+    HLO_VECTOR(const HloInstruction *) order;
+} Walk;
+
+// Depth first: control predecessors before operands, the first operand first.
+static void visit(Walk *walk, const HloInstruction *start) {
+    HloArena *scratch = walk->printer->scratch;
+    hlo_vector_push(scratch, &walk->stack, start);
+    while (walk->stack.count > 0) {
+        const HloInstruction *top = walk->stack.items[walk->stack.count - 1];
+        uint8_t *state = &walk->state[top->id];
+        if (*state == 0) {
+            *state = 1;
+            for (int32_t i = top->operand_count - 1; i >= 0; i--) {
+                if (walk->state[top->operands[i]->id] == 0) hlo_vector_push(scratch, &walk->stack, top->operands[i]);
+            }
+            for (int64_t i = 0; i < top->control_predecessors.count; i++) {
+                const HloInstruction *before = top->control_predecessors.items[i];
+                if (walk->state[before->id] == 0) hlo_vector_push(scratch, &walk->stack, before);
+            }
+            continue;
+        }
+        walk->stack.count--;
+        if (*state == 1) hlo_vector_push(scratch, &walk->order, top);
+        *state = 2;
+    }
+}
+
+// The instructions as they are printed: the schedule, else depth first from those that nothing uses.
+static void order_instructions(Walk *walk, const HloComputation *computation) {
+    bool scheduled = computation->module->is_scheduled && !is_fused(computation);
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        if (scheduled) {
+            hlo_vector_push(walk->printer->scratch, &walk->order, i);
+        } else if (i->users.count == 0) {
+            visit(walk, i);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Computations
+
+static void print_indent(HloText *text, int indent) {
+    for (int i = 0; i < indent; i++) hlo_text_append(text, "  ", 2);
+}
+
+static void print_program_shape(HloPrinter *printer, const HloComputation *computation) {
+    HloText *text = printer->text;
+    hlo_text_char(text, '(');
+    for (int64_t i = 0; i < hlo_parameter_count(computation); i++) {
+        const HloInstruction *parameter = computation->parameters.items[i];
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        hlo_text_string(text, parameter->name);
+        hlo_text_append(text, ": ", 2);
+        hlo_shape_print(text, parameter->shape, false);
+    }
+    hlo_text_append(text, ") -> ", 5);
+    hlo_shape_print(text, computation->root->shape, false);
+}
+
+static uint8_t *visit_states(HloPrinter *printer, const HloModule *module) {
+    return HLO_ARENA_NEW(printer->scratch, uint8_t, module->instruction_limit);
+}
+
+void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
+    HloText *text = printer->text;
+    int32_t outer_canonical = printer->next_canonical;
+    bool outer = printer->in_computation;
+    printer->next_canonical = 0;
+    printer->in_computation = true;
+    Walk walk = {.printer = printer, .state = visit_states(printer, computation->module)};
+    order_instructions(&walk, computation);
+    for (int64_t i = 0; i < walk.order.count; i++) printer->canonical[walk.order.items[i]->id] = 0;
+    print_indent(text, indent);
+    hlo_text_append(text, "{\n", 2);
+    for (int64_t i = 0; i < walk.order.count; i++) {
+        const HloInstruction *instruction = walk.order.items[i];
+        print_indent(text, indent + 1);
+        if (instruction == computation->root) hlo_text_append(text, "ROOT ", 5);
+        hlo_printer_instruction(printer, instruction, indent + 1);
+        hlo_text_char(text, '\n');
+    }
+    print_indent(text, indent);
+    hlo_text_char(text, '}');
+    printer->next_canonical = outer_canonical;
+    printer->in_computation = outer;
+}
+
+static void print_computation(HloPrinter *printer, const HloComputation *computation) {
+    HloText *text = printer->text;
+    const HloPrintOptions *options = &printer->options;
+    print_indent(text, options->indent);
+    if (options->print_ids) {
+        if (options->print_percent) hlo_text_char(text, '%');
+        hlo_text_string(text, computation->name);
+        hlo_text_char(text, ' ');
+    }
+    if (options->print_program_shape) {
+        print_program_shape(printer, computation);
+        hlo_text_char(text, ' ');
+    }
+    size_t body = text->length;
+    hlo_printer_body(printer, computation, options->indent);
+    // The opening brace stands on the line of the name.
+    if (options->indent > 0 && !text->failed) {
+        size_t blanks = 2 * (size_t)options->indent;
+        memmove(text->data + body, text->data + body + blanks, text->length - body - blanks + 1);
+        text->length -= blanks;
+    }
+    if (options->print_ids && computation->execution_thread) {
+        hlo_text_string(text, ", execution_thread=");
+        hlo_printer_quoted(text, computation->execution_thread);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The header
+
+static void print_entry_layout(HloText *text, const HloModule *module) {
+    const HloComputation *entry = module->entry;
+    int64_t count = module->entry_parameter_layouts ? module->entry_parameter_layout_count : hlo_parameter_count(entry);
+    hlo_text_string(text, ", entry_computation_layout={(");
+    for (int64_t i = 0; i < count; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%lld*/", (long long)i);
+        hlo_shape_print(text, module->entry_parameter_layouts ? module->entry_parameter_layouts[i] : entry->parameters.items[i]->shape, true);
+    }
+    hlo_text_append(text, ")->", 3);
+    hlo_shape_print(text, module->entry_result_layout ? module->entry_result_layout : entry->root->shape, true);
+    hlo_text_char(text, '}');
+}
+
+static void print_donors(HloText *text, const HloModule *module) {
+    hlo_text_string(text, ", buffer_donor={ ");
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        hlo_text_format(text, "(%lld, ", (long long)module->donors[i].parameter);
+        hlo_printer_index(text, module->donors[i].index);
+        hlo_text_char(text, ')');
+    }
+    hlo_text_append(text, " }", 2);
+}
+
+static void print_propagation(HloText *text, const char *name, HloBools bools) {
+    if (bools.count == 0) return;
+    hlo_text_string(text, name);
+    hlo_printer_bools(text, bools);
+}
+
+static void print_header(HloPrinter *printer, const HloModule *module) {
+    HloText *text = printer->text;
+    hlo_text_string(text, "HloModule ");
+    if (printer->options.print_ids) hlo_text_string(text, module->name);
+    if (module->is_scheduled) hlo_text_string(text, ", is_scheduled=true");
+    if (module->aliases.count) {
+        hlo_text_string(text, ", input_output_alias={ ");
+        hlo_printer_aliases(text, &module->aliases, true);
+        hlo_text_append(text, " }", 2);
+    }
+    if (module->donor_count) print_donors(text, module);
+    if (module->alias_passthrough.count) hlo_text_string(text, ", alias_passthrough_params=true");
+    print_entry_layout(text, module);
+    print_propagation(text, ", allow_spmd_sharding_propagation_to_parameters=", module->propagate_to_parameters);
+    print_propagation(text, ", allow_spmd_sharding_propagation_to_output=", module->propagate_to_output);
+    if (module->replica_count != 1) hlo_text_format(text, ", replica_count=%lld", (long long)module->replica_count);
+    if (module->num_partitions != 1) hlo_text_format(text, ", num_partitions=%lld", (long long)module->num_partitions);
+    if (module->frontend_attributes.count) {
+        hlo_text_string(text, ", frontend_attributes=");
+        hlo_printer_key_values(text, module->frontend_attributes);
+    }
+    if (module->origin_recovery_table) {
+        hlo_text_string(text, ", origin_recovery_table={");
+        hlo_text_string(text, module->origin_recovery_table);
+        hlo_text_char(text, '}');
+    }
+    hlo_text_append(text, "\n\n", 2);
+}
+
+static void print_strings(HloText *text, const char *heading, const HloStringVector *strings) {
+    hlo_text_string(text, heading);
+    for (int64_t i = 0; i < strings->count; i++) {
+        hlo_text_int64(text, i + 1);
+        hlo_text_char(text, ' ');
+        hlo_printer_quoted(text, strings->items[i]);
+        hlo_text_char(text, '\n');
+    }
+}
+
+static void print_key(HloText *text, const char *key, int64_t value) {
+    hlo_text_string(text, key);
+    hlo_text_int64(text, value);
+}
+
+static void print_stack_tables(HloText *text, const HloStackTables *stack) {
+    print_strings(text, "FileNames\n", &stack->file_names);
+    print_strings(text, "\nFunctionNames\n", &stack->function_names);
+    hlo_text_string(text, "\nFileLocations\n");
+    for (int64_t i = 0; i < stack->locations.count; i++) {
+        const HloFileLocation *place = &stack->locations.items[i];
+        hlo_text_int64(text, i + 1);
+        print_key(text, " {file_name_id=", place->file_name_id);
+        print_key(text, " function_name_id=", place->function_name_id);
+        print_key(text, " line=", place->line);
+        print_key(text, " end_line=", place->end_line);
+        print_key(text, " column=", place->column);
+        print_key(text, " end_column=", place->end_column);
+        hlo_text_append(text, "}\n", 2);
+    }
+    hlo_text_string(text, "\nStackFrames\n");
+    for (int64_t i = 0; i < stack->frames.count; i++) {
+        hlo_text_int64(text, i + 1);
+        print_key(text, " {file_location_id=", stack->frames.items[i].file_location_id);
+        print_key(text, " parent_frame_id=", stack->frames.items[i].parent_frame_id + 1);
+        hlo_text_append(text, "}\n", 2);
+    }
+    hlo_text_append(text, "\n\n", 2);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Modules
+
+typedef struct CallWalk {
+    const HloComputation **order;
+    int64_t count;
+    bool *seen;
+} CallWalk;
+
+// Depth is bounded by the call depth of the program, which parsers limit.
+static void visit_calls(CallWalk *walk, const HloComputation *computation) {
+    if (walk->seen[computation->id]) return;
+    walk->seen[computation->id] = true;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int32_t j = 0; j < i->called_count; j++) visit_calls(walk, i->called[j]);
+    }
+    walk->order[walk->count++] = computation;
+}
+
+static void print_module(HloPrinter *printer, const HloModule *module) {
+    CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),
+                     .seen = HLO_ARENA_NEW(printer->scratch, bool, module->computation_limit)};
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        const HloComputation *computation = module->computations.items[i];
+        if (computation->callers.count == 0) visit_calls(&walk, computation);
+    }
+    print_header(printer, module);
+    if (printer->options.print_metadata && module->stack.frames.count) print_stack_tables(printer->text, &module->stack);
+    for (int64_t i = 0; i < walk.count; i++) {
+        const HloComputation *computation = walk.order[i];
+        if (hlo_printer_is_sugar(computation)) continue;
+        if (computation == module->entry) hlo_text_append(printer->text, "ENTRY ", 6);
+        print_computation(printer, computation);
+        hlo_text_append(printer->text, "\n\n", 2);
+    }
+}
+
+typedef struct Job {
+    HloPrinter printer;
+    const HloModule *module;
+    const HloComputation *computation;
+    const HloInstruction *instruction;
+} Job;
+
+static HloStatus run_job(void *argument) {
+    Job *job = argument;
+    HloPrinter *printer = &job->printer;
+    printer->canonical = HLO_ARENA_NEW(printer->scratch, int32_t, job->module->instruction_limit);
+    if (job->instruction) {
+        hlo_printer_instruction(printer, job->instruction, printer->options.indent);
+    } else if (job->computation) {
+        print_computation(printer, job->computation);
+    } else {
+        print_module(printer, job->module);
+    }
+    return hlo_text_status(printer->text);
+}
+
+static HloStatus run(Job *job, const HloPrintOptions *options, HloText *text) {
+    job->printer.text = text;
+    job->printer.options = options ? *options : hlo_print_default();
+    job->printer.scratch = hlo_arena_new();
+    if (!job->printer.scratch) return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(run_job, job);
+    hlo_arena_free(job->printer.scratch);
+    return status;
+}
+
+HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text) {
+    Job job = {.module = module};
+    return run(&job, options, text);
+}
+
+HloStatus hlo_print_computation(const HloComputation *computation, const HloPrintOptions *options, HloText *text) {
+    Job job = {.module = computation->module, .computation = computation};
+    return run(&job, options, text);
+}
+
+HloStatus hlo_print_instruction(const HloInstruction *instruction, const HloPrintOptions *options, HloText *text) {
+    Job job = {.module = instruction->parent->module, .instruction = instruction};
+    return run(&job, options, text);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The printer's own parts, one file a topic.
+#ifndef MESHLO_HLO_TEXT_PRINTER_H_
+#define MESHLO_HLO_TEXT_PRINTER_H_
+
+#include "hlo/text/text.h"
+
+typedef struct HloPrinter {
+    HloText *text;
+    HloPrintOptions options;
+    HloArena *scratch;
+    int32_t *canonical;  // by instruction id: 1 + number of its tmp_ name; 0 before it has one
+    int32_t next_canonical;  // in the computation being printed
+    bool in_computation;
+    HloIntMap *shapes;   // shape -> where its text stands in the output; NULL: do not remember
+} HloPrinter;
+
+// ---- printer.c
+
+// The name of an instruction, as the options want it.
+void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction);
+void hlo_printer_shape(HloPrinter *printer, const HloShape *shape);
+// { instructions } of a computation; `indent` in levels.
+void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent);
+// True if async ops of this computation print as X-start and so on, and it is not printed itself.
+bool hlo_printer_is_sugar(const HloComputation *computation);
+
+// ---- printer_instruction.c
+
+void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent);
+
+// ---- printer_field.c
+
+// ", name=value" for every field of the op's family that shows.
+void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction);
+void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy);
+// A string in quotes with C escapes.
+void hlo_printer_quoted(HloText *text, const char *string);
+void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kind);
+void hlo_printer_index(HloText *text, HloInts index);
+void hlo_printer_key_values(HloText *text, HloKeyValues values);
+void hlo_printer_bools(HloText *text, HloBools bools);
+
+// ---- printer_literal.c
+
+// The shortest of 6 and 9 (f64: 15 and 17) digits that reads back as the same number of this type, as XLA prints it.
+void hlo_printer_float(HloText *text, HloType type, const void *data);
+
+#endif

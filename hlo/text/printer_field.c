@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attribute values, by the kind of field that holds them.
+#include <stdio.h>
+
+#include "hlo/text/printer.h"
+
+void hlo_printer_quoted(HloText *text, const char *string) {
+    hlo_text_char(text, '"');
+    const char *plain = string;
+    for (const char *at = string;; at++) {
+        unsigned char c = (unsigned char)*at;
+        if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '\'') continue;
+        hlo_text_append(text, plain, (size_t)(at - plain));
+        plain = at + 1;
+        if (c == 0) break;
+        hlo_text_char(text, '\\');
+        if (c == '"' || c == '\\' || c == '\'') {
+            hlo_text_char(text, (char)c);
+        } else if (c == '\n' || c == '\r' || c == '\t') {
+            hlo_text_char(text, c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+        } else {
+            hlo_text_format(text, "%03o", c);
+        }
+    }
+    hlo_text_char(text, '"');
+}
+
+static void print_ints(HloText *text, HloInts ints) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < ints.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_int64(text, ints.items[i]);
+    }
+    hlo_text_char(text, '}');
+}
+
+void hlo_printer_index(HloText *text, HloInts index) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < index.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_int64(text, index.items[i]);
+    }
+    hlo_text_char(text, '}');
+}
+
+void hlo_printer_bools(HloText *text, HloBools bools) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < bools.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_string(text, bools.items[i] ? "true" : "false");
+    }
+    hlo_text_char(text, '}');
+}
+
+// True if the value reads as a JSON object in braces, which needs no quotes.
+static bool is_json_object(const char *value) {
+    int64_t depth = 0;
+    if (value[0] != '{') return false;
+    for (const char *at = value; *at; at++) {
+        if (*at == '{') depth++;
+        if (*at == '}' && --depth == 0) return at[1] == 0;
+        if (*at != '"') continue;
+        for (at++; *at && *at != '"'; at++) {
+            if (*at == '\\' && at[1]) at++;
+        }
+        if (!*at) return false;
+    }
+    return false;
+}
+
+void hlo_printer_key_values(HloText *text, HloKeyValues values) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < values.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_string(text, values.items[i].key);
+        hlo_text_char(text, '=');
+        if (is_json_object(values.items[i].value)) {
+            hlo_text_string(text, values.items[i].value);
+        } else {
+            hlo_printer_quoted(text, values.items[i].value);
+        }
+    }
+    hlo_text_char(text, '}');
+}
+
+void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kind) {
+    for (int64_t i = 0; i < aliases->count; i++) {
+        const HloAlias *alias = &aliases->items[i];
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        hlo_printer_index(text, alias->output_index);
+        hlo_text_append(text, ": (", 3);
+        hlo_text_int64(text, alias->operand);
+        hlo_text_append(text, ", ", 2);
+        hlo_printer_index(text, alias->operand_index);
+        if (with_kind) hlo_text_string(text, alias->must_alias ? ", must-alias" : ", may-alias");
+        hlo_text_char(text, ')');
+    }
+}
+
+// One column of a window if any dimension has another value than `normal`.
+#define PRINT_COLUMN(text, window, name, field, normal)                      \
+    do {                                                                     \
+        bool shows = false;                                                  \
+        for (int64_t i_ = 0; i_ < (window)->count; i_++) {                   \
+            shows |= (window)->dims[i_].field != (normal);                   \
+        }                                                                    \
+        for (int64_t i_ = 0; shows && i_ < (window)->count; i_++) {          \
+            hlo_text_string((text), i_ == 0 ? " " name "=" : "x");           \
+            hlo_text_int64((text), (window)->dims[i_].field);                \
+        }                                                                    \
+    } while (0)
+
+static void print_window_padding(HloText *text, const HloWindow *window) {
+    bool shows = false;
+    for (int64_t i = 0; i < window->count; i++) shows |= window->dims[i].padding_low || window->dims[i].padding_high;
+    for (int64_t i = 0; shows && i < window->count; i++) {
+        hlo_text_string(text, i == 0 ? " pad=" : "x");
+        hlo_text_int64(text, window->dims[i].padding_low);
+        hlo_text_char(text, '_');
+        hlo_text_int64(text, window->dims[i].padding_high);
+    }
+}
+
+void hlo_print_window(HloText *text, const HloWindow *window) {
+    hlo_text_string(text, "size=");
+    for (int64_t i = 0; i < window->count; i++) {
+        if (i > 0) hlo_text_char(text, 'x');
+        hlo_text_int64(text, window->dims[i].size);
+    }
+    PRINT_COLUMN(text, window, "stride", stride, 1);
+    print_window_padding(text, window);
+    PRINT_COLUMN(text, window, "lhs_dilate", base_dilation, 1);
+    PRINT_COLUMN(text, window, "rhs_dilate", window_dilation, 1);
+    PRINT_COLUMN(text, window, "rhs_reversal", reversal, false);
+}
+
+// One side of dim_labels.
+static void print_side(HloText *text, char first, int64_t first_dim, char second, int64_t second_dim, HloInts spatial) {
+    int64_t rank = 1 + (first_dim > second_dim ? first_dim : second_dim);
+    for (int64_t i = 0; i < spatial.count; i++) {
+        if (spatial.items[i] >= rank) rank = spatial.items[i] + 1;
+    }
+    for (int64_t dim = 0; dim < rank; dim++) {
+        int64_t number = 0;
+        while (number < spatial.count && spatial.items[number] != dim) number++;
+        if (dim == first_dim) {
+            hlo_text_char(text, first);
+        } else if (dim == second_dim) {
+            hlo_text_char(text, second);
+        } else if (number < spatial.count) {
+            hlo_text_int64(text, number);
+        } else {
+            hlo_text_char(text, '?');
+        }
+    }
+}
+
+void hlo_print_labels(HloText *text, const HloConvolutionLabels *labels) {
+    print_side(text, 'b', labels->input_batch, 'f', labels->input_feature, labels->input_spatial);
+    hlo_text_char(text, '_');
+    print_side(text, 'i', labels->kernel_input_feature, 'o', labels->kernel_output_feature, labels->kernel_spatial);
+    hlo_text_append(text, "->", 2);
+    print_side(text, 'b', labels->output_batch, 'f', labels->output_feature, labels->output_spatial);
+}
+
+void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy) {
+    if (accuracy->has_tolerance) {
+        hlo_text_format(text, "{tolerance={atol=%g,rtol=%g,ulps=%lld}}", accuracy->atol, accuracy->rtol,
+                        (long long)accuracy->ulps);
+    } else {
+        hlo_text_format(text, "{mode=%s}", hlo_enum_AccuracyMode.texts[accuracy->mode]);
+    }
+}
+
+static void print_padding(HloText *text, const HloPadding *padding) {
+    bool interior = false;
+    for (int64_t i = 0; i < padding->count; i++) interior |= padding->items[i].interior != 0;
+    for (int64_t i = 0; i < padding->count; i++) {
+        if (i > 0) hlo_text_char(text, 'x');
+        hlo_text_int64(text, padding->items[i].low);
+        hlo_text_char(text, '_');
+        hlo_text_int64(text, padding->items[i].high);
+        if (!interior) continue;
+        hlo_text_char(text, '_');
+        hlo_text_int64(text, padding->items[i].interior);
+    }
+}
+
+static bool has_precision(const HloPrecisions *precisions) {
+    for (int64_t i = 0; i < precisions->count; i++) {
+        if (precisions->items[i] != HLO_Precision_DEFAULT) return true;
+    }
+    return false;
+}
+
+static void print_precisions(HloText *text, const HloPrecisions *precisions) {
+    for (int64_t i = 0; i < precisions->count; i++) {
+        hlo_text_char(text, i == 0 ? '{' : ',');
+        hlo_text_string(text, hlo_enum_Precision.texts[precisions->items[i]]);
+    }
+    hlo_text_char(text, '}');
+}
+
+static void print_pairs(HloText *text, const HloPairs *pairs) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < pairs->count; i++) {
+        hlo_text_append(text, ",{" + (i == 0), (size_t)(2 - (i == 0)));
+        hlo_text_int64(text, pairs->items[i].source);
+        hlo_text_char(text, ',');
+        hlo_text_int64(text, pairs->items[i].target);
+        hlo_text_char(text, '}');
+    }
+    hlo_text_char(text, '}');
+}
+
+static void print_ints_list(HloText *text, const HloIntsList *list) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < list->count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        print_ints(text, list->items[i]);
+    }
+    hlo_text_char(text, '}');
+}
+
+static void print_shapes(HloText *text, const HloShapes *shapes) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; i < shapes->count; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        hlo_shape_print(text, shapes->items[i], true);
+    }
+    hlo_text_char(text, '}');
+}
+
+// True if a field has another value than the one that is left out.
+static bool shows(const HloField *field, const void *value) {
+    switch (field->kind) {
+        case HLO_FIELD_INT: return field->always || *(const int64_t *)value != 0;
+        case HLO_FIELD_OPTIONAL_INT: return *(const int64_t *)value != HLO_ABSENT;
+        case HLO_FIELD_GROUP_COUNT: return *(const int64_t *)value > 1;
+        case HLO_FIELD_BOOL: return field->always || *(const bool *)value;
+        case HLO_FIELD_TRISTATE:
+        case HLO_FIELD_ENUM: return field->always || *(const int32_t *)value != 0;
+        case HLO_FIELD_FLOAT: return true;
+        case HLO_FIELD_STRING: return field->always || *(const char *const *)value;
+        case HLO_FIELD_INTS: return field->always || ((const HloInts *)value)->count > 0;
+        case HLO_FIELD_INTS_LIST: return ((const HloIntsList *)value)->count > 0;
+        case HLO_FIELD_BOOL_LIST: return ((const HloBools *)value)->count > 0;
+        case HLO_FIELD_PAIRS: return true;
+        case HLO_FIELD_ALIASING: return ((const HloAliases *)value)->count > 0;
+        case HLO_FIELD_PRECISIONS: return has_precision(value);
+        case HLO_FIELD_WINDOW: return *(const HloWindow *const *)value && (*(const HloWindow *const *)value)->count > 0;
+        case HLO_FIELD_PADDING: return true;
+        case HLO_FIELD_SHAPES: return ((const HloShapes *)value)->count > 0;
+        case HLO_FIELD_ACCURACY: return false;
+        default: return *(const void *const *)value != NULL;
+    }
+}
+
+static void print_value(HloText *text, const HloField *field, const void *value) {
+    switch (field->kind) {
+        case HLO_FIELD_INT:
+        case HLO_FIELD_OPTIONAL_INT:
+        case HLO_FIELD_GROUP_COUNT: hlo_text_int64(text, *(const int64_t *)value); break;
+        case HLO_FIELD_BOOL: hlo_text_string(text, *(const bool *)value ? "true" : "false"); break;
+        case HLO_FIELD_TRISTATE: hlo_text_string(text, *(const int32_t *)value == 1 ? "true" : "false"); break;
+        case HLO_FIELD_ENUM: hlo_text_string(text, field->enumeration->texts[*(const int32_t *)value]); break;
+        case HLO_FIELD_FLOAT: hlo_text_format(text, "%g", (double)*(const float *)value); break;
+        case HLO_FIELD_STRING: hlo_printer_quoted(text, *(const char *const *)value ? *(const char *const *)value : ""); break;
+        case HLO_FIELD_INTS: print_ints(text, *(const HloInts *)value); break;
+        case HLO_FIELD_INTS_LIST: print_ints_list(text, value); break;
+        case HLO_FIELD_BOOL_LIST: hlo_printer_bools(text, *(const HloBools *)value); break;
+        case HLO_FIELD_PAIRS: print_pairs(text, value); break;
+        case HLO_FIELD_ACCURACY: hlo_printer_accuracy(text, *(const HloAccuracy *const *)value); break;
+        case HLO_FIELD_LITERAL:
+            hlo_shape_print(text, (*(const HloLiteral *const *)value)->shape, true);
+            hlo_text_char(text, ' ');
+            hlo_print_literal(text, *(const HloLiteral *const *)value);
+            break;
+        case HLO_FIELD_REPLICA_GROUPS: hlo_replica_groups_print(text, *(const HloReplicaGroups *const *)value); break;
+        case HLO_FIELD_ALIASING:
+            hlo_text_char(text, '{');
+            hlo_printer_aliases(text, value, false);
+            hlo_text_char(text, '}');
+            break;
+        case HLO_FIELD_SHARDING: hlo_sharding_print(text, *(const HloSharding *const *)value); break;
+        case HLO_FIELD_WINDOW:
+            hlo_text_char(text, '{');
+            hlo_print_window(text, *(const HloWindow *const *)value);
+            hlo_text_char(text, '}');
+            break;
+        case HLO_FIELD_LABELS: hlo_print_labels(text, *(const HloConvolutionLabels *const *)value); break;
+        case HLO_FIELD_PRECISIONS: print_precisions(text, value); break;
+        case HLO_FIELD_PADDING: print_padding(text, value); break;
+        case HLO_FIELD_SHAPE: hlo_shape_print(text, *(const HloShape *const *)value, true); break;
+        case HLO_FIELD_SHAPES: print_shapes(text, value); break;
+    }
+}
+
+static void print_slice(HloText *text, const HloSliceAttributes *slice) {
+    bool strides = false;
+    for (int64_t i = 0; i < slice->strides.count; i++) strides |= slice->strides.items[i] != 1;
+    hlo_text_string(text, ", slice={");
+    for (int64_t i = 0; i < slice->starts.count; i++) {
+        hlo_text_string(text, i == 0 ? "[" : ", [");
+        hlo_text_int64(text, slice->starts.items[i]);
+        hlo_text_char(text, ':');
+        hlo_text_int64(text, slice->limits.items[i]);
+        if (strides) {
+            hlo_text_char(text, ':');
+            hlo_text_int64(text, slice->strides.items[i]);
+        }
+        hlo_text_char(text, ']');
+    }
+    hlo_text_char(text, '}');
+}
+
+static void print_domain(HloText *text, const HloDomainAttributes *domain) {
+    hlo_text_format(text, ", domain={kind=\"%s\", entry=", domain->kind);
+    hlo_sharding_print(text, domain->entry);
+    hlo_text_string(text, ", exit=");
+    hlo_sharding_print(text, domain->exit);
+    hlo_text_char(text, '}');
+}
+
+void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) {
+    HloText *text = printer->text;
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(instruction->opcode)->family);
+    if (instruction->opcode == HLO_OP_SLICE) {
+        print_slice(text, instruction->attributes);
+        return;
+    }
+    if (instruction->opcode == HLO_OP_DOMAIN) {
+        print_domain(text, instruction->attributes);
+        return;
+    }
+    for (int i = 0; i < family->field_count; i++) {
+        const HloField *field = &family->fields[i];
+        const void *value = (const char *)instruction->attributes + field->offset;
+        if (field->text[0] == 0 || !shows(field, value)) continue;
+        hlo_text_append(text, ", ", 2);
+        hlo_text_string(text, field->text);
+        hlo_text_char(text, '=');
+        print_value(text, field, value);
+    }
+}

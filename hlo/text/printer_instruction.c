@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/text/printer.h"
+
+static const HloInstruction *start_of(const HloInstruction *instruction) {
+    while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
+    return instruction;
+}
+
+// The op that an async op wraps, when it is printed as that op's -start, -update or -done; else NULL.
+static const HloInstruction *sugar_of(const HloInstruction *instruction) {
+    HloOpcode opcode = instruction->opcode;
+    if (opcode != HLO_OP_ASYNC_START && opcode != HLO_OP_ASYNC_UPDATE && opcode != HLO_OP_ASYNC_DONE) return NULL;
+    const HloInstruction *start = start_of(instruction);
+    if (start->called_count != 1 || !hlo_printer_is_sugar(start->called[0])) return NULL;
+    return start->called[0]->root;
+}
+
+static void print_opcode(HloText *text, const HloInstruction *instruction, const HloInstruction *wrapped) {
+    if (wrapped) hlo_text_string(text, hlo_op_text(wrapped->opcode));
+    // The opcodes of async ops are "async" and the suffix.
+    hlo_text_string(text, hlo_op_text(instruction->opcode) + (wrapped ? strlen("async") : 0));
+}
+
+static void print_constant(HloPrinter *printer, const HloInstruction *instruction) {
+    const HloLiteral *literal = hlo_constant_literal(instruction);
+    bool small = hlo_shape_is_array(literal->shape) && hlo_shape_elements(literal->shape) <= 10;
+    if (small || printer->options.print_large_constants) {
+        hlo_print_literal(printer->text, literal);
+    } else {
+        hlo_text_string(printer->text, "{...}");
+    }
+}
+
+static void print_operand(HloPrinter *printer, const HloInstruction *operand) {
+    const HloPrintOptions *options = &printer->options;
+    bool named = options->canonical_names ? printer->in_computation : options->print_operand_names;
+    if (options->print_operand_shapes) hlo_printer_shape(printer, operand->shape);
+    if (!named) return;
+    if (options->print_operand_shapes) hlo_text_char(printer->text, ' ');
+    hlo_printer_name(printer, operand);
+}
+
+static void print_operands(HloPrinter *printer, const HloInstruction *instruction) {
+    HloText *text = printer->text;
+    if (instruction->opcode == HLO_OP_PARAMETER) {
+        hlo_text_int64(text, hlo_parameter_number(instruction));
+        return;
+    }
+    if (instruction->opcode == HLO_OP_CONSTANT) {
+        print_constant(printer, instruction);
+        return;
+    }
+    int32_t count = instruction->operand_count;
+    int32_t shown = printer->options.compact_operands && count > 4 ? 4 : count;
+    for (int32_t i = 0; i < shown; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%d*/", i);
+        print_operand(printer, instruction->operands[i]);
+    }
+    if (shown < count) hlo_text_format(text, ", ...(+%d)", count - shown);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Called computations
+
+static void print_called(HloPrinter *printer, const HloComputation *computation, int indent) {
+    if (printer->options.canonical_names) {
+        hlo_text_char(printer->text, '\n');
+        hlo_printer_body(printer, computation, indent);
+    } else {
+        if (printer->options.print_percent) hlo_text_char(printer->text, '%');
+        hlo_text_string(printer->text, computation->name);
+    }
+}
+
+static void print_role(HloPrinter *printer, const char *role, const HloComputation *computation, int indent) {
+    hlo_text_append(printer->text, ", ", 2);
+    hlo_text_string(printer->text, role);
+    hlo_text_char(printer->text, '=');
+    print_called(printer, computation, indent);
+}
+
+static void print_list(HloPrinter *printer, const char *role, const HloInstruction *instruction, int indent) {
+    hlo_text_append(printer->text, ", ", 2);
+    hlo_text_string(printer->text, role);
+    hlo_text_append(printer->text, "={", 2);
+    for (int32_t i = 0; i < instruction->called_count; i++) {
+        if (i > 0) hlo_text_append(printer->text, ", ", 2);
+        print_called(printer, instruction->called[i], indent);
+    }
+    hlo_text_char(printer->text, '}');
+}
+
+static void print_calls(HloPrinter *printer, const HloInstruction *instruction, int indent) {
+    HloComputation **called = instruction->called;
+    if (instruction->called_count == 0) return;
+    switch (instruction->opcode) {
+        case HLO_OP_WHILE:
+            print_role(printer, "condition", called[0], indent);
+            print_role(printer, "body", called[1], indent);
+            break;
+        case HLO_OP_SELECT_AND_SCATTER:
+            print_role(printer, "select", called[0], indent);
+            print_role(printer, "scatter", called[1], indent);
+            break;
+        case HLO_OP_CONDITIONAL:
+            if (instruction->operands[0]->shape->type == HLO_PRED) {
+                print_role(printer, "true_computation", called[0], indent);
+                print_role(printer, "false_computation", called[1], indent);
+            } else {
+                print_list(printer, "branch_computations", instruction, indent);
+            }
+            break;
+        case HLO_OP_FUSION:
+        case HLO_OP_ASYNC_START: print_role(printer, "calls", called[0], indent); break;
+        case HLO_OP_ASYNC_UPDATE:
+        case HLO_OP_ASYNC_DONE: break;
+        case HLO_OP_CUSTOM_CALL: print_list(printer, "called_computations", instruction, indent); break;
+        default: print_role(printer, "to_apply", called[0], indent); break;
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Annotations
+
+typedef struct MetadataWriter {
+    HloText *text;
+    bool any;
+} MetadataWriter;
+
+static void write_key(MetadataWriter *writer, const char *key) {
+    if (writer->any) hlo_text_char(writer->text, ' ');
+    writer->any = true;
+    hlo_text_string(writer->text, key);
+}
+
+static void write_string(MetadataWriter *writer, const char *key, const char *value) {
+    if (!value || !*value) return;
+    write_key(writer, key);
+    hlo_printer_quoted(writer->text, value);
+}
+
+static void write_number(MetadataWriter *writer, const char *key, int64_t value) {
+    if (value == 0) return;
+    write_key(writer, key);
+    hlo_text_int64(writer->text, value);
+}
+
+static void print_metadata(HloText *text, const HloMetadata *metadata) {
+    size_t before = text->length;
+    hlo_text_string(text, ", metadata={");
+    MetadataWriter writer = {.text = text};
+    write_string(&writer, "op_type=", metadata->op_type);
+    write_string(&writer, "op_name=", metadata->op_name);
+    write_string(&writer, "source_file=", metadata->source_file);
+    write_number(&writer, "source_line=", metadata->source_line);
+    write_number(&writer, "source_end_line=", metadata->source_end_line);
+    write_number(&writer, "source_column=", metadata->source_column);
+    write_number(&writer, "source_end_column=", metadata->source_end_column);
+    if (metadata->profile_type && *metadata->profile_type) {
+        write_key(&writer, "profile_type={");
+        hlo_text_string(text, metadata->profile_type);
+        hlo_text_char(text, '}');
+    }
+    write_string(&writer, "deduplicated_name=", metadata->deduplicated_name);
+    write_string(&writer, "scheduling_name=", metadata->scheduling_name);
+    write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
+    if (writer.any) {
+        hlo_text_char(text, '}');
+    } else {
+        text->length = before;
+    }
+}
+
+static void print_braced(HloText *text, const char *start, const char *content) {
+    hlo_text_string(text, start);
+    hlo_text_string(text, content);
+    hlo_text_char(text, '}');
+}
+
+static void print_predecessors(HloPrinter *printer, const HloInstruction *instruction) {
+    hlo_text_string(printer->text, ", control-predecessors={");
+    for (int64_t i = 0; i < instruction->control_predecessors.count; i++) {
+        if (i > 0) hlo_text_append(printer->text, ", ", 2);
+        hlo_printer_name(printer, instruction->control_predecessors.items[i]);
+    }
+    hlo_text_char(printer->text, '}');
+}
+
+static void print_backend_config(HloText *text, const HloInstruction *instruction) {
+    hlo_text_string(text, ", backend_config=");
+    if (instruction->backend_config_is_json) {
+        hlo_text_string(text, instruction->backend_config);
+    } else {
+        hlo_printer_quoted(text, instruction->backend_config);
+    }
+}
+
+static void print_execution_thread(HloText *text, const HloInstruction *start) {
+    const char *thread = HLO_ATTRIBUTES(start, Async)->execution_thread;
+    if (thread && strcmp(thread, "main") != 0) {
+        hlo_text_string(text, ", async_execution_thread=");
+        hlo_printer_quoted(text, thread);
+    }
+}
+
+static void print_extras(HloPrinter *printer, const HloInstruction *instruction, const HloInstruction *wrapped,
+                         int indent) {
+    HloText *text = printer->text;
+    const HloPrintOptions *options = &printer->options;
+    if (wrapped && instruction->opcode == HLO_OP_ASYNC_START) {
+        print_execution_thread(text, instruction);
+        hlo_printer_fields(printer, wrapped);
+        print_calls(printer, wrapped, indent);
+    } else if (!wrapped) {
+        hlo_printer_fields(printer, instruction);
+        print_calls(printer, instruction, indent);
+        if (instruction->opcode == HLO_OP_CALL && HLO_ATTRIBUTES(instruction, Call)->is_composite) {
+            hlo_text_string(text, ", is_composite=true");
+        }
+    }
+    if (instruction->sharding) {
+        hlo_text_string(text, ", sharding=");
+        hlo_sharding_print(text, instruction->sharding);
+    }
+    if (instruction->frontend_attributes.count) {
+        hlo_text_string(text, ", frontend_attributes=");
+        hlo_printer_key_values(text, instruction->frontend_attributes);
+    }
+    if (options->print_control_dependencies && instruction->control_predecessors.count) {
+        print_predecessors(printer, instruction);
+    }
+    if (instruction->statistics) print_braced(text, ", statistics={", instruction->statistics);
+    if (hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Accuracy) {
+        const HloAccuracy *accuracy = HLO_ATTRIBUTES(instruction, Accuracy)->accuracy;
+        if (accuracy && (accuracy->has_tolerance || accuracy->mode != HLO_AccuracyMode_DEFAULT)) {
+            hlo_text_string(text, ", result_accuracy=");
+            hlo_printer_accuracy(text, accuracy);
+        }
+    }
+}
+
+void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent) {
+    HloText *text = printer->text;
+    const HloPrintOptions *options = &printer->options;
+    const HloInstruction *wrapped = sugar_of(instruction);
+    if (!options->canonical_names || printer->in_computation) {
+        hlo_printer_name(printer, instruction);
+        hlo_text_append(text, " = ", 3);
+    }
+    if (options->print_result_shape) {
+        hlo_printer_shape(printer, instruction->shape);
+        hlo_text_char(text, ' ');
+    }
+    print_opcode(text, instruction, wrapped);
+    hlo_text_char(text, '(');
+    print_operands(printer, instruction);
+    hlo_text_char(text, ')');
+    if (options->print_extra_attributes) print_extras(printer, instruction, wrapped, indent);
+    if (instruction->origin) print_braced(text, ", origin={", instruction->origin);
+    if (options->print_metadata && instruction->metadata) print_metadata(text, instruction->metadata);
+    if (options->print_backend_config && instruction->backend_config && *instruction->backend_config) {
+        print_backend_config(text, instruction);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "hlo/text/printer.h"
+
+// Digits that always identify a number of this many mantissa bits (with the hidden one).
+static int identifying_digits(int mantissa_bits) { return 2 + (int)((mantissa_bits + 1) * 0.30103); }
+
+static void print_nan(HloText *text, HloType type, uint64_t bits) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    uint64_t payload = bits & ((UINT64_C(1) << info->mantissa_bits) - 1);
+    bool negative = bits >> (info->exponent_bits + info->mantissa_bits) & 1;
+    bool single = type == HLO_F8E4M3FN || type == HLO_F8E4M3B11FNUZ || type == HLO_F8E5M2FNUZ ||
+                  type == HLO_F8E4M3FNUZ || type == HLO_F8E8M0FNU;
+    hlo_text_string(text, negative ? "-nan" : "nan");
+    if (!single && payload != UINT64_C(1) << (info->mantissa_bits - 1)) hlo_text_format(text, "(0x%" PRIx64 ")", payload);
+}
+
+static void print_f32(HloText *text, float value) {
+    char buffer[40];
+    int length = snprintf(buffer, sizeof(buffer), "%.*g", FLT_DIG, (double)value);
+    if (strtof(buffer, NULL) != value) length = snprintf(buffer, sizeof(buffer), "%.9g", (double)value);
+    hlo_text_append(text, buffer, (size_t)length);
+}
+
+static void print_f64(HloText *text, double value) {
+    char buffer[40];
+    int length = snprintf(buffer, sizeof(buffer), "%.*g", DBL_DIG, value);
+    if (strtod(buffer, NULL) != value) length = snprintf(buffer, sizeof(buffer), "%.17g", value);
+    hlo_text_append(text, buffer, (size_t)length);
+}
+
+void hlo_printer_float(HloText *text, HloType type, const void *data) {
+    uint64_t bits = 0;
+    memcpy(&bits, data, (size_t)hlo_type_bytes(type));
+    double value = hlo_float_decode(type, bits);
+    if (isnan(value)) {
+        print_nan(text, type, bits);
+    } else if (isinf(value)) {
+        hlo_text_string(text, value < 0 ? "-inf" : "inf");
+    } else if (hlo_type_bytes(type) >= 4 && fabs(value) < 1e6 && value == (double)(int32_t)value &&
+               (value != 0 || !signbit(value))) {
+        hlo_text_int64(text, (int64_t)value);
+    } else if (type == HLO_F32) {
+        print_f32(text, (float)value);
+    } else if (type == HLO_F64) {
+        print_f64(text, value);
+    } else {
+        hlo_text_format(text, "%.*g", identifying_digits(hlo_type_info(type)->mantissa_bits), value);
+    }
+}
+
+static void print_element(HloText *text, HloType type, const char *data) {
+    int bytes = hlo_type_bytes(type);
+    switch (hlo_type_kind(type)) {
+        case HLO_KIND_PRED: hlo_text_char(text, *data ? '1' : '0'); break;
+        case HLO_KIND_FLOAT: hlo_printer_float(text, type, data); break;
+        case HLO_KIND_COMPLEX:
+            hlo_text_char(text, '(');
+            hlo_printer_float(text, hlo_type_real_part(type), data);
+            hlo_text_append(text, ", ", 2);
+            hlo_printer_float(text, hlo_type_real_part(type), data + bytes / 2);
+            hlo_text_char(text, ')');
+            break;
+        case HLO_KIND_SIGNED: {
+            int64_t value = 0;
+            memcpy(&value, data, (size_t)bytes);
+            int shift = 64 - 8 * bytes;
+            hlo_text_int64(text, (int64_t)((uint64_t)value << shift) >> shift);
+            break;
+        }
+        default: {
+            uint64_t value = 0;
+            memcpy(&value, data, (size_t)bytes);
+            hlo_text_uint64(text, value);
+        }
+    }
+}
+
+// {1, 2}, but { { 1, 2 }, { 3, 4 } } with blanks as soon as there is more than one dimension.
+static void print_array(HloText *text, const HloShape *shape, int dimension, const char **data) {
+    if (dimension == shape->rank) {
+        print_element(text, shape->type, *data);
+        *data += hlo_type_bytes(shape->type);
+        return;
+    }
+    bool last = dimension + 1 == shape->rank;
+    const char *blank = shape->rank == 1 || (last && shape->dims[dimension] == 0) ? "" : " ";
+    hlo_text_char(text, '{');
+    hlo_text_string(text, blank);
+    for (int64_t i = 0; i < shape->dims[dimension]; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        print_array(text, shape, dimension + 1, data);
+    }
+    hlo_text_string(text, blank);
+    hlo_text_char(text, '}');
+}
+
+void hlo_print_literal(HloText *text, const HloLiteral *literal) {
+    const HloShape *shape = literal->shape;
+    if (shape->type == HLO_TUPLE) {
+        hlo_text_append(text, "( ", 2);
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            if (i > 0) hlo_text_append(text, ", ", 2);
+            hlo_print_literal(text, literal->elements[i]);
+        }
+        hlo_text_append(text, " )", 2);
+    } else if (literal->elided) {
+        hlo_text_string(text, "{...}");
+    } else if (shape->rank == 0 && shape->type == HLO_PRED) {
+        hlo_text_string(text, *(const char *)literal->data ? "true" : "false");
+    } else {
+        const char *data = literal->data;
+        print_array(text, shape, 0, &data);
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO text: what XLA prints and parses, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back in
+// the long, short or canonical form. Parsing checks syntax and attributes, with a place and a caret for every error; that
+// shapes agree is the verifier's business (hlo/verify/verify.h), as it is XLA's.
+#ifndef MESHLO_HLO_TEXT_TEXT_H_
+#define MESHLO_HLO_TEXT_TEXT_H_
+
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+// What becomes of constants whose values the text leaves out, `constant({...})`.
+typedef enum HloElidedLiterals {
+    HLO_ELIDED_KEEP,  // marked as elided: they print as {...} and cannot be evaluated
+    HLO_ELIDED_ZERO,  // zeros, as XLA's parser makes by default
+    HLO_ELIDED_FILL,  // distinct deterministic values, so that two of them are not taken for one constant
+} HloElidedLiterals;
+
+typedef struct HloParseOptions {
+    const char *file;          // name for messages, or NULL
+    HloElidedLiterals elided;  // what to do with {...}
+} HloParseOptions;
+
+// How a module is printed; the fields are those of XLA's HloPrintOptions.
+typedef struct HloPrintOptions {
+    bool print_large_constants;       // constants of more than 10 elements in full instead of {...}
+    bool print_metadata;              // metadata={...} and the stack tables
+    bool print_backend_config;
+    bool print_operand_shapes;        // before each operand
+    bool print_operand_names;
+    bool print_program_shape;         // (parameters) -> result after a computation's name
+    bool print_percent;               // % before names
+    bool print_result_shape;
+    bool print_control_dependencies;
+    bool print_extra_attributes;      // sharding, frontend attributes and the op's own attributes
+    bool print_ids;                   // names of the module and of computations
+    bool include_layout;              // layouts in shapes
+    bool compact_operands;            // "..." after four operands
+    bool canonical_names;             // tmp_0, tmp_1 ... and called computations in full
+    bool sort_computations;           // by content instead of by call order
+    int indent;                       // levels of two spaces
+} HloPrintOptions;
+
+// XLA's presets: to_string() by default, short_parsable(), canonical(), fingerprint().
+HLO_EXPORT HloPrintOptions hlo_print_default(void);
+HLO_EXPORT HloPrintOptions hlo_print_short(void);
+HLO_EXPORT HloPrintOptions hlo_print_canonical(void);
+HLO_EXPORT HloPrintOptions hlo_print_fingerprint(void);
+
+// Parses `length` bytes of a whole module, of bare computations, or of a single instruction. `options` may be NULL. On
+// success *module is new and owned by the caller (hlo_module_free()); it does not point into `text`. Errors:
+// INVALID_ARGUMENT with a place, RESOURCE_EXHAUSTED. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *options,
+                                             HloModule **module);
+
+// Stand-alone pieces of the syntax, from `length` bytes that must hold nothing else. Results live in `arena`.
+// INVALID_ARGUMENT with a place, RESOURCE_EXHAUSTED.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_shape(HloArena *arena, const char *text, size_t length,
+                                                   const HloShape **shape);
+// {devices=[2,2]<=[4]} and every other form of a sharding.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_sharding(HloArena *arena, const char *text, size_t length,
+                                                      const HloSharding **sharding);
+// {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_replica_groups(HloArena *arena, const char *text, size_t length,
+                                                            const HloReplicaGroups **groups);
+// A shape and its value: f32[2] {1, 2}.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_literal(HloArena *arena, const char *text, size_t length,
+                                                     const HloLiteral **literal);
+// size=3x3 stride=2x2, without or with braces.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_window(HloArena *arena, const char *text, size_t length,
+                                                    const HloWindow **window);
+// 0_1_2x3_4_0
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_padding(HloArena *arena, const char *text, size_t length,
+                                                     HloPadding *padding);
+
+// Appends the module's text. `options` NULL: the default (long) form. RESOURCE_EXHAUSTED. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text);
+// Appends one computation, without its module's header.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_computation(const HloComputation *computation,
+                                                         const HloPrintOptions *options, HloText *text);
+// Appends one instruction, without indentation or newline.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_instruction(const HloInstruction *instruction,
+                                                         const HloPrintOptions *options, HloText *text);
+// Appends a literal's value without its shape, on one line: { {1, 2}, {3, 4} }. {...} if elided.
+HLO_EXPORT void hlo_print_literal(HloText *text, const HloLiteral *literal);
+// Appends size=3x3 pad=0_1x1_1 without braces.
+HLO_EXPORT void hlo_print_window(HloText *text, const HloWindow *window);
+// Appends dim_labels: b01f_01io->b01f.
+HLO_EXPORT void hlo_print_labels(HloText *text, const HloConvolutionLabels *labels);
+
+// Appends a Graphviz graph: a cluster for each computation, a node an instruction, an edge an operand or call.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_dot_draw(const HloModule *module, HloText *text);
+
+HLO_END_C
+
+#endif
