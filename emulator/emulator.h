@@ -7,6 +7,11 @@
 //   mesh_order.h  which device stands where in a mesh, as JAX chooses it
 //   route.h       links of the torus and ways through it
 //   draw.h        drawings of slices and of sharded arrays
+//   layout.h      padded sizes and default layouts of arrays
+//   cost.h        how long a kernel takes; fusion.h which instructions make a kernel; op_class.h what an opcode costs
+//   collective.h  collectives as transfers on links
+//   simulate.h    one step of a program: emu_simulate() and its EmuReport
+//   report.h      JSON, traces, tables and out-of-memory texts from a report
 //
 // Nothing here prints, starts threads or keeps state: all calls may be made from any thread on objects that no other
 // thread changes. Times are integers in picoseconds, sizes in bytes, unless a name says otherwise.
@@ -14,9 +19,13 @@
 #define MESHLO_EMULATOR_EMULATOR_H_
 
 #include "emulator/chip.h"
+#include "emulator/collective.h"
 #include "emulator/draw.h"
+#include "emulator/layout.h"
 #include "emulator/mesh_order.h"
+#include "emulator/report.h"
 #include "emulator/route.h"
+#include "emulator/simulate.h"
 #include "emulator/topology.h"
 
 #endif

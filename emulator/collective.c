@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/collective.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "emulator/collective_groups.h"
+#include "hlo/base/vector.h"
+
+typedef HLO_VECTOR(EmuLinkBytes) LinkBytesVector;
+
+// Directions in which the data of a ring algorithm flows.
+typedef enum RingKind {
+    RING_GATHER,   // from each member to all others
+    RING_SCATTER,  // sums on the way; the same links the other way round
+} RingKind;
+
+// A collective while it is timed.
+typedef struct Timing {
+    EmuNetwork *network;
+    EmuTransfer *transfer;
+    LinkBytesVector links;
+    double seconds;
+    int64_t latency;  // picoseconds
+} Timing;
+
+EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places, int64_t replica_count,
+                            int64_t partition_count) {
+    EmuNetwork *network = HLO_ARENA_NEW(arena, EmuNetwork, 1);
+    network->topology = topology;
+    network->places = places;
+    network->replica_count = replica_count;
+    network->partition_count = partition_count;
+    network->arena = arena;
+    network->stage_bytes = HLO_ARENA_NEW(arena, double, emu_link_limit(topology));
+    network->touched = HLO_ARENA_NEW(arena, int64_t, emu_link_limit(topology));
+    return network;
+}
+
+static void load_link(EmuNetwork *network, int64_t link, double bytes) {
+    if (bytes == 0) return;
+    if (network->stage_bytes[link] == 0) network->touched[network->touched_count++] = link;
+    network->stage_bytes[link] += bytes;
+}
+
+// Puts bytes on every link of the way between two places.
+static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double bytes) {
+    int64_t links[EMU_MAX_ROUTE];
+    const int64_t count = emu_route(network->topology, from, to, links);
+    for (int64_t i = 0; i < count; i++) load_link(network, links[i], bytes);
+    return count;
+}
+
+static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
+    const double efficiency = kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
+    return emu_link_bytes_per_second(topology, kind) * efficiency;
+}
+
+// The kind of a link and its bit in the set of resources.
+static EmuLinkKind kind_of(const EmuTopology *topology, int64_t link, unsigned *resource) {
+    if (link < topology->chip_count * 6) {
+        *resource = 1u << link % 6;
+        return EMU_LINK_ICI;
+    }
+    *resource = link < topology->chip_count * 6 + topology->device_count ? 1u << 6 : 1u << 7;
+    return *resource == 1u << 6 ? EMU_LINK_PACKAGE : EMU_LINK_DCN;
+}
+
+// Ends a stage: its busiest link sets its time; the links are handed over to the transfer.
+static void end_stage(Timing *timing) {
+    EmuNetwork *network = timing->network;
+    double longest = 0;
+    for (int64_t i = 0; i < network->touched_count; i++) {
+        const int64_t link = network->touched[i];
+        unsigned resource;
+        const EmuLinkKind kind = kind_of(network->topology, link, &resource);
+        longest = fmax(longest, network->stage_bytes[link] / rate_of(network->topology, kind));
+        timing->transfer->resources |= resource;
+        hlo_vector_push(network->arena, &timing->links, ((EmuLinkBytes){link, network->stage_bytes[link]}));
+        network->stage_bytes[link] = 0;
+    }
+    network->touched_count = 0;
+    timing->seconds += longest;
+}
+
+// One line of members along an axis of a grid: puts the bytes of a ring algorithm on the links between neighbours, when
+// each member starts with `block` bytes. A closed ring goes both ways round with half the data each; on an open line all
+// that lies on one side crosses each gap.
+static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind, double block) {
+    if (closed) {
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t next = line[(i + 1) % count];
+            load_route(network, line[i], next, block * (double)(count - 1) / 2);
+            load_route(network, next, line[i], block * (double)(count - 1) / 2);
+        }
+        return;
+    }
+    for (int64_t i = 0; i + 1 < count; i++) {
+        const double below = block * (double)(i + 1), above = block * (double)(count - 1 - i);
+        load_route(network, line[i], line[i + 1], kind == RING_GATHER ? below : above);
+        load_route(network, line[i + 1], line[i], kind == RING_GATHER ? above : below);
+    }
+}
+
+// Every line of a grid along one axis.
+static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
+    int64_t stride = 1, line[128];
+    const int64_t size = grid->sizes[axis];
+    for (int later = axis + 1; later < EMU_GRID_AXES; later++) stride *= grid->sizes[later];
+    for (int64_t start = 0; start < grid->count; start++) {
+        if (start / stride % size) continue;
+        for (int64_t i = 0; i < size; i++) line[i] = grid->members[start + i * stride];
+        load_line(network, line, size, grid->closes[axis], kind, block);
+    }
+}
+
+// Gathers or scatters over the torus axes of a grid: the data is cut into as many parts as there are axes, and each part
+// goes over the axes in another order, so that all links work at once. `block` is what a member holds before (gather) or
+// after (scatter).
+static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, double block) {
+    int axes[3], count = 0;
+    for (int axis = 0; axis < 3; axis++)
+        if (grid->sizes[axis] > 1) axes[count++] = axis;
+    for (int part = 0; part < count; part++) {
+        double held = block / count;
+        for (int phase = 0; phase < count; phase++) {
+            const int axis = axes[(part + phase) % count];
+            load_axis(network, grid, axis, kind, held);
+            held *= (double)grid->sizes[axis];
+        }
+    }
+}
+
+// A ring over members in their order, each way to the next by the torus' routes, both ways round.
+static void load_ring(EmuNetwork *network, const int64_t *members, int64_t count, double block) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t next = members[(i + 1) % count];
+        const double share = count > 2 ? 0.5 : 1;
+        load_route(network, members[i], next, block * (double)(count - 1) * share);
+        if (count > 2) load_route(network, next, members[i], block * (double)(count - 1) * share);
+    }
+}
+
+// How many steps one ring pass over a group takes: axis after axis on a true torus, else one ring over all members.
+static int64_t ring_steps(const EmuGrid *grid) {
+    int64_t steps = grid->sizes[3] - 1;
+    for (int axis = 0; axis < 3 && grid->is_grid; axis++) {
+        if (grid->sizes[axis] > 1 && !grid->closes[axis]) return grid->count - 1;
+        steps += grid->sizes[axis] - 1;
+    }
+    return grid->is_grid ? steps : grid->count - 1;
+}
+
+// The members of a group, slice by slice.
+typedef struct SplitGroup {
+    int64_t slices;
+    int64_t each;            // members in a slice
+    const int64_t *members;  // places; slice s has `each` of them from s * each on
+} SplitGroup;
+
+// Sorts a group by slice; `slices` is 0 when the slices hold different numbers of members.
+static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
+    const EmuTopology *topology = network->topology;
+    SplitGroup split = {.slices = 1, .each = group.count, .members = group.items};
+    if (topology->slice_count == 1) return split;
+    int64_t *counts = HLO_ARENA_NEW(network->arena, int64_t, topology->slice_count);
+    for (int64_t i = 0; i < group.count; i++) counts[topology->devices[group.items[i]].slice_index]++;
+    int64_t present = 0, each = 0;
+    for (int64_t s = 0; s < topology->slice_count; s++)
+        if (counts[s]) {
+            if (present++ && counts[s] != each) return (SplitGroup){0};
+            each = counts[s];
+        }
+    int64_t *members = HLO_ARENA_NEW(network->arena, int64_t, group.count), filled = 0;
+    for (int64_t s = 0; s < topology->slice_count; s++)
+        for (int64_t i = 0; i < group.count; i++)
+            if (topology->devices[group.items[i]].slice_index == s) members[filled++] = group.items[i];
+    return (SplitGroup){present, each, members};
+}
+
+// Where a stage of a ring collective takes place.
+typedef enum StageKind { STAGE_PACKAGE, STAGE_TORUS, STAGE_SLICES } StageKind;
+
+// Loads one stage of one group. `bytes` is the full array, of which every member holds a share before a gather and after
+// a scatter. Gathers go from the outside in (slices, torus, package), scatters the other way; the amounts are the same.
+static void load_stage(Timing *timing, const SplitGroup *split, const EmuGrid *grids, StageKind stage, RingKind kind,
+                       double bytes) {
+    EmuNetwork *network = timing->network;
+    const int64_t total = split->slices * split->each;
+    const double share = bytes / (double)total;
+    if (stage == STAGE_SLICES) {
+        for (int64_t i = 0; split->slices > 1 && i < total; i++)
+            load_route(network, split->members[i], split->members[(i + split->each) % total],
+                       share * (double)(split->slices - 1));
+        return;
+    }
+    for (int64_t s = 0; s < split->slices; s++) {
+        const EmuGrid *grid = &grids[s];
+        const double block = share * (double)split->slices;
+        if (!grid->is_grid) {
+            if (stage == STAGE_TORUS) load_ring(network, split->members + s * split->each, split->each, block);
+        } else if (stage == STAGE_TORUS) {
+            load_torus(network, grid, kind, block);
+        } else if (grid->sizes[3] > 1) {
+            load_axis(network, grid, 3, kind, block * (double)(grid->count / grid->sizes[3]));
+        }
+    }
+}
+
+// One pass (gather or scatter) of all groups, stage after stage.
+static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup *splits, EmuGrid *const *grids,
+                      RingKind kind, double bytes) {
+    for (int stage = 0; stage < 3; stage++) {
+        const StageKind which = (StageKind)(kind == RING_SCATTER ? stage : 2 - stage);
+        for (int64_t g = 0; g < groups->count; g++)
+            load_stage(timing, &splits[g], grids[g], which, kind, bytes);
+        end_stage(timing);
+    }
+    int64_t steps = 0;
+    bool slices = false;
+    for (int64_t g = 0; g < groups->count; g++) {
+        const int64_t here = ring_steps(&grids[g][0]);
+        if (here > steps) steps = here;
+        slices = slices || splits[g].slices > 1;
+    }
+    const EmuChip *chip = &timing->network->topology->chip;
+    timing->latency += steps * chip->collective_step_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+}
+
+// All-reduce, all-gather, reduce-scatter, broadcast.
+static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode, double bytes) {
+    EmuNetwork *network = timing->network;
+    SplitGroup *splits = HLO_ARENA_NEW(network->arena, SplitGroup, groups->count);
+    EmuGrid **grids = HLO_ARENA_NEW(network->arena, EmuGrid *, groups->count);
+    for (int64_t g = 0; g < groups->count; g++) {
+        splits[g] = split_by_slice(network, groups->lists[g]);
+        // Unequal shares of slices: one ring over all, which crosses between slices where it has to.
+        const bool uneven = splits[g].slices == 0;
+        if (uneven) splits[g] = (SplitGroup){1, groups->lists[g].count, groups->lists[g].items};
+        grids[g] = HLO_ARENA_NEW(network->arena, EmuGrid, splits[g].slices);
+        for (int64_t s = 0; s < splits[g].slices; s++)
+            grids[g][s] = uneven ? (EmuGrid){.count = splits[g].each}
+                                 : emu_find_grid(network, splits[g].members + s * splits[g].each, splits[g].each);
+    }
+    if (opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_REDUCE_SCATTER)
+        ring_pass(timing, groups, splits, grids, RING_SCATTER, bytes);
+    if (opcode != HLO_OP_REDUCE_SCATTER) ring_pass(timing, groups, splits, grids, RING_GATHER, bytes);
+}
+
+// Pairs of members along one axis of a grid exchange blocks; all members share the axis' lines.
+static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int axis, double block) {
+    int64_t stride = 1, longest = 0;
+    const int64_t size = grid->sizes[axis];
+    for (int later = axis + 1; later < EMU_GRID_AXES; later++) stride *= grid->sizes[later];
+    const double each = block * (double)(grid->count / size);
+    for (int64_t start = 0; start < grid->count; start++) {
+        if (start / stride % size) continue;
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t j = 0; j < size; j++) {
+                if (i == j) continue;
+                const int64_t hops = load_route(network, grid->members[start + i * stride],
+                                                grid->members[start + j * stride], each);
+                if (hops > longest) longest = hops;
+            }
+    }
+    return longest;
+}
+
+// All-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that the lines of each axis
+// can be loaded on their own; else every pair is routed.
+static void time_exchange(Timing *timing, const EmuGroups *groups, double operand_bytes) {
+    EmuNetwork *network = timing->network;
+    int64_t longest = 0;
+    bool slices = false;
+    for (int64_t g = 0; g < groups->count; g++) {
+        const HloInts group = groups->lists[g];
+        const double block = operand_bytes / (double)group.count;
+        const SplitGroup split = split_by_slice(network, group);
+        EmuGrid grid = {0};
+        slices = slices || split.slices != 1;
+        if (split.slices == 1) grid = emu_find_grid(network, group.items, group.count);
+        int64_t hops = 0;
+        for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
+            hops += load_exchange_axis(network, &grid, axis, block);
+        for (int64_t i = 0; !grid.is_grid && i < group.count; i++)
+            for (int64_t j = 0; j < group.count; j++) {
+                const int64_t here = load_route(network, group.items[i], group.items[j], block);
+                if (here > hops) hops = here;
+            }
+        if (hops > longest) longest = hops;
+    }
+    end_stage(timing);
+    const EmuChip *chip = &network->topology->chip;
+    timing->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+}
+
+// Participants of a permute: partitions of each replica with a channel, replicas of each partition without.
+static HloStatus time_permute(Timing *timing, const HloInstruction *collective, double bytes) {
+    EmuNetwork *network = timing->network;
+    const HloPermuteAttributes *permute = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Permute);
+    const bool across = permute->channel_id != 0;
+    const int64_t numbers = across ? network->partition_count : network->replica_count;
+    const int64_t copies = across ? network->replica_count : network->partition_count;
+    int64_t longest = 0;
+    bool slices = false;
+    for (int64_t i = 0; i < permute->source_target_pairs.count; i++) {
+        const HloPair pair = permute->source_target_pairs.items[i];
+        HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= numbers || pair.target >= numbers,
+                    HLO_INVALID_ARGUMENT, "%s: pair {%lld,%lld} names a device beyond the %lld that there are",
+                    collective->name, (long long)pair.source, (long long)pair.target, (long long)numbers);
+        for (int64_t copy = 0; copy < copies; copy++) {
+            const int64_t stride = across ? 1 : network->partition_count, base = across ? copy * numbers : copy;
+            const int64_t from = network->places[base + pair.source * stride];
+            const int64_t to = network->places[base + pair.target * stride];
+            const int64_t hops = load_route(network, from, to, bytes);
+            if (hops > longest) longest = hops;
+            slices = slices || network->topology->devices[from].slice_index != network->topology->devices[to].slice_index;
+        }
+    }
+    timing->transfer->group_size = 2;
+    timing->transfer->group_count = permute->source_target_pairs.count;
+    end_stage(timing);
+    const EmuChip *chip = &network->topology->chip;
+    timing->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
+    return HLO_SUCCESS;
+}
+
+// Bytes of the operands of a collective, dense.
+static int64_t operand_bytes(const HloInstruction *collective) {
+    const HloInstruction *inner = emu_synchronous_instruction(collective);
+    int64_t total = 0;
+    for (int32_t i = 0; i < inner->operand_count; i++) total += hlo_shape_bytes(inner->operands[i]->shape);
+    return total;
+}
+
+int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size) {
+    const int64_t operands = operand_bytes(collective);
+    const int64_t g = group_size > 0 ? group_size : 1;
+    switch (emu_synchronous_opcode(collective)) {
+        case HLO_OP_ALL_GATHER: return operands * (g - 1);
+        case HLO_OP_ALL_REDUCE: return 2 * (operands / g * (g - 1) + operands % g * (g - 1) / g);
+        case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_RAGGED_ALL_TO_ALL: return operands / g * (g - 1) + operands % g * (g - 1) / g;
+        default: return operands;
+    }
+}
+
+HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
+    const EmuChip *chip = &network->topology->chip;
+    const HloOpcode opcode = emu_synchronous_opcode(collective);
+    const double operands = (double)operand_bytes(collective);
+    *transfer = (EmuTransfer){0};
+    Timing timing = {.network = network, .transfer = transfer, .latency = chip->collective_picoseconds};
+    if (opcode == HLO_OP_COLLECTIVE_PERMUTE) {
+        HLO_TRY(time_permute(&timing, collective, operands));
+    } else {
+        EmuGroups groups;
+        HLO_TRY(emu_groups_of(network, collective, &groups));
+        transfer->group_count = groups.count;
+        for (int64_t g = 0; g < groups.count; g++)
+            if (groups.lists[g].count > transfer->group_size) transfer->group_size = groups.lists[g].count;
+        if (opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_RAGGED_ALL_TO_ALL)
+            time_exchange(&timing, &groups, operands);
+        else
+            time_rings(&timing, &groups, opcode,
+                       opcode == HLO_OP_ALL_GATHER ? operands * (double)transfer->group_size : operands);
+        if (transfer->group_size <= 1) timing.latency = 0;
+    }
+    transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
+    transfer->picoseconds = timing.latency + (int64_t)(timing.seconds * 1e12 + 0.5);
+    transfer->links = timing.links.items;
+    transfer->link_count = timing.links.count;
+    return HLO_SUCCESS;
+}

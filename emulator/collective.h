@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives as transfers over the links of a slice. A collective runs in stages (for example: between the devices of a
+// chip, then over the torus); in each stage every group puts its bytes on the links of its routes, and the busiest link
+// sets the time. Formulas: docs/machine-model.md.
+#ifndef MESHLO_EMULATOR_COLLECTIVE_H_
+#define MESHLO_EMULATOR_COLLECTIVE_H_
+
+#include "emulator/op_class.h"
+#include "emulator/route.h"
+
+HLO_BEGIN_C
+
+// The devices that a program runs on, and room to work.
+typedef struct EmuNetwork {
+    const EmuTopology *topology;
+    const int64_t *places;  // of each participant (replica * num_partitions + partition): place in the device list
+    int64_t replica_count;
+    int64_t partition_count;
+    HloArena *arena;
+    double *stage_bytes;     // by link, zero between stages
+    int64_t *touched;        // links with bytes in this stage
+    int64_t touched_count;
+} EmuNetwork;
+
+// Makes a network in `arena`; `places` is kept. Memory errors jump to hlo_protect().
+HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places,
+                                       int64_t replica_count, int64_t partition_count);
+
+// One link's share of a transfer.
+typedef struct EmuLinkBytes {
+    int64_t link;
+    double bytes;
+} EmuLinkBytes;
+
+// What a collective does to the network.
+typedef struct EmuTransfer {
+    int64_t group_size;
+    int64_t group_count;
+    int64_t bytes_per_device;  // what one device sends, ring algorithm (emu_collective_bytes)
+    int64_t picoseconds;
+    unsigned resources;        // bit set of what it occupies: links up and down each axis, packages, DCN
+    EmuLinkBytes *links;       // each link at most once a stage
+    int64_t link_count;
+} EmuTransfer;
+
+// The bytes that one device of a group of `group_size` sends: all-gather and reduce-scatter (g-1)/g of the full array,
+// all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.
+HLO_EXPORT int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size);
+
+// Times a collective (its synchronous form or its start). INVALID_ARGUMENT when its groups do not fit the participants.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective,
+                                                EmuTransfer *transfer);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "emulator/layout.h"
+
+// A kernel's cost while it is added up.
+typedef struct Sum {
+    const EmuChip *chip;
+    EmuCost cost;
+    double largest_product;  // multiplications of the largest matrix product, for the ramp
+} Sum;
+
+const char *emu_bound_name(EmuBound bound) {
+    static const char *const names[] = {"none", "matrix", "vector", "memory", "network"};
+    return names[bound];
+}
+
+static void add_computation(Sum *sum, const HloComputation *computation);
+
+// Elements of the largest array in a shape, as the vector unit steps over them: padded.
+static double vector_elements(const EmuChip *chip, const HloShape *shape) {
+    if (hlo_shape_is_tuple(shape)) {
+        double most = 0;
+        for (int32_t i = 0; i < shape->element_count; i++) most = fmax(most, vector_elements(chip, shape->elements[i]));
+        return most;
+    }
+    if (!hlo_shape_is_array(shape)) return 0;
+    const double bits = hlo_type_info(shape->type)->bits;
+    // 64-bit types are worked on in parts.
+    const double parts = bits > 32 ? bits / 16 : 1;
+    return (double)emu_padded_bytes(chip, shape) * 8 / bits * parts;
+}
+
+static void add_product(Sum *sum, const HloInstruction *instruction) {
+    const EmuProduct product = emu_product_of(sum->chip, instruction);
+    const double multiplications = product.batch * product.rows * product.depth * product.columns;
+    sum->cost.matrix_flops += 2 * multiplications * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
+    sum->cost.matrix_seconds += emu_product_seconds(sum->chip, &product);
+    if (multiplications / product.batch > sum->largest_product)
+        sum->largest_product = multiplications / product.batch;
+}
+
+// Elements that a sort, transform or window works on, with the extra factor of its algorithm.
+static double alone_elements(const Sum *sum, const HloInstruction *instruction) {
+    const HloShape *shape = instruction->operand_count ? instruction->operands[0]->shape : instruction->shape;
+    double elements = fmax(vector_elements(sum->chip, instruction->shape), 0);
+    if (instruction->opcode == HLO_OP_SORT) {
+        const HloInts dims = HLO_ATTRIBUTES(instruction, Sort)->dimensions;
+        const double length = dims.count ? (double)shape->dims[dims.items[0]] : 1;
+        const double levels = length > 1 ? ceil(log2(length)) : 0;
+        // A bitonic network over every operand.
+        return vector_elements(sum->chip, shape) * instruction->operand_count * levels * (levels + 1) / 2;
+    }
+    if (instruction->opcode == HLO_OP_REDUCE_WINDOW) {
+        const HloWindow *window = HLO_ATTRIBUTES(instruction, Window)->window;
+        for (int64_t i = 0; window && i < window->count; i++) elements *= (double)window->dims[i].size;
+        return elements;
+    }
+    if (instruction->opcode == HLO_OP_SCATTER && instruction->operand_count >= 3)
+        return vector_elements(sum->chip, instruction->operands[instruction->operand_count - 1]->shape);
+    if (instruction->opcode == HLO_OP_GATHER) return elements;
+    if ((instruction->opcode == HLO_OP_CHOLESKY || instruction->opcode == HLO_OP_TRIANGULAR_SOLVE) && shape->rank)
+        return elements * (double)shape->dims[shape->rank - 1] / 3;
+    return fmax(elements, instruction->operand_count ? vector_elements(sum->chip, shape) : 0);
+}
+
+static void add_member(Sum *sum, const HloInstruction *instruction) {
+    const double each = emu_op_vector_cost(instruction->opcode);
+    double elements = 0;
+    switch (emu_op_class(instruction->opcode)) {
+        case EMU_OP_MATRIX: add_product(sum, instruction); return;
+        case EMU_OP_VECTOR:
+            elements = vector_elements(sum->chip, instruction->shape);
+            sum->cost.other_flops += (double)hlo_shape_elements(instruction->shape);
+            break;
+        case EMU_OP_MOVE: elements = vector_elements(sum->chip, instruction->shape); break;
+        case EMU_OP_REDUCE:
+            elements = vector_elements(sum->chip, instruction->operands[0]->shape);
+            sum->cost.other_flops += (double)hlo_shape_elements(instruction->operands[0]->shape);
+            break;
+        case EMU_OP_ALONE:
+            if (instruction->opcode == HLO_OP_FUSION) {
+                add_computation(sum, instruction->called[0]);
+                return;
+            }
+            elements = alone_elements(sum, instruction);
+            break;
+        default: return;
+    }
+    sum->cost.vector_operations += each * elements;
+}
+
+static void add_computation(Sum *sum, const HloComputation *computation) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) add_member(sum, i);
+}
+
+static bool is_view(HloOpcode opcode) {
+    return opcode == HLO_OP_BITCAST || opcode == HLO_OP_RESHAPE || opcode == HLO_OP_GET_TUPLE_ELEMENT;
+}
+
+static double bytes_of(const EmuChip *chip, const HloShape *shape) {
+    return emu_in_vmem(shape) ? 0 : (double)emu_padded_bytes(chip, shape);
+}
+
+// Bytes that `user` reads of its operand number `index`: a slice reads what it cuts out, an update in place nothing of
+// the array that it changes, a fusion what its inside reads.
+static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t index, double full, int depth) {
+    double bytes = 0;
+    switch (user->opcode) {
+        case HLO_OP_SLICE:
+        case HLO_OP_DYNAMIC_SLICE:
+        case HLO_OP_GATHER: return index ? full : fmin(full, (double)emu_padded_bytes(chip, user->shape));
+        case HLO_OP_DYNAMIC_UPDATE_SLICE:
+        case HLO_OP_SCATTER: return index ? full : 0;
+        case HLO_OP_FUSION: {
+            const HloInstruction *inner = user->called[0]->parameters.items[index];
+            for (int64_t i = 0; depth < 16 && i < inner->users.count; i++) {
+                const HloInstruction *next = inner->users.items[i];
+                for (int32_t j = 0; j < next->operand_count; j++)
+                    if (next->operands[j] == inner) bytes += read_by(chip, next, j, full, depth + 1);
+            }
+            return fmin(bytes, full);
+        }
+        default: break;
+    }
+    if (!is_view(user->opcode) || hlo_instruction_is_root(user)) return full;
+    for (int64_t i = 0; depth < 16 && i < user->users.count; i++) {
+        const HloInstruction *next = user->users.items[i];
+        for (int32_t j = 0; j < next->operand_count; j++)
+            if (next->operands[j] == user) bytes += read_by(chip, next, j, full, depth + 1);
+    }
+    return fmin(bytes, full);
+}
+
+// Bytes that an instruction writes when its result goes to memory: an update in place writes the update.
+static double written_by(const EmuChip *chip, const HloInstruction *instruction, int depth) {
+    const int update = instruction->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE ? 1
+                       : instruction->opcode == HLO_OP_SCATTER            ? instruction->operand_count - 1
+                                                                          : 0;
+    if (update) return bytes_of(chip, instruction->operands[update]->shape);
+    if (instruction->opcode == HLO_OP_FUSION && depth < 16) {
+        const HloInstruction *root = instruction->called[0]->root;
+        if (!hlo_shape_is_tuple(root->shape))
+            return fmin(written_by(chip, root, depth + 1), bytes_of(chip, instruction->shape));
+    }
+    double total = 0;
+    const HloShape *shape = instruction->shape;
+    if (!hlo_shape_is_tuple(shape)) return bytes_of(chip, shape);
+    for (int32_t i = 0; i < shape->element_count; i++) total += bytes_of(chip, shape->elements[i]);
+    return total;
+}
+
+static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction) {
+    for (int64_t i = 0; i < kernel->member_count; i++)
+        if (kernel->members[i] == instruction) return true;
+    return false;
+}
+
+// Whether operand `index` of member `member` is the first mention of that operand in the kernel.
+static bool first_mention(const EmuKernel *kernel, int64_t member, int64_t index) {
+    const HloInstruction *operand = kernel->members[member]->operands[index];
+    for (int64_t m = 0; m <= member; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            if (m == member && i >= index) return true;
+            if (kernel->members[m]->operands[i] == operand) return false;
+        }
+    return true;
+}
+
+// Bytes of everything that the kernel reads from outside, each array once.
+static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
+    double total = 0;
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            const HloInstruction *operand = kernel->members[m]->operands[i];
+            if (!hlo_shape_is_array(operand->shape) || is_member(kernel, operand)) continue;
+            if (operand->opcode == HLO_OP_CONSTANT && hlo_shape_elements(operand->shape) <= 1) continue;
+            if (!first_mention(kernel, m, i)) continue;
+            const double full = bytes_of(chip, operand->shape);
+            double bytes = 0;
+            for (int64_t other = m; other < kernel->member_count; other++)
+                for (int32_t j = 0; j < kernel->members[other]->operand_count; j++)
+                    if (kernel->members[other]->operands[j] == operand)
+                        bytes += other > 0 && kernel->members[other]->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE
+                                     ? full
+                                     : read_by(chip, kernel->members[other], j, full, 0);
+            total += fmin(bytes, full);
+        }
+    return total;
+}
+
+// Whether a custom call only carries an annotation.
+static bool is_annotation(const HloInstruction *instruction) {
+    static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"};
+    if (instruction->opcode != HLO_OP_CUSTOM_CALL) return false;
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    for (size_t i = 0; target && i < HLO_COUNT_OF(targets); i++)
+        if (!strcmp(target, targets[i])) return true;
+    return false;
+}
+
+// Whether a kernel does nothing but give data another name.
+static bool is_nothing(const EmuKernel *kernel) {
+    for (int64_t i = 0; i < kernel->member_count; i++)
+        if (!is_view(kernel->members[i]->opcode) && !is_annotation(kernel->members[i])) return false;
+    return true;
+}
+
+EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
+    Sum sum = {.chip = chip};
+    if (is_nothing(kernel)) return sum.cost;
+    for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);
+    EmuCost *cost = &sum.cost;
+    cost->read_bytes = kernel_reads(chip, kernel);
+    cost->written_bytes = written_by(chip, kernel->members[0], 0);
+    const double devices = (double)chip->devices_per_chip;
+    const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip) / devices;
+    const double vector_seconds = cost->vector_operations / (lanes * chip->clock_hz);
+    const double memory_seconds = (cost->read_bytes + cost->written_bytes) * devices /
+                                  (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
+    double seconds = fmax(cost->matrix_seconds, fmax(vector_seconds, memory_seconds));
+    cost->bound = seconds == 0                      ? EMU_BOUND_NONE
+                  : seconds == cost->matrix_seconds ? EMU_BOUND_MATRIX
+                  : seconds == memory_seconds       ? EMU_BOUND_MEMORY
+                                                    : EMU_BOUND_VECTOR;
+    if (sum.largest_product > 0) {
+        cost->ramp = fmin(1, (double)chip->ramp_dimension / cbrt(sum.largest_product));
+        seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
+    }
+    cost->picoseconds = chip->op_picoseconds + (int64_t)(seconds * 1e12 + 0.5);
+    return *cost;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products and convolutions on the systolic arrays.
+#include <math.h>
+
+#include "emulator/cost.h"
+
+static double round_up(double value, double multiple) { return ceil(value / multiple) * multiple; }
+
+// Product of the sizes of some dimensions.
+static double sizes_of(const HloShape *shape, HloInts dims) {
+    double product = 1;
+    for (int64_t i = 0; i < dims.count; i++) product *= (double)shape->dims[dims.items[i]];
+    return product;
+}
+
+// bf16 passes for one multiplication of f32: by the algorithm if one is named, else by the highest precision asked for.
+static int64_t f32_passes(HloPrecisions precision, int32_t algorithm) {
+    switch (algorithm) {
+        case HLO_DotAlgorithm_BF16_BF16_F32_X3:
+        case HLO_DotAlgorithm_TF32_TF32_F32: return 3;
+        case HLO_DotAlgorithm_BF16_BF16_F32_X6:
+        case HLO_DotAlgorithm_TF32_TF32_F32_X3:
+        case HLO_DotAlgorithm_F32_F32_F32: return 6;
+        case HLO_DotAlgorithm_BF16_BF16_F32_X9: return 9;
+        case HLO_DotAlgorithm_BF16_BF16_BF16:
+        case HLO_DotAlgorithm_BF16_BF16_F32: return 1;
+        default: break;
+    }
+    int64_t passes = 1;
+    for (int64_t i = 0; i < precision.count; i++) {
+        if (precision.items[i] == HLO_Precision_HIGH && passes < 3) passes = 3;
+        if (precision.items[i] == HLO_Precision_HIGHEST) passes = 6;
+    }
+    return passes;
+}
+
+// Peak rate and passes for operands of a type.
+static void choose_rate(const EmuChip *chip, HloType type, HloPrecisions precision, int32_t algorithm,
+                        EmuProduct *product) {
+    const double devices = (double)chip->devices_per_chip;
+    const HloTypeInfo *info = hlo_type_info(type);
+    product->peak_flops = chip->bf16_flops_per_chip / devices;
+    product->passes = 1;
+    if (hlo_type_is_integer(type) || type == HLO_PRED) {
+        product->peak_flops = chip->int8_flops_per_chip / devices;
+        product->passes = info->bits <= 8 ? 1 : info->bits <= 16 ? 4 : 16;
+    } else if (info->bits <= 8) {
+        product->peak_flops = chip->fp8_flops_per_chip / devices;
+    } else if (type == HLO_F32) {
+        product->passes = f32_passes(precision, algorithm);
+    } else if (type == HLO_C64) {
+        product->passes = 4 * f32_passes(precision, algorithm);
+    } else if (type == HLO_F64) {
+        product->passes = 36;
+    } else if (type == HLO_C128) {
+        product->passes = 144;
+    }
+}
+
+// The wider of two operand types sets the rate.
+static HloType wider(const HloInstruction *instruction) {
+    const HloType left = instruction->operands[0]->shape->type, right = instruction->operands[1]->shape->type;
+    return hlo_type_info(left)->bits >= hlo_type_info(right)->bits ? left : right;
+}
+
+static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *instruction) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
+    const HloShape *left = instruction->operands[0]->shape, *right = instruction->operands[1]->shape;
+    EmuProduct product = {.batch = sizes_of(left, dot->lhs_batch), .depth = sizes_of(left, dot->lhs_contracting)};
+    const double shared = product.batch * product.depth;
+    product.rows = shared > 0 ? (double)hlo_shape_elements(left) / shared : 0;
+    const double right_shared = sizes_of(right, dot->rhs_batch) * sizes_of(right, dot->rhs_contracting);
+    product.columns = right_shared > 0 ? (double)hlo_shape_elements(right) / right_shared : 0;
+    // The groups of a ragged dot share the rows among them.
+    if (dot->rhs_group.count) product.columns /= sizes_of(right, dot->rhs_group);
+    choose_rate(chip, wider(instruction), dot->precision, dot->algorithm, &product);
+    return product;
+}
+
+static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstruction *instruction) {
+    const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(instruction, Convolution);
+    const HloConvolutionLabels *labels = convolution->labels;
+    const HloShape *kernel = instruction->operands[1]->shape, *output = instruction->shape;
+    const double groups = (double)((convolution->feature_group_count > 1 ? convolution->feature_group_count : 1) *
+                                   (convolution->batch_group_count > 1 ? convolution->batch_group_count : 1));
+    const double features = (double)output->dims[labels->output_feature];
+    EmuProduct product = {.batch = groups, .columns = features / groups};
+    product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
+    product.depth = (double)kernel->dims[labels->kernel_input_feature] * sizes_of(kernel, labels->kernel_spatial);
+    choose_rate(chip, wider(instruction), convolution->precision, HLO_DotAlgorithm_UNSET, &product);
+    return product;
+}
+
+EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction) {
+    if (instruction->opcode == HLO_OP_CONVOLUTION) return product_of_convolution(chip, instruction);
+    return product_of_dot(chip, instruction);
+}
+
+double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {
+    const double side = (double)chip->mxu_dimension;
+    const double straight = round_up(product->rows, 8) * round_up(product->columns, side);
+    const double turned = round_up(product->columns, 8) * round_up(product->rows, side);
+    const double area = straight < turned ? straight : turned;
+    const double flops = 2 * product->batch * area * round_up(product->depth, side) * (double)product->passes;
+    return flops / (product->peak_flops * chip->mxu_efficiency);
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/fusion.h"
+
+#include "hlo/base/map.h"
+#include "hlo/base/vector.h"
+
+// Producers are copied into at most this many kernels.
+#define MAX_COPIES 8
+// Vector instructions an element above which computing twice costs more than memory does.
+#define CHEAP_COST 4
+// What a kernel may hold: above it, compilers stop fusing too.
+#define MAX_MEMBERS 256
+
+// A kernel while it grows; numbered in reverse order.
+typedef struct Draft {
+    HloInstructionVector members;
+    EmuOpClass kind;
+    int64_t elements;  // of the root
+} Draft;
+
+typedef HLO_VECTOR(Draft *) DraftVector;
+
+// The kernels that hold one instruction.
+typedef HLO_VECTOR(Draft *) Holders;
+
+typedef struct Planner {
+    HloArena *arena;
+    DraftVector drafts;
+    Holders *holders;  // by position in the order
+    HloIntMap positions;
+} Planner;
+
+static bool fuses(EmuOpClass op_class) {
+    return op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE;
+}
+
+static bool takes_producers(EmuOpClass op_class) {
+    return fuses(op_class) || op_class == EMU_OP_REDUCE || op_class == EMU_OP_MATRIX;
+}
+
+// Whether computing an instruction again in every consumer costs no more memory traffic than reading its result: at most
+// one operand is as large as the result.
+static bool cheap_to_repeat(const HloInstruction *instruction) {
+    if (emu_op_vector_cost(instruction->opcode) > CHEAP_COST || instruction->opcode == HLO_OP_CONCATENATE) return false;
+    const int64_t elements = hlo_shape_elements(instruction->shape);
+    int64_t large = 0;
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        const HloInstruction *operand = instruction->operands[i];
+        const bool generated = operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA ||
+                               operand->opcode == HLO_OP_CONSTANT;
+        large += !generated && hlo_shape_elements(operand->shape) * 2 > elements;
+    }
+    return large <= 1;
+}
+
+static bool contains(const Holders *holders, const Draft *draft) {
+    for (int64_t i = 0; i < holders->count; i++)
+        if (holders->items[i] == draft) return true;
+    return false;
+}
+
+static Holders *holders_of(Planner *planner, const HloInstruction *instruction) {
+    return &planner->holders[*hlo_int_map_find(&planner->positions, (uint64_t)instruction->id)];
+}
+
+// Collects the kernels that use an instruction; false when something needs it in memory.
+static bool collect_consumers(Planner *planner, const HloInstruction *instruction, Holders *consumers) {
+    if (hlo_instruction_is_root(instruction)) return false;
+    for (int64_t i = 0; i < instruction->users.count; i++) {
+        const HloInstruction *user = instruction->users.items[i];
+        if (!takes_producers(emu_op_class(user->opcode))) return false;
+        const Holders *holders = holders_of(planner, user);
+        for (int64_t j = 0; j < holders->count; j++)
+            if (!contains(consumers, holders->items[j])) hlo_vector_push(planner->arena, consumers, holders->items[j]);
+    }
+    return consumers->count > 0;
+}
+
+// Whether an instruction may be computed inside all of its consumers.
+static bool may_join(const HloInstruction *instruction, const Holders *consumers) {
+    const EmuOpClass op_class = emu_op_class(instruction->opcode);
+    for (int64_t i = 0; i < consumers->count; i++)
+        if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
+    // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size.
+    if (op_class == EMU_OP_MATRIX)
+        return consumers->count == 1 && fuses(consumers->items[0]->kind) &&
+               consumers->items[0]->elements == hlo_shape_elements(instruction->shape);
+    if (!fuses(op_class)) return false;
+    if (consumers->count == 1) return true;
+    return consumers->count <= MAX_COPIES && cheap_to_repeat(instruction);
+}
+
+// Puts an instruction into its consumers' kernels or into a new one.
+static void place(Planner *planner, HloInstruction *instruction, Holders *holders) {
+    Holders consumers = {0};
+    const EmuOpClass op_class = emu_op_class(instruction->opcode);
+    if (op_class == EMU_OP_FREE) return;
+    if ((fuses(op_class) || op_class == EMU_OP_MATRIX) && collect_consumers(planner, instruction, &consumers) &&
+        may_join(instruction, &consumers)) {
+        for (int64_t i = 0; i < consumers.count; i++) {
+            hlo_vector_push(planner->arena, &consumers.items[i]->members, instruction);
+            if (op_class == EMU_OP_MATRIX) consumers.items[i]->kind = EMU_OP_MATRIX;
+        }
+        *holders = consumers;
+        return;
+    }
+    Draft *draft = HLO_ARENA_NEW(planner->arena, Draft, 1);
+    draft->kind = op_class;
+    draft->elements = hlo_shape_elements(instruction->shape);
+    hlo_vector_push(planner->arena, &draft->members, instruction);
+    hlo_vector_push(planner->arena, &planner->drafts, draft);
+    hlo_vector_push(planner->arena, holders, draft);
+}
+
+EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of) {
+    EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
+    plan->computation = computation;
+    plan->order = hlo_computation_post_order(computation, arena, &plan->order_count);
+    Planner planner = {.arena = arena, .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count)};
+    for (int64_t i = 0; i < plan->order_count; i++) {
+        hlo_int_map_set(arena, &planner.positions, (uint64_t)plan->order[i]->id, i);
+        kernel_of[plan->order[i]->id] = -1;
+    }
+    for (int64_t i = plan->order_count - 1; i >= 0; i--) place(&planner, plan->order[i], &planner.holders[i]);
+    plan->kernel_count = planner.drafts.count;
+    plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
+    for (int64_t i = 0; i < plan->kernel_count; i++) {
+        const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
+        plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, draft->kind};
+        kernel_of[draft->members.items[0]->id] = (int32_t)i;
+    }
+    return plan;
+}

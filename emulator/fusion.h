@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instructions of a computation a TPU would run as one kernel. Cheap producers are computed inside their consumers,
+// so that chains of elementwise operations do not pay for memory at every step; matrix products take in what feeds them
+// and what follows them elementwise. A kernel has one root, which it writes; everything else in it stays on the chip.
+#ifndef MESHLO_EMULATOR_FUSION_H_
+#define MESHLO_EMULATOR_FUSION_H_
+
+#include "emulator/op_class.h"
+
+HLO_BEGIN_C
+
+// A kernel: `members[0]` is its root.
+typedef struct EmuKernel {
+    HloInstruction **members;
+    int64_t member_count;
+    EmuOpClass kind;
+} EmuKernel;
+
+// The kernels of a computation in the order in which they run. FREE instructions are in none.
+typedef struct EmuPlan {
+    const HloComputation *computation;
+    HloInstruction **order;  // all instructions, operands first
+    int64_t order_count;
+    EmuKernel *kernels;
+    int64_t kernel_count;
+} EmuPlan;
+
+// Plans a computation in `arena`. `kernel_of` has an entry for each instruction id of the module; it is set to the number
+// of the kernel whose root an instruction is, -1 for the others. Memory errors jump to hlo_protect().
+HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of);
+
+HLO_END_C
+
+#endif

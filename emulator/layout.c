@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/layout.h"
+
+#include "hlo/ir/attributes.h"
+
+// The chosen form of a default layout.
+typedef struct Choice {
+    int64_t minor, second;  // dimensions; second is -1 for vectors
+    int64_t rows, lanes;    // the first tile; rows is 0 for vectors
+    int64_t bits;           // of an element as stored
+} Choice;
+
+static int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Bits of an element in memory: types narrower than a byte are packed.
+static int64_t element_bits(HloType type) { return hlo_type_info(type)->bits; }
+
+// Rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), less where there are
+// fewer, but at least what packs into one word.
+static int64_t tile_rows(const EmuChip *chip, int64_t bits, int64_t rows) {
+    const int64_t packed = bits < 32 ? 32 / bits : 1;
+    const int64_t most = chip->generation >= 7 ? 8 * packed : 8;
+    int64_t tile = packed < most ? packed : most;
+    while (tile < most && tile < rows) tile *= 2;
+    return tile;
+}
+
+// Lanes of the tile of a vector or scalar: a power of two of 128 lanes up to 1024; the first chips start at 256.
+static int64_t vector_tile(const EmuChip *chip, int64_t size) {
+    int64_t tile = chip->generation <= 3 ? 256 : 128;
+    while (tile < 1024 && tile < size) tile *= 2;
+    return tile;
+}
+
+// Elements after padding for a pair of minor dimensions.
+static double padded_elements(const EmuChip *chip, const HloShape *shape, const Choice *choice) {
+    double elements = 1;
+    for (int32_t dim = 0; dim < shape->rank; dim++) {
+        int64_t size = shape->dims[dim];
+        if (dim == choice->minor) size = round_up(size, 128);
+        if (dim == choice->second) size = round_up(size, tile_rows(chip, choice->bits, size));
+        elements *= (double)size;
+    }
+    return elements;
+}
+
+// Finds the pair of minor dimensions that pads least, row-major first.
+static Choice choose(const EmuChip *chip, const HloShape *shape) {
+    Choice best = {.minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(shape->type)};
+    if (shape->rank < 2) {
+        best.minor = shape->rank ? 0 : -1;
+        best.second = -1;
+        best.lanes = vector_tile(chip, shape->rank ? shape->dims[0] : 1);
+        return best;
+    }
+    double least = padded_elements(chip, shape, &best);
+    for (int64_t minor = shape->rank - 1; minor >= 0; minor--)
+        for (int64_t second = shape->rank - 1; second >= 0; second--) {
+            Choice candidate = best;
+            candidate.minor = minor;
+            candidate.second = second;
+            if (minor == second) continue;
+            const double elements = padded_elements(chip, shape, &candidate);
+            if (elements < least) {
+                least = elements;
+                best = candidate;
+            }
+        }
+    best.rows = tile_rows(chip, best.bits, shape->dims[best.second]);
+    return best;
+}
+
+const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
+    const Choice choice = choose(chip, shape);
+    HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
+    layout->tail_padding_alignment = 1;
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, shape->rank), count = 0;
+    if (choice.minor >= 0) order[count++] = choice.minor;
+    if (choice.second >= 0) order[count++] = choice.second;
+    for (int64_t dim = shape->rank - 1; dim >= 0; dim--)
+        if (dim != choice.minor && dim != choice.second) order[count++] = dim;
+    layout->minor_to_major = (HloInts){order, count};
+    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, 3);
+    const bool matrix = choice.second >= 0, packed = choice.bits < 32;
+    tiles[0] = matrix ? hlo_ints(arena, (int64_t[]){choice.rows, choice.lanes}, 2) : hlo_ints(arena, &choice.lanes, 1);
+    layout->tile_count = 1;
+    if (packed && !matrix) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){128}, 1);
+    if (packed) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){32 / choice.bits, 1}, 2);
+    layout->tiles = tiles;
+    return layout;
+}
+
+// Elements after padding to the first tile of a layout, as xla's tiled layout documentation defines it: the tile covers
+// the most minor dimensions, and '*' merges one into the next.
+static double tiled_elements(const HloShape *shape, const HloLayout *layout) {
+    const HloInts tile = layout->tiles[0];
+    double elements = 1;
+    int64_t at = 0;
+    for (int64_t i = tile.count - 1; i >= 0; i--) {
+        int64_t size = at < layout->minor_to_major.count ? shape->dims[layout->minor_to_major.items[at]] : 1;
+        at++;
+        while (i > 0 && tile.items[i - 1] == HLO_TILE_COMBINE) {
+            if (at < layout->minor_to_major.count) size *= shape->dims[layout->minor_to_major.items[at]];
+            at++;
+            i--;
+        }
+        elements *= (double)(tile.items[i] > 0 ? round_up(size, tile.items[i]) : size);
+    }
+    for (; at < layout->minor_to_major.count; at++) elements *= (double)shape->dims[layout->minor_to_major.items[at]];
+    return elements;
+}
+
+// Rounds a byte count that may be too large for an integer.
+static int64_t to_bytes(double elements, int64_t bits) {
+    const double bytes = elements * (double)bits / 8;
+    return bytes < 0x1p62 ? (int64_t)bytes + ((double)(int64_t)bytes < bytes) : INT64_C(1) << 62;
+}
+
+int64_t emu_unpadded_bytes(const HloShape *shape) {
+    double elements = 1;
+    if (!hlo_shape_is_array(shape)) return 0;
+    for (int32_t dim = 0; dim < shape->rank; dim++) elements *= (double)shape->dims[dim];
+    return to_bytes(elements, element_bits(shape->type));
+}
+
+int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
+    if (hlo_shape_is_tuple(shape)) {
+        int64_t total = 0;
+        for (int32_t i = 0; i < shape->element_count; i++) total += emu_padded_bytes(chip, shape->elements[i]);
+        return total;
+    }
+    if (!hlo_shape_is_array(shape)) return 0;
+    if (!chip) return emu_unpadded_bytes(shape);
+    for (int32_t dim = 0; dim < shape->rank; dim++)
+        if (shape->dims[dim] <= 0) return 0;
+    const HloLayout *layout = shape->layout;
+    const int64_t bits =
+        layout && layout->element_size_in_bits ? layout->element_size_in_bits : element_bits(shape->type);
+    if (layout && layout->tile_count && layout->tiles[0].count) return to_bytes(tiled_elements(shape, layout), bits);
+    const Choice choice = choose(chip, shape);
+    if (choice.second >= 0) return to_bytes(padded_elements(chip, shape, &choice), bits);
+    const int64_t size = shape->rank ? shape->dims[0] : 1;
+    return to_bytes((double)round_up(size, choice.lanes), bits);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How arrays lie in a TPU's memory: the layout the compiler would choose, and what tiles make of their sizes.
+#ifndef MESHLO_EMULATOR_LAYOUT_H_
+#define MESHLO_EMULATOR_LAYOUT_H_
+
+#include "emulator/chip.h"
+#include "hlo/ir/shape.h"
+
+HLO_BEGIN_C
+
+// The layout of an array as the TPU compiler chooses it where nothing is said: the two most minor dimensions are those
+// that pad least (row-major when equal), tiled by 8 rows of 128 lanes, fewer rows where the array has fewer, with the
+// packing tiles of narrow types. Made in `arena`.
+HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape);
+
+// Bytes that a buffer takes in HBM: its tiles as written in the layout, or as emu_default_layout() chooses them when it
+// has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing. `chip`
+// NULL (host processors): dense.
+HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
+
+// The same of one dense array, without tiles.
+HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
+
+// Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.
+static inline bool emu_in_vmem(const HloShape *shape) { return shape->layout && shape->layout->memory_space == 1; }
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which buffers are alive together. Every kernel makes new buffers for its results, except where the compiler works in
+// place: views, tuples, loop states, updates of arrays that nobody else needs.
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/layout.h"
+#include "emulator/program.h"
+#include "hlo/base/vector.h"
+
+// A buffer of one computation.
+typedef struct Live {
+    EmuBuffer buffer;
+    int64_t first, last;  // kernels (numbers in the plan) between which it is alive
+} Live;
+
+typedef HLO_VECTOR(Live *) LiveVector;
+
+// The buffers behind the leaves of one value.
+typedef struct Leaves {
+    Live **items;
+    int64_t count;
+} Leaves;
+
+// Liveness of one computation.
+typedef struct Liveness {
+    EmuProgram *program;
+    const EmuChip *chip;
+    HloArena *arena;
+    EmuPlan *plan;
+    HloIntMap positions;  // instruction id to place in the plan's order
+    Leaves *leaves;       // by place
+    LiveVector buffers;
+    int64_t now;          // kernel being run
+} Liveness;
+
+static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
+
+static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) {
+    return &liveness->leaves[*hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id)];
+}
+
+// A new buffer for one leaf of an instruction.
+static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
+    Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
+    const bool on_chip = emu_in_vmem(shape);
+    live->buffer.instruction = instruction;
+    live->buffer.shape = shape;
+    live->buffer.bytes = on_chip ? 0 : emu_padded_bytes(liveness->chip, shape);
+    live->buffer.unpadded_bytes = on_chip ? 0 : emu_unpadded_bytes(shape);
+    live->buffer.kind = EMU_BUFFER_TEMPORARY;
+    live->first = live->last = liveness->now;
+    hlo_vector_push(liveness->arena, &liveness->buffers, live);
+    return live;
+}
+
+static Leaves new_leaves(Liveness *liveness, int64_t count) {
+    return (Leaves){HLO_ARENA_NEW(liveness->arena, Live *, count), count};
+}
+
+// New buffers for all leaves.
+static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
+    Leaves leaves = new_leaves(liveness, hlo_shape_leaf_count(instruction->shape));
+    for (int64_t i = 0; i < leaves.count; i++)
+        leaves.items[i] = new_buffer(liveness, instruction, hlo_shape_leaf(instruction->shape, i));
+    return leaves;
+}
+
+// A part of another value's leaves.
+static Leaves part_of(Leaves whole, int64_t start, int64_t count) {
+    HLO_BUG_IF(start + count > whole.count);
+    return (Leaves){whole.items + start, count};
+}
+
+// The leaves of all operands after each other.
+static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *instruction) {
+    int64_t total = 0, filled = 0;
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        total += leaves_of(liveness, instruction->operands[i])->count;
+    Leaves leaves = new_leaves(liveness, total);
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        const Leaves *operand = leaves_of(liveness, instruction->operands[i]);
+        for (int64_t j = 0; j < operand->count; j++) leaves.items[filled++] = operand->items[j];
+    }
+    return leaves;
+}
+
+// The number of leaves before element `index` of a tuple.
+static int64_t leaves_before(const HloShape *tuple, int64_t index) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < index; i++) count += hlo_shape_leaf_count(tuple->elements[i]);
+    return count;
+}
+
+// What a done instruction gives: of a start's (operands, results, …) the results.
+static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
+    const HloInstruction *start = done->operands[0];
+    const Leaves whole = *leaves_of(liveness, start);
+    const int64_t wanted = hlo_shape_leaf_count(done->shape);
+    int64_t first = 0;
+    const bool leads = start->opcode == HLO_OP_COPY_START || start->opcode == HLO_OP_RECV;
+    if (!leads && hlo_shape_is_tuple(start->shape) && start->shape->element_count >= 2 && whole.count > wanted)
+        first = leaves_before(start->shape, 1);
+    return first + wanted <= whole.count ? part_of(whole, first, wanted) : define(liveness, done);
+}
+
+// A start keeps its operands and makes its results.
+static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
+    const HloShape *shape = start->shape;
+    if (start->opcode == HLO_OP_ALL_REDUCE_START || !hlo_shape_is_tuple(shape) || shape->element_count < 2)
+        return define(liveness, start);
+    const int64_t destination = start->opcode == HLO_OP_COPY_START ? 0 : 1, source = 1 - destination;
+    Leaves leaves = define(liveness, start);
+    const Leaves operands = concatenate_operands(liveness, start);
+    const int64_t first = leaves_before(shape, source), count = hlo_shape_leaf_count(shape->elements[source]);
+    for (int64_t i = 0; i < count && i < operands.count; i++) {
+        leaves.items[first + i]->buffer.bytes = 0;
+        leaves.items[first + i] = operands.items[i];
+    }
+    return leaves;
+}
+
+// The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the program
+// or still needed elsewhere.
+static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
+    const Leaves initial = *leaves_of(liveness, loop->operands[0]);
+    const HloInstruction *root = loop->called[1]->root;
+    Leaves leaves = new_leaves(liveness, initial.count);
+    for (int64_t i = 0; i < initial.count; i++) {
+        leaves.items[i] = initial.items[i];
+        const bool flat = root->opcode == HLO_OP_TUPLE && root->operand_count == initial.count;
+        const HloInstruction *result = flat ? root->operands[i] : NULL;
+        const bool unchanged = result && result->opcode == HLO_OP_GET_TUPLE_ELEMENT &&
+                               result->operands[0]->opcode == HLO_OP_PARAMETER &&
+                               HLO_ATTRIBUTES(result, TupleIndex)->index == i;
+        if (!unchanged && initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT)
+            leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i));
+    }
+    return leaves;
+}
+
+// Whether an update may be made in place: the array is a temporary that only the update uses.
+static bool updates_in_place(Liveness *liveness, const HloInstruction *instruction) {
+    if (instruction->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE && instruction->opcode != HLO_OP_SCATTER) return false;
+    const HloInstruction *array = instruction->operands[0];
+    const Leaves *leaves = leaves_of(liveness, array);
+    if (instruction->opcode == HLO_OP_SCATTER && instruction->operand_count != 3) return false;
+    return leaves->count == 1 && array->users.count == 1 &&
+           (leaves->items[0]->buffer.kind != EMU_BUFFER_ARGUMENT || liveness->plan->computation->callers.count);
+}
+
+// The buffers of a value; NULL items for values that stay inside a kernel.
+static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
+    const bool is_root = liveness->program->kernel_of[instruction->id] >= 0;
+    switch (instruction->opcode) {
+        case HLO_OP_GET_TUPLE_ELEMENT: {
+            const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
+            return part_of(*leaves_of(liveness, instruction->operands[0]),
+                           leaves_before(instruction->operands[0]->shape, index),
+                           hlo_shape_leaf_count(instruction->shape));
+        }
+        case HLO_OP_TUPLE:
+        case HLO_OP_OPTIMIZATION_BARRIER:
+        case HLO_OP_DOMAIN: return concatenate_operands(liveness, instruction);
+        case HLO_OP_ADD_DEPENDENCY:
+        case HLO_OP_BITCAST:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_SET_DIMENSION_SIZE:
+        case HLO_OP_ASYNC_UPDATE:
+            if (leaves_of(liveness, instruction->operands[0])->count) return *leaves_of(liveness, instruction->operands[0]);
+            break;
+        case HLO_OP_WHILE: return leaves_of_loop(liveness, instruction);
+        default: break;
+    }
+    const EmuOpClass op_class = emu_op_class(instruction->opcode);
+    if (op_class == EMU_OP_DONE) return leaves_of_done(liveness, instruction);
+    if (op_class == EMU_OP_COLLECTIVE_START || op_class == EMU_OP_TRANSFER_START)
+        return leaves_of_start(liveness, instruction);
+    if (op_class != EMU_OP_FREE && !is_root) return (Leaves){0};
+    if (updates_in_place(liveness, instruction)) return *leaves_of(liveness, instruction->operands[0]);
+    return define(liveness, instruction);
+}
+
+// Everything that a kernel reads stays alive until it has run.
+static void touch(Liveness *liveness, const HloInstruction *instruction) {
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        const Leaves *leaves = leaves_of(liveness, instruction->operands[i]);
+        for (int64_t j = 0; j < leaves->count; j++)
+            if (leaves->items[j]->last < liveness->now) leaves->items[j]->last = liveness->now;
+    }
+}
+
+// Marks parameters: those of the entry are arguments, those of others belong to the caller and cost nothing here.
+static void define_parameters(Liveness *liveness, bool entry) {
+    for (int64_t i = 0; i < liveness->plan->order_count; i++) {
+        const HloInstruction *instruction = liveness->plan->order[i];
+        if (instruction->opcode != HLO_OP_PARAMETER) continue;
+        Leaves leaves = define(liveness, instruction);
+        for (int64_t j = 0; j < leaves.count; j++) {
+            leaves.items[j]->buffer.kind = EMU_BUFFER_ARGUMENT;
+            if (!entry) leaves.items[j]->buffer.bytes = 0;
+        }
+        *leaves_of(liveness, instruction) = leaves;
+    }
+}
+
+// Runs through a computation and notes when each buffer is made and last used.
+static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputation *computation, bool entry) {
+    Liveness *liveness = HLO_ARENA_NEW(arena, Liveness, 1);
+    liveness->program = program;
+    liveness->chip = emu_topology_is_tpu(program->topology) ? &program->topology->chip : NULL;
+    liveness->arena = arena;
+    liveness->plan = emu_program_plan(program, computation);
+    liveness->leaves = HLO_ARENA_NEW(arena, Leaves, liveness->plan->order_count);
+    for (int64_t i = 0; i < liveness->plan->order_count; i++)
+        hlo_int_map_set(arena, &liveness->positions, (uint64_t)liveness->plan->order[i]->id, i);
+    define_parameters(liveness, entry);
+    for (int64_t i = 0; i < liveness->plan->order_count; i++) {
+        const HloInstruction *instruction = liveness->plan->order[i];
+        if (instruction->opcode == HLO_OP_PARAMETER) continue;
+        const int32_t kernel = program->kernel_of[instruction->id];
+        if (kernel >= 0) {
+            liveness->now = kernel;
+            for (int64_t m = 0; m < liveness->plan->kernels[kernel].member_count; m++)
+                touch(liveness, liveness->plan->kernels[kernel].members[m]);
+        }
+        liveness->leaves[i] = evaluate(liveness, instruction);
+    }
+    return liveness;
+}
+
+// Temporaries inside of what a kernel calls.
+static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
+    int64_t most = 0;
+    if (kernel->kind != EMU_OP_CONTROL) return 0;
+    for (int32_t i = 0; i < kernel->members[0]->called_count; i++) {
+        const int64_t peak = temp_peak(program, kernel->members[0]->called[i]);
+        if (peak > most) most = peak;
+    }
+    return most;
+}
+
+// The most bytes of temporaries alive at once, and the kernel at which that is.
+static int64_t find_peak(const Liveness *liveness, int64_t *where) {
+    const int64_t count = liveness->plan->kernel_count;
+    int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0, most = 0;
+    for (int64_t i = 0; i < liveness->buffers.count; i++) {
+        const Live *live = liveness->buffers.items[i];
+        if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
+        change[live->first] += live->buffer.bytes;
+        change[live->last + 1] -= live->buffer.bytes;
+    }
+    *where = 0;
+    for (int64_t kernel = 0; kernel < count; kernel++) {
+        alive += change[kernel];
+        const int64_t total = alive + called_peak(liveness->program, &liveness->plan->kernels[kernel]);
+        if (total > most) {
+            most = total;
+            *where = kernel;
+        }
+    }
+    return most;
+}
+
+// The results of a called computation are buffers of the caller: they do not count here.
+static void mark_results(Liveness *liveness) {
+    const Leaves *results = leaves_of(liveness, liveness->plan->computation->root);
+    for (int64_t i = 0; i < results->count; i++)
+        if (results->items[i]->buffer.kind == EMU_BUFFER_TEMPORARY) results->items[i]->buffer.kind = EMU_BUFFER_OUTPUT;
+}
+
+static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
+    int64_t *known = &program->temp_peaks[computation->id], where;
+    if (*known >= 0) return *known;
+    Liveness *liveness = analyse(program, program->arena, computation, false);
+    mark_results(liveness);
+    return *known = find_peak(liveness, &where);
+}
+
+static int compare_buffers(const void *left, const void *right) {
+    const EmuBuffer *a = left, *b = right;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
+}
+
+// Bytes of outputs that take over an argument's buffer.
+static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
+    int64_t total = 0;
+    const HloModule *module = program->module;
+    for (int64_t i = 0; i < module->aliases.count; i++) {
+        const HloShape *shape = module->entry->root->shape;
+        const HloInts index = module->aliases.items[i].output_index;
+        for (int64_t j = 0; j < index.count; j++) {
+            if (!hlo_shape_is_tuple(shape) || index.items[j] < 0 || index.items[j] >= shape->element_count) break;
+            shape = shape->elements[index.items[j]];
+        }
+        total += emu_padded_bytes(chip, shape);
+    }
+    return total;
+}
+
+void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
+    Liveness *liveness = analyse(program, program->arena, program->module->entry, true);
+    const EmuChip *chip = liveness->chip;
+    *memory = (EmuMemory){0};
+    mark_results(liveness);
+    int64_t where, kept = 0;
+    memory->temp_bytes = find_peak(liveness, &where);
+    memory->output_bytes = emu_padded_bytes(chip, program->module->entry->root->shape);
+    memory->alias_bytes = aliased_bytes(program, chip);
+    EmuBuffer *largest = HLO_ARENA_NEW(program->arena, EmuBuffer, liveness->buffers.count);
+    for (int64_t i = 0; i < liveness->buffers.count; i++) {
+        const Live *live = liveness->buffers.items[i];
+        if (live->buffer.kind == EMU_BUFFER_ARGUMENT) memory->argument_bytes += live->buffer.bytes;
+        const bool alive = live->buffer.kind != EMU_BUFFER_TEMPORARY || (live->first <= where && where <= live->last);
+        if (alive && live->buffer.bytes > 0) largest[kept++] = live->buffer;
+    }
+    qsort(largest, (size_t)kept, sizeof(*largest), compare_buffers);
+    memory->largest = largest;
+    memory->largest_count = kept;
+    memory->peak_bytes =
+        memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
+}

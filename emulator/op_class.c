@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/op_class.h"
+
+typedef struct OpRow {
+    EmuOpClass op_class;
+    double vector_cost;
+} OpRow;
+
+static const OpRow rows[HLO_OPCODE_COUNT] = {
+#define EMU_OP(opcode, kind, cost) [HLO_OP_##opcode] = {EMU_OP_##kind, cost},
+#include "emulator/op_class.def"
+#undef EMU_OP
+};
+
+// As many rows as opcodes; a second row for one of them is a warning of the compiler.
+#define EMU_OP(opcode, kind, cost) +1
+static_assert((0
+#include "emulator/op_class.def"
+               ) == HLO_OPCODE_COUNT,
+              "every opcode has a row in op_class.def");
+#undef EMU_OP
+
+EmuOpClass emu_op_class(HloOpcode opcode) { return rows[opcode].op_class; }
+
+double emu_op_vector_cost(HloOpcode opcode) { return rows[opcode].vector_cost; }
+
+const HloInstruction *emu_synchronous_instruction(const HloInstruction *instruction) {
+    if (instruction->opcode == HLO_OP_ASYNC_START && instruction->called_count == 1)
+        return instruction->called[0]->root;
+    return instruction;
+}
+
+HloOpcode emu_synchronous_opcode(const HloInstruction *instruction) {
+    switch (instruction->opcode) {
+        case HLO_OP_ALL_GATHER_START: return HLO_OP_ALL_GATHER;
+        case HLO_OP_ALL_REDUCE_START: return HLO_OP_ALL_REDUCE;
+        case HLO_OP_COLLECTIVE_PERMUTE_START: return HLO_OP_COLLECTIVE_PERMUTE;
+        default: return emu_synchronous_instruction(instruction)->opcode;
+    }
+}

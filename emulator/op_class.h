@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an opcode is run on a TPU, expanded from op_class.def.
+#ifndef MESHLO_EMULATOR_OP_CLASS_H_
+#define MESHLO_EMULATOR_OP_CLASS_H_
+
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+typedef enum EmuOpClass {
+    EMU_OP_FREE,
+    EMU_OP_VECTOR,
+    EMU_OP_MOVE,
+    EMU_OP_REDUCE,
+    EMU_OP_MATRIX,
+    EMU_OP_ALONE,
+    EMU_OP_CONTROL,
+    EMU_OP_COLLECTIVE,
+    EMU_OP_COLLECTIVE_START,
+    EMU_OP_TRANSFER_START,
+    EMU_OP_DONE,
+} EmuOpClass;
+
+// The class of an opcode. Any thread, as below.
+HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
+// Vector instructions for one element.
+HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
+// The opcode that moves the data of an asynchronous start (`all-gather-start` gives `all-gather`, an `async-start` what
+// it wraps); other opcodes are themselves.
+HLO_EXPORT HloOpcode emu_synchronous_opcode(const HloInstruction *instruction);
+// The collective whose attributes count: the wrapped one of an `async-start`, else the instruction itself.
+HLO_EXPORT const HloInstruction *emu_synchronous_instruction(const HloInstruction *instruction);
+
+HLO_END_C
+
+#endif

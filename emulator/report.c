@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/report.h"
+
+#include <stdlib.h>
+
+// Rows of the lists in the summary.
+#define SUMMARY_ROWS 12
+
+static double seconds(int64_t picoseconds) { return (double)picoseconds * 1e-12; }
+
+static void json_seconds(HloJsonWriter *writer, const char *key, int64_t picoseconds) {
+    hlo_json_key(writer, key);
+    hlo_json_double(writer, seconds(picoseconds));
+}
+
+static void json_integer(HloJsonWriter *writer, const char *key, int64_t value) {
+    hlo_json_key(writer, key);
+    hlo_json_int64(writer, value);
+}
+
+static void json_string(HloJsonWriter *writer, const char *key, const char *value) {
+    hlo_json_key(writer, key);
+    hlo_json_string(writer, value);
+}
+
+// A count that is whole but was added up as a real number.
+static void json_count(HloJsonWriter *writer, const char *key, double value) {
+    hlo_json_key(writer, key);
+    if (value < 0x1p62)
+        hlo_json_int64(writer, (int64_t)(value + 0.5));
+    else
+        hlo_json_double(writer, value);
+}
+
+static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
+    hlo_json_key(writer, "ops");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->op_count; i++) {
+        const EmuOp *op = &report->ops[i];
+        hlo_json_begin_object(writer);
+        json_string(writer, "name", op->name);
+        json_string(writer, "opcode", op->opcode);
+        json_seconds(writer, "start", op->start);
+        json_seconds(writer, "duration", op->duration);
+        json_string(writer, "bound", emu_bound_name(op->bound));
+        json_count(writer, "flops", op->flops);
+        json_count(writer, "bytes", op->bytes);
+        json_integer(writer, "count", op->count);
+        json_integer(writer, "depth", op->depth);
+        if (*op->source) json_string(writer, "source", op->source);
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+}
+
+static void json_links(HloJsonWriter *writer, const EmuReport *report) {
+    const double step = seconds(report->step_picoseconds);
+    hlo_json_key(writer, "links");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->link_count; i++) {
+        const EmuLinkUse *link = &report->links[i];
+        hlo_json_begin_object(writer);
+        json_integer(writer, "from", link->from);
+        json_integer(writer, "to", link->to);
+        json_count(writer, "bytes", link->bytes);
+        hlo_json_key(writer, "busy");
+        hlo_json_double(writer, step > 0 ? seconds(link->busy) / step : 0);
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+}
+
+static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
+    hlo_json_key(writer, "buffers");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->buffer_count; i++) {
+        const EmuBufferUse *buffer = &report->buffers[i];
+        hlo_json_begin_object(writer);
+        json_string(writer, "name", buffer->instruction);
+        json_string(writer, "kind", buffer->kind);
+        json_string(writer, "shape", buffer->shape);
+        json_integer(writer, "bytes", buffer->bytes);
+        json_integer(writer, "unpadded_bytes", buffer->unpadded_bytes);
+        json_string(writer, "source", buffer->source);
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+}
+
+void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
+    hlo_json_begin_object(writer);
+    json_string(writer, "topology", report->topology);
+    json_string(writer, "device_kind", report->device_kind);
+    json_string(writer, "module", report->module);
+    json_integer(writer, "num_devices", report->num_devices);
+    json_seconds(writer, "step_seconds", report->step_picoseconds);
+    json_seconds(writer, "launch_seconds", report->launch_picoseconds);
+    json_seconds(writer, "compute_seconds", report->compute_picoseconds);
+    json_seconds(writer, "memory_seconds", report->memory_picoseconds);
+    json_seconds(writer, "collective_seconds", report->collective_picoseconds);
+    json_seconds(writer, "exposed_collective_seconds", report->exposed_picoseconds);
+    json_count(writer, "flops_per_device", report->flops_per_device);
+    json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
+    json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
+    hlo_json_key(writer, "mfu");
+    hlo_json_double(writer, report->mfu);
+    json_integer(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
+    json_integer(writer, "hbm_capacity_bytes", report->hbm_capacity_bytes);
+    json_integer(writer, "argument_bytes", report->argument_bytes);
+    json_integer(writer, "output_bytes", report->output_bytes);
+    json_integer(writer, "alias_bytes", report->alias_bytes);
+    json_integer(writer, "temp_bytes", report->temp_bytes);
+    json_integer(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
+    json_integer(writer, "unknown_trip_counts", report->unknown_trip_counts);
+    json_ops(writer, report);
+    json_links(writer, report);
+    json_buffers(writer, report);
+    hlo_json_end_object(writer);
+}
+
+void emu_report_write_json(const EmuReport *report, HloText *text) {
+    HloJsonWriter writer = {.text = text, .lines = 2};
+    emu_report_json(&writer, report);
+    hlo_text_char(text, '\n');
+}
+
+// A metadata event that names a process or a line.
+static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
+    hlo_json_begin_object(writer);
+    json_string(writer, "ph", "M");
+    json_string(writer, "name", what);
+    json_integer(writer, "pid", 1);
+    json_integer(writer, "tid", line);
+    hlo_json_key(writer, "args");
+    hlo_json_begin_object(writer);
+    json_string(writer, "name", name);
+    hlo_json_end_object(writer);
+    hlo_json_end_object(writer);
+}
+
+// One operation as a complete event; times in microseconds.
+static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
+    hlo_json_begin_object(writer);
+    json_string(writer, "ph", "X");
+    json_string(writer, "name", op->name);
+    json_string(writer, "cat", op->opcode);
+    json_integer(writer, "pid", 1);
+    json_integer(writer, "tid", op->network ? 2 : 1);
+    hlo_json_key(writer, "ts");
+    hlo_json_double(writer, (double)op->start * 1e-6);
+    hlo_json_key(writer, "dur");
+    hlo_json_double(writer, (double)op->duration * 1e-6);
+    hlo_json_key(writer, "args");
+    hlo_json_begin_object(writer);
+    json_string(writer, "hlo_category", op->opcode);
+    json_string(writer, "bound", emu_bound_name(op->bound));
+    json_count(writer, "flops", op->flops);
+    json_count(writer, "bytes_accessed", op->bytes);
+    json_integer(writer, "count", op->count);
+    if (*op->source) json_string(writer, "source", op->source);
+    hlo_json_end_object(writer);
+    hlo_json_end_object(writer);
+}
+
+void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
+    HloJsonWriter writer = {.text = text, .lines = 2};
+    hlo_json_begin_object(&writer);
+    json_string(&writer, "displayTimeUnit", "ns");
+    hlo_json_key(&writer, "traceEvents");
+    hlo_json_begin_array(&writer);
+    trace_name(&writer, "process_name", 0, "/device:TPU:0");
+    trace_name(&writer, "thread_name", 1, "XLA Ops");
+    trace_name(&writer, "thread_name", 2, "Async XLA Ops");
+    for (int64_t i = 0; i < report->op_count; i++) trace_op(&writer, &report->ops[i]);
+    hlo_json_end_array(&writer);
+    hlo_json_end_object(&writer);
+    hlo_text_char(text, '\n');
+}
+
+void emu_print_bytes(int64_t bytes, HloText *text) {
+    static const char units[] = "KMGT";
+    double value = (double)bytes;
+    int unit = -1;
+    while ((value >= 1024 || value <= -1024) && unit < 3) {
+        value /= 1024;
+        unit++;
+    }
+    if (unit < 0)
+        hlo_text_format(text, "%lldB", (long long)bytes);
+    else
+        hlo_text_format(text, "%.2f%c", value, units[unit]);
+}
+
+// A time with the unit that suits it.
+static void print_time(int64_t picoseconds, HloText *text) {
+    const double t = (double)picoseconds;
+    if (t >= 1e12)
+        hlo_text_format(text, "%.3f s", t * 1e-12);
+    else if (t >= 1e9)
+        hlo_text_format(text, "%.3f ms", t * 1e-9);
+    else
+        hlo_text_format(text, "%.3f us", t * 1e-6);
+}
+
+static void print_part(HloText *text, const char *name, int64_t picoseconds, int64_t whole) {
+    hlo_text_format(text, "  %-22s ", name);
+    print_time(picoseconds, text);
+    hlo_text_format(text, "  %5.1f %%\n", whole > 0 ? 100 * (double)picoseconds / (double)whole : 0);
+}
+
+static void print_amount(HloText *text, const char *name, int64_t bytes) {
+    hlo_text_format(text, "  %-22s ", name);
+    emu_print_bytes(bytes, text);
+    hlo_text_char(text, '\n');
+}
+
+// The operations that take longest in all, longest first.
+static void print_longest(const EmuReport *report, HloText *text) {
+    bool *shown = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof(bool));
+    for (int row = 0; shown && row < SUMMARY_ROWS; row++) {
+        int64_t best = -1;
+        double longest = 0;
+        for (int64_t i = 0; i < report->op_count; i++) {
+            const double total = (double)report->ops[i].duration * (double)report->ops[i].count;
+            if (shown[i] || report->ops[i].bound == EMU_BOUND_NONE || total <= longest) continue;
+            longest = total;
+            best = i;
+        }
+        if (best < 0) break;
+        shown[best] = true;
+        const EmuOp *op = &report->ops[best];
+        hlo_text_string(text, "  ");
+        print_time(op->duration, text);
+        if (op->count != 1) hlo_text_format(text, " x %lld", (long long)op->count);
+        hlo_text_format(text, "  %s (%s), bound by %s%s%s\n", op->name, op->opcode, emu_bound_name(op->bound),
+                        *op->source ? ", " : "", op->source);
+    }
+    hlo_free(shown);
+}
+
+static void print_busiest_link(const EmuReport *report, HloText *text) {
+    const EmuLinkUse *busiest = NULL;
+    double total = 0;
+    for (int64_t i = 0; i < report->link_count; i++) {
+        if (!busiest || report->links[i].busy > busiest->busy) busiest = &report->links[i];
+        total += report->links[i].bytes;
+    }
+    if (!busiest) return;
+    hlo_text_format(text, "links: %lld carry ", (long long)report->link_count);
+    emu_print_bytes((int64_t)total, text);
+    hlo_text_format(text, "; the busiest, %lld to %lld, ", (long long)busiest->from, (long long)busiest->to);
+    emu_print_bytes((int64_t)busiest->bytes, text);
+    hlo_text_format(text, " in %.1f %% of the step\n",
+                    100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
+}
+
+void emu_report_write_summary(const EmuReport *report, HloText *text) {
+    hlo_text_format(text, "%s on %s (%s), %lld device%s\nstep: ", report->module, report->topology, report->device_kind,
+                    (long long)report->num_devices, report->num_devices == 1 ? "" : "s");
+    print_time(report->step_picoseconds, text);
+    hlo_text_char(text, '\n');
+    const int64_t step = report->step_picoseconds;
+    print_part(text, "launch", report->launch_picoseconds, step);
+    print_part(text, "compute", report->compute_picoseconds, step);
+    print_part(text, "memory", report->memory_picoseconds, step);
+    print_part(text, "exposed collectives", report->exposed_picoseconds, step);
+    print_part(text, "(all collectives)", report->collective_picoseconds, step);
+    hlo_text_format(text, "work: %.4g flop a device, model flop utilisation %.1f %%\nmemory: ", report->flops_per_device,
+                    100 * report->mfu);
+    emu_print_bytes(report->hbm_peak_bytes, text);
+    hlo_text_string(text, " of ");
+    emu_print_bytes(report->hbm_capacity_bytes, text);
+    hlo_text_char(text, '\n');
+    print_amount(text, "arguments", report->argument_bytes);
+    print_amount(text, "outputs", report->output_bytes);
+    print_amount(text, "aliased", report->alias_bytes);
+    print_amount(text, "temporaries", report->temp_bytes);
+    print_busiest_link(report, text);
+    if (report->unknown_trip_counts)
+        hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
+                        (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");
+    hlo_text_string(text, "longest operations:\n");
+    print_longest(report, text);
+}
+
+// One buffer of the out-of-memory report.
+static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *text) {
+    hlo_text_format(text, "\n  %lld. Size: ", (long long)number);
+    emu_print_bytes(buffer->bytes, text);
+    if (*buffer->op_name || *buffer->source)
+        hlo_text_format(text, "\n     Operator: op_name=\"%s\"%s%s", buffer->op_name, *buffer->source ? " source=" : "",
+                        buffer->source);
+    hlo_text_format(text, "\n     Shape: %s\n     Unpadded size: ", buffer->shape);
+    emu_print_bytes(buffer->unpadded_bytes, text);
+    if (buffer->bytes > buffer->unpadded_bytes && buffer->unpadded_bytes > 0) {
+        hlo_text_string(text, "\n     Extra memory due to padding: ");
+        emu_print_bytes(buffer->bytes - buffer->unpadded_bytes, text);
+        hlo_text_format(text, " (%.1fx expansion)", (double)buffer->bytes / (double)buffer->unpadded_bytes);
+    }
+    hlo_text_format(text, "\n     XLA label: %s\n     Allocation type: HLO %s\n     ==========================\n",
+                    buffer->instruction, buffer->kind);
+}
+
+void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
+    if (!emu_report_out_of_memory(report)) return;
+    const int64_t over = report->hbm_peak_bytes - report->hbm_capacity_bytes;
+    const int64_t program = report->hbm_peak_bytes - report->argument_bytes;
+    hlo_text_string(text,
+                    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: the program does not fit. Ran out of memory in memory "
+                    "space hbm. Used ");
+    emu_print_bytes(report->hbm_peak_bytes, text);
+    hlo_text_string(text, " of ");
+    emu_print_bytes(report->hbm_capacity_bytes, text);
+    hlo_text_string(text, " hbm. Exceeded hbm capacity by ");
+    emu_print_bytes(over, text);
+    hlo_text_string(text, ".\n\nTotal hbm usage >= ");
+    emu_print_bytes(report->hbm_peak_bytes + report->hbm_reserved_bytes, text);
+    hlo_text_string(text, ":\n    reserved          ");
+    emu_print_bytes(report->hbm_reserved_bytes, text);
+    hlo_text_string(text, "\n    program           ");
+    emu_print_bytes(program, text);
+    hlo_text_string(text, "\n    arguments         ");
+    emu_print_bytes(report->argument_bytes, text);
+    hlo_text_string(text, "\n\nProgram hbm requirement ");
+    emu_print_bytes(program, text);
+    hlo_text_string(text, ":\n    HLO temp          ");
+    emu_print_bytes(report->temp_bytes, text);
+    hlo_text_string(text, "\n    output            ");
+    emu_print_bytes(report->output_bytes, text);
+    hlo_text_string(text, " (aliased with arguments: ");
+    emu_print_bytes(report->alias_bytes, text);
+    hlo_text_string(text, ")\n\n  Largest allocations in hbm:\n");
+    for (int64_t i = 0; i < report->buffer_count; i++) print_buffer(&report->buffers[i], i + 1, text);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written about a simulated step. Everything is appended to a HloText; running out of memory is remembered there
+// (hlo_text_status()).
+#ifndef MESHLO_EMULATOR_REPORT_H_
+#define MESHLO_EMULATOR_REPORT_H_
+
+#include "emulator/simulate.h"
+#include "hlo/base/json.h"
+
+HLO_BEGIN_C
+
+// The object of `meshlo emulate --json`: times in seconds, sizes in bytes of one device.
+HLO_EXPORT void emu_report_json(HloJsonWriter *writer, const EmuReport *report);
+// The same as text with a newline at the end.
+HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
+// A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations and one for the
+// network.
+HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
+// A table for people: the step and its parts, memory, the longest operations, the busiest links.
+HLO_EXPORT void emu_report_write_summary(const EmuReport *report, HloText *text);
+// What the TPU compiler says when a program does not fit, in its shape: used and capacity, program and arguments, the
+// largest buffers with padded and unpadded sizes and their source lines. Empty when the program fits.
+HLO_EXPORT void emu_report_write_out_of_memory(const EmuReport *report, HloText *text);
+
+// A byte count with a binary unit as XLA prints it: "1.50G", "40.5M", "512B".
+HLO_EXPORT void emu_print_bytes(int64_t bytes, HloText *text);
+
+HLO_END_C
+
+#endif

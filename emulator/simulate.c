@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/simulate.h"
+
+#include <string.h>
+
+#include "emulator/collective.h"
+#include "emulator/mesh_order.h"
+#include "emulator/program.h"
+#include "emulator/trip_count.h"
+#include "hlo/base/vector.h"
+
+// Loops and calls may nest this deep.
+#define MAX_DEPTH 64
+// Operations that are kept for the timeline; what comes after is timed but not listed.
+#define MAX_OPS 1000000
+// Buffers of the memory report.
+#define MAX_BUFFERS 20
+
+// Work of the network that was started and not yet waited for.
+typedef struct Flight {
+    const HloInstruction *start;
+    int64_t end;
+} Flight;
+
+// A simulation under way.
+typedef struct Simulation {
+    EmuProgram *program;
+    EmuNetwork *network;
+    EmuReport *report;
+    HLO_VECTOR(EmuOp) ops;
+    HLO_VECTOR(Flight) flights;
+    double *link_bytes;      // by link
+    int64_t free_at[32];     // when each resource of the network (bits of EmuTransfer.resources) is free again
+    int64_t now;             // of the device
+    double repeat;           // how often the current computation runs
+    int64_t depth;
+} Simulation;
+
+static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
+
+// Adds repeated picoseconds without overflow.
+static int64_t times(int64_t picoseconds, double repeat) {
+    const double product = (double)picoseconds * repeat;
+    return product < 0x1p62 ? (int64_t)product : INT64_C(1) << 62;
+}
+
+// "file:line" of an instruction in the report's arena.
+static const char *source_of(HloArena *arena, const HloInstruction *instruction) {
+    const char *file = NULL;
+    int64_t line = 0;
+    hlo_instruction_source(instruction, &file, &line);
+    return file && line ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
+}
+
+static const char *copy_string(HloArena *arena, const char *text) {
+    return text ? hlo_arena_string(arena, text, strlen(text)) : "";
+}
+
+// Puts an operation on the timeline; returns its number, -1 when the list is full.
+static int64_t record(Simulation *simulation, const HloInstruction *instruction, int64_t start, int64_t duration,
+                      EmuBound bound) {
+    HloArena *arena = simulation->report->arena;
+    if (simulation->ops.count >= MAX_OPS) return -1;
+    const EmuOp op = {.name = copy_string(arena, instruction->name), .opcode = hlo_op_text(instruction->opcode),
+                      .source = source_of(arena, instruction), .start = start, .duration = duration,
+                      .count = times(1, simulation->repeat), .depth = simulation->depth,
+                      .network = bound == EMU_BOUND_NETWORK, .bound = bound};
+    hlo_vector_push(arena, &simulation->ops, op);
+    return simulation->ops.count - 1;
+}
+
+// Runs a kernel of the device.
+static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
+    EmuReport *report = simulation->report;
+    const EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
+    if (!cost.picoseconds) return;
+    const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);
+    if (op >= 0) {
+        simulation->ops.items[op].flops = cost.matrix_flops + cost.other_flops;
+        simulation->ops.items[op].bytes = cost.read_bytes + cost.written_bytes;
+    }
+    simulation->now += cost.picoseconds;
+    report->flops_per_device += (cost.matrix_flops + cost.other_flops) * simulation->repeat;
+    report->matrix_flops_per_device += cost.matrix_flops * simulation->repeat;
+    report->hbm_bytes_per_device += (cost.read_bytes + cost.written_bytes) * simulation->repeat;
+    int64_t *part = cost.bound == EMU_BOUND_MEMORY ? &report->memory_picoseconds : &report->compute_picoseconds;
+    *part += times(cost.picoseconds, simulation->repeat);
+}
+
+// Lets the device wait until `when` for the network.
+static void wait_until(Simulation *simulation, int64_t when) {
+    if (when <= simulation->now) return;
+    simulation->report->exposed_picoseconds += times(when - simulation->now, simulation->repeat);
+    simulation->now = when;
+}
+
+// When all resources of a transfer are free.
+static int64_t resources_free(const Simulation *simulation, unsigned resources) {
+    int64_t free_at = simulation->now;
+    for (int i = 0; i < 32; i++)
+        if (resources >> i & 1 && simulation->free_at[i] > free_at) free_at = simulation->free_at[i];
+    return free_at;
+}
+
+// Starts a collective: it runs as soon as its links are free. Returns when it ends.
+static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, int64_t *end) {
+    EmuReport *report = simulation->report;
+    EmuNetwork *network = simulation->network;
+    const HloArenaMark mark = hlo_arena_mark(network->arena);
+    EmuTransfer transfer;
+    HLO_TRY(emu_transfer(network, collective, &transfer));
+    const int64_t start = resources_free(simulation, transfer.resources);
+    *end = start + transfer.picoseconds;
+    for (int i = 0; i < 32; i++)
+        if (transfer.resources >> i & 1) simulation->free_at[i] = *end;
+    for (int64_t i = 0; i < transfer.link_count; i++)
+        simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
+    hlo_arena_reset(network->arena, mark);
+    const int64_t op = record(simulation, collective, start, transfer.picoseconds, EMU_BOUND_NETWORK);
+    if (op >= 0) simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
+    report->collective_picoseconds += times(transfer.picoseconds, simulation->repeat);
+    report->collective_bytes_per_device += times(transfer.bytes_per_device, simulation->repeat);
+    return HLO_SUCCESS;
+}
+
+// A copy between memories: it runs beside the device at HBM speed.
+static void start_copy(Simulation *simulation, const HloInstruction *start, int64_t *end) {
+    const EmuChip *chip = &simulation->program->topology->chip;
+    const double bytes = start->operand_count ? (double)hlo_shape_bytes(start->operands[0]->shape) : 0;
+    const double rate = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / (double)chip->devices_per_chip;
+    const int copy_engine = 31;
+    const int64_t begin = simulation->free_at[copy_engine] > simulation->now ? simulation->free_at[copy_engine]
+                                                                             : simulation->now;
+    *end = simulation->free_at[copy_engine] = begin + (int64_t)(bytes / rate * 1e12 + 0.5);
+}
+
+static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
+    int64_t end = simulation->now;
+    const HloInstruction *inner = emu_synchronous_instruction(start);
+    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE))
+        HLO_TRY(start_transfer(simulation, start, &end));
+    else if (start->opcode == HLO_OP_COPY_START)
+        start_copy(simulation, start, &end);
+    else if (start->opcode == HLO_OP_ASYNC_START)
+        HLO_TRY(run_computation(simulation, start->called[0]));
+    // On chips whose cores take part in every transfer, nothing runs beside it.
+    if (!simulation->program->topology->chip.overlaps_collectives) wait_until(simulation, end);
+    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end}));
+    return HLO_SUCCESS;
+}
+
+// Finds the start of a chain of start, update … done.
+static const HloInstruction *start_of(const HloInstruction *done) {
+    const HloInstruction *at = done->operands[0];
+    while (at->opcode == HLO_OP_ASYNC_UPDATE) at = at->operands[0];
+    return at;
+}
+
+static void end_flight(Simulation *simulation, const HloInstruction *done) {
+    const HloInstruction *start = start_of(done);
+    for (int64_t i = 0; i < simulation->flights.count; i++) {
+        if (simulation->flights.items[i].start != start) continue;
+        wait_until(simulation, simulation->flights.items[i].end);
+        simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
+        return;
+    }
+}
+
+// Runs the body of a loop once on the timeline and lets the rest of its trips pass.
+static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
+    int64_t trips = emu_trip_count(loop);
+    if (trips < 0) {
+        simulation->report->unknown_trip_counts++;
+        trips = 1;
+    }
+    const double repeat = simulation->repeat;
+    const int64_t start = simulation->now;
+    simulation->repeat = repeat * (double)trips;
+    HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
+    if (!status) status = run_computation(simulation, loop->called[0]);
+    simulation->repeat = repeat;
+    if (trips) simulation->now = start + times(simulation->now - start, (double)trips);
+    return status;
+}
+
+// Runs every branch and goes on after the longest; traffic counts for all of them.
+static HloStatus run_branches(Simulation *simulation, const HloInstruction *conditional) {
+    EmuReport *report = simulation->report;
+    const int64_t start = simulation->now;
+    const EmuReport before = *report;
+    EmuReport longest_report = before;
+    int64_t longest = start, sent = before.collective_bytes_per_device;
+    for (int32_t i = 0; i < conditional->called_count; i++) {
+        simulation->now = start;
+        *report = before;
+        HLO_TRY(run_computation(simulation, conditional->called[i]));
+        sent += report->collective_bytes_per_device - before.collective_bytes_per_device;
+        if (i && simulation->now <= longest) continue;
+        longest = simulation->now;
+        longest_report = *report;
+    }
+    *report = longest_report;
+    report->collective_bytes_per_device = sent;
+    simulation->now = longest;
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_control(Simulation *simulation, const HloInstruction *instruction) {
+    const int64_t start = simulation->now;
+    const int64_t op = record(simulation, instruction, start, 0, EMU_BOUND_NONE);
+    HloStatus status = HLO_SUCCESS;
+    if (instruction->opcode == HLO_OP_WHILE)
+        status = run_loop(simulation, instruction);
+    else if (instruction->opcode == HLO_OP_CONDITIONAL)
+        status = run_branches(simulation, instruction);
+    else
+        for (int32_t i = 0; i < instruction->called_count && !status; i++)
+            status = run_computation(simulation, instruction->called[i]);
+    if (op >= 0) simulation->ops.items[op].duration = simulation->now - start;
+    return status;
+}
+
+static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
+    const HloInstruction *root = kernel->members[0];
+    int64_t end = simulation->now;
+    switch (kernel->kind) {
+        case EMU_OP_CONTROL: return run_control(simulation, root);
+        case EMU_OP_COLLECTIVE:
+            HLO_TRY(start_transfer(simulation, root, &end));
+            wait_until(simulation, end);
+            return HLO_SUCCESS;
+        case EMU_OP_COLLECTIVE_START:
+        case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
+        case EMU_OP_DONE: end_flight(simulation, root); return HLO_SUCCESS;
+        default: run_kernel(simulation, kernel); return HLO_SUCCESS;
+    }
+}
+
+static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
+    HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_INVALID_ARGUMENT, "%s: computations call each other too deeply",
+                computation->name);
+    const EmuPlan *plan = emu_program_plan(simulation->program, computation);
+    simulation->depth++;
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < plan->kernel_count && !status; i++) status = run_step(simulation, &plan->kernels[i]);
+    simulation->depth--;
+    return status;
+}
+
+// Lists the links with traffic.
+static void collect_links(Simulation *simulation) {
+    EmuReport *report = simulation->report;
+    const EmuTopology *topology = simulation->program->topology;
+    HLO_VECTOR(EmuLinkUse) links = {0};
+    for (int64_t link = 0; link < emu_link_limit(topology); link++) {
+        const double bytes = simulation->link_bytes[link];
+        if (bytes == 0) continue;
+        const EmuLink described = emu_link_describe(topology, link);
+        const double efficiency =
+            described.kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
+        const double seconds = bytes / (emu_link_bytes_per_second(topology, described.kind) * efficiency);
+        const EmuLinkUse use = {link, described.from < 0 ? -1 : topology->devices[described.from].id,
+                                described.to < 0 ? -1 : topology->devices[described.to].id, bytes,
+                                (int64_t)(seconds * 1e12 + 0.5)};
+        hlo_vector_push(report->arena, &links, use);
+    }
+    report->links = links.items;
+    report->link_count = links.count;
+}
+
+// Copies what the report says about memory out of the scratch arena.
+static void collect_memory(Simulation *simulation) {
+    static const char *const kinds[] = {"argument", "output", "temporary"};
+    EmuReport *report = simulation->report;
+    const EmuChip *chip = &simulation->program->topology->chip;
+    EmuMemory memory;
+    emu_program_memory(simulation->program, &memory);
+    report->argument_bytes = memory.argument_bytes;
+    report->output_bytes = memory.output_bytes;
+    report->alias_bytes = memory.alias_bytes;
+    report->temp_bytes = memory.temp_bytes;
+    report->hbm_peak_bytes = memory.peak_bytes;
+    report->hbm_reserved_bytes = chip->hbm_reserved_bytes_per_device;
+    report->hbm_capacity_bytes = chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
+    report->buffer_count = memory.largest_count < MAX_BUFFERS ? memory.largest_count : MAX_BUFFERS;
+    EmuBufferUse *buffers = HLO_ARENA_NEW(report->arena, EmuBufferUse, report->buffer_count);
+    for (int64_t i = 0; i < report->buffer_count; i++) {
+        const EmuBuffer *buffer = &memory.largest[i];
+        const HloMetadata *metadata = buffer->instruction->metadata;
+        HloText shape = {0};
+        hlo_shape_print(&shape, buffer->shape, true);
+        buffers[i] = (EmuBufferUse){.instruction = copy_string(report->arena, buffer->instruction->name),
+                                    .kind = kinds[buffer->kind],
+                                    .op_name = copy_string(report->arena, metadata ? metadata->op_name : NULL),
+                                    .source = source_of(report->arena, buffer->instruction),
+                                    .bytes = buffer->bytes,
+                                    .unpadded_bytes = buffer->unpadded_bytes,
+                                    .shape = copy_string(report->arena, shape.data)};
+        hlo_text_free(&shape);
+    }
+    report->buffers = buffers;
+}
+
+// Places of the participants in the device list.
+static HloStatus find_places(HloArena *arena, const HloModule *module, const EmuTopology *topology,
+                             const EmuOptions *options, int64_t *places, int64_t participants) {
+    HLO_FAIL_IF(participants > topology->device_count, HLO_INVALID_ARGUMENT,
+                "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants, topology->name,
+                (long long)topology->device_count);
+    const bool given = options && options->device_assignment;
+    HLO_FAIL_IF(given && options->device_assignment_count != participants, HLO_INVALID_ARGUMENT,
+                "the device assignment has %lld entries for %lld participants",
+                (long long)options->device_assignment_count, (long long)participants);
+    bool *taken = HLO_ARENA_NEW(arena, bool, topology->device_count);
+    for (int64_t i = 0; i < participants; i++) {
+        places[i] = given ? emu_topology_find_device(topology, options->device_assignment[i]) : i;
+        HLO_FAIL_IF(places[i] < 0, HLO_INVALID_ARGUMENT, "device %lld of the assignment does not exist on %s",
+                    (long long)options->device_assignment[i], topology->name);
+        HLO_FAIL_IF(taken[places[i]], HLO_INVALID_ARGUMENT, "device %lld stands twice in the assignment",
+                    (long long)topology->devices[places[i]].id);
+        taken[places[i]] = true;
+    }
+    return HLO_SUCCESS;
+}
+
+// What emu_simulate() hands to the protected part.
+typedef struct SimulateCall {
+    const HloModule *module;
+    const EmuTopology *topology;
+    const EmuOptions *options;
+    HloArena *scratch;
+    HloArena *network_scratch;
+    EmuReport *report;
+} SimulateCall;
+
+static HloStatus simulate(void *argument) {
+    SimulateCall *call = argument;
+    EmuReport *report = call->report;
+    HloArena *arena = report->arena;
+    const HloModule *module = call->module;
+    int64_t participants;
+    HLO_FAIL_IF(module->replica_count < 1 || module->num_partitions < 1 ||
+                    __builtin_mul_overflow(module->replica_count, module->num_partitions, &participants),
+                HLO_INVALID_ARGUMENT, "%s: impossible replica or partition counts", module->name);
+    HLO_FAIL_IF(participants > call->topology->device_count, HLO_INVALID_ARGUMENT,
+                "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
+                call->topology->name, (long long)call->topology->device_count);
+    int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
+    HLO_TRY(find_places(call->scratch, module, call->topology, call->options, places, participants));
+    const EmuChip *chip = &call->topology->chip;
+    Simulation *simulation = HLO_ARENA_NEW(call->scratch, Simulation, 1);
+    simulation->report = report;
+    simulation->program = emu_program_new(call->scratch, module, call->topology);
+    simulation->network =
+        emu_network_new(call->network_scratch, call->topology, places, module->replica_count, module->num_partitions);
+    simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
+    simulation->repeat = 1;
+    simulation->now = chip->launch_picoseconds;
+    HLO_TRY(run_computation(simulation, module->entry));
+    for (int64_t i = 0; i < simulation->flights.count; i++) wait_until(simulation, simulation->flights.items[i].end);
+    report->topology = copy_string(arena, call->topology->name);
+    report->device_kind = copy_string(arena, call->topology->device_kind);
+    report->module = copy_string(arena, module->name);
+    report->num_devices = participants;
+    report->launch_picoseconds = chip->launch_picoseconds;
+    report->step_picoseconds = simulation->now;
+    const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
+    if (simulation->now > 0) report->mfu = report->matrix_flops_per_device / peak / ((double)simulation->now * 1e-12);
+    report->ops = simulation->ops.items;
+    report->op_count = simulation->ops.count;
+    collect_links(simulation);
+    collect_memory(simulation);
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
+                       EmuReport **report) {
+    *report = NULL;
+    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
+                topology->name);
+    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
+    SimulateCall call = {.module = module, .topology = topology, .options = options};
+    HloArena *arena = hlo_arena_new();
+    call.scratch = hlo_arena_new();
+    call.network_scratch = hlo_arena_new();
+    call.report = hlo_allocate_zeroed(1, sizeof(EmuReport));
+    HloStatus status = HLO_SUCCESS;
+    if (!arena || !call.scratch || !call.network_scratch || !call.report) {
+        status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a simulation");
+        hlo_arena_free(arena);
+        hlo_free(call.report);
+    } else {
+        call.report->arena = arena;
+        status = hlo_protect(simulate, &call);
+        if (status)
+            emu_report_free(call.report);
+        else
+            *report = call.report;
+    }
+    hlo_arena_free(call.network_scratch);
+    hlo_arena_free(call.scratch);
+    return status;
+}
+
+void emu_report_free(EmuReport *report) {
+    if (!report) return;
+    hlo_arena_free(report->arena);
+    hlo_free(report);
+}
+
+HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
+    int64_t total = 1, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
+    HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
+    for (int64_t i = 0; i < count; i++)
+        HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
+                    "mesh axis %lld has the impossible size %lld", (long long)i, (long long)sizes[i]);
+    HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
+                "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
+                (long long)topology->device_count);
+    HloStatus status = NULL;
+    int64_t across = 0;
+    while (across < count && sizes[across] % topology->slice_count) across++;
+    if (topology->slice_count > 1 && total == topology->device_count && across < count) {
+        for (int64_t i = 0; i < count; i++) {
+            dcn[i] = i == across ? topology->slice_count : 1;
+            inner[i] = sizes[i] / dcn[i];
+        }
+        status = emu_mesh_order_hybrid(topology, inner, dcn, count, false, ids_out);
+    } else {
+        status = emu_mesh_order(topology, sizes, count, false, ids_out);
+    }
+    if (hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
+    for (int64_t i = 0; status && i < total; i++) ids_out[i] = topology->devices[i].id;
+    hlo_status_free(status);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step of a per-device program on a slice: how long it takes and where the time goes, what it holds in memory, what
+// crosses which link. All devices run the same program, so one of them is simulated, with the collectives of all.
+#ifndef MESHLO_EMULATOR_SIMULATE_H_
+#define MESHLO_EMULATOR_SIMULATE_H_
+
+#include "emulator/cost.h"
+#include "emulator/route.h"
+
+HLO_BEGIN_C
+
+// What to simulate. Zero-initialise for the defaults.
+typedef struct EmuOptions {
+    // Device ids of the participants (replica * num_partitions + partition); NULL: the devices in jax.devices() order.
+    // emu_default_assignment() gives the order of JAX's mesh.
+    const int64_t *device_assignment;
+    int64_t device_assignment_count;
+} EmuOptions;
+
+// One operation on the timeline of a device. Strings live as long as the report.
+typedef struct EmuOp {
+    const char *name;
+    const char *opcode;
+    const char *source;  // "file:line", or "" if unknown
+    int64_t start, duration;  // picoseconds; the first time, when it is inside of a loop
+    int64_t count;   // how often it runs
+    int64_t depth;   // of calls and loops around it
+    bool network;    // on the network's part of the timeline
+    EmuBound bound;
+    double flops;    // once
+    double bytes;    // once: HBM traffic, or for collectives what one device sends
+} EmuOp;
+
+// One link and what went over it.
+typedef struct EmuLinkUse {
+    int64_t link;       // number (emulator/route.h)
+    int64_t from, to;   // device ids; -1: the network between slices
+    double bytes;
+    int64_t busy;       // picoseconds
+} EmuLinkUse;
+
+// One buffer in the memory report.
+typedef struct EmuBufferUse {
+    const char *instruction;
+    const char *kind;     // "argument", "output", "temporary"
+    const char *shape;    // with layout
+    const char *op_name;  // from the metadata, or ""
+    const char *source;   // "file:line", or ""
+    int64_t bytes, unpadded_bytes;
+} EmuBufferUse;
+
+// What emu_simulate() finds out; read-only. Free with emu_report_free().
+typedef struct EmuReport {
+    const char *topology;
+    const char *device_kind;
+    const char *module;
+    int64_t num_devices;      // that take part
+    int64_t step_picoseconds;  // launch + compute + memory + vector … + exposed collectives
+    int64_t launch_picoseconds;
+    int64_t compute_picoseconds;  // kernels bound by the systolic arrays or the vector unit
+    int64_t memory_picoseconds;   // kernels bound by HBM
+    int64_t collective_picoseconds;  // the network's work
+    int64_t exposed_picoseconds;     // the part of it that the device waits for
+    double flops_per_device;
+    double matrix_flops_per_device;
+    double hbm_bytes_per_device;
+    double mfu;  // matrix operations over what the device could do in a step at its bf16 peak
+    int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
+    int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
+    int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
+    int64_t unknown_trip_counts;          // loops whose body was counted once
+    const EmuOp *ops;
+    int64_t op_count;
+    const EmuLinkUse *links;  // those with traffic
+    int64_t link_count;
+    const EmuBufferUse *buffers;  // the largest ones
+    int64_t buffer_count;
+    HloArena *arena;
+} EmuReport;
+
+// Whether the program needs more memory than a device has. The command ends with exit code 5 then.
+static inline bool emu_report_out_of_memory(const EmuReport *report) {
+    return report->hbm_peak_bytes > report->hbm_capacity_bytes;
+}
+
+// Simulates one step of `module`, the program of one device (replica_count * num_partitions participants), on `topology`.
+// On success *report is new. `options` may be NULL. INVALID_ARGUMENT when the participants do not fit the slice or a
+// collective names devices that do not take part; UNIMPLEMENTED for host processors and twisted tori, which have no
+// machine model; RESOURCE_EXHAUSTED when memory is short. Running out of the device's memory is no error: ask
+// emu_report_out_of_memory(). Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology,
+                                                const EmuOptions *options, EmuReport **report);
+// Frees a report; accepts NULL.
+HLO_EXPORT void emu_report_free(EmuReport *report);
+
+// The device ids on which a program with this mesh stands unless something else is said: JAX's make_mesh order; over
+// several slices the hybrid order with the slices along the first axis that they divide; where JAX refuses the mesh, the
+// order of jax.devices(). `ids_out` has room for the product of the sizes. INVALID_ARGUMENT when the slice has fewer
+// devices.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes,
+                                                          int64_t count, int64_t *ids_out);
+
+HLO_END_C
+
+#endif
