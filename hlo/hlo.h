@@ -19,5 +19,6 @@
 #include "hlo/ir/shape.h"
 #include "hlo/ir/sharding.h"
 #include "hlo/ir/types.h"
+#include "hlo/verify/verify.h"
 
 #endif

@@ -21,7 +21,7 @@ static int64_t group_size(const HloInferRequest *request) {
     const HloCollectiveAttributes *attributes = HLO_INFER_ATTRIBUTES(request, Collective);
     const HloReplicaGroups *groups = attributes->replica_groups;
     int64_t written = groups ? hlo_replica_groups_size(groups) : 0;
-    bool empty = !groups || groups->count == 0;
+    bool empty = !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
     if (!empty && written <= 0) return 0;
     bool has_channel = attributes->channel_id > 0, global = attributes->use_global_device_ids;
     bool by_partition = request->opcode == HLO_OP_ALL_TO_ALL || request->opcode == HLO_OP_RAGGED_ALL_TO_ALL ||

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes that shape inference does not look at: who takes part in collectives, shardings, async pairs.
+#include "hlo/verify/internal.h"
+
+// Numbers that replica groups may name: replicas, partitions or devices, by the group mode (see infer_collective.c).
+static int64_t participants(const HloModule *module, const HloInstruction *instruction) {
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
+    if (attributes->channel_id <= 0) return module->replica_count;
+    if (attributes->use_global_device_ids) return module->replica_count * module->num_partitions;
+    switch (instruction->opcode) {
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_RAGGED_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST: return module->num_partitions;
+        default: return module->replica_count;
+    }
+}
+
+// How many numbers the groups list, or -1 when they do not fit in 62 bits.
+static int64_t listed(const HloReplicaGroups *groups) {
+    int64_t total = 0;
+    if (groups->form == HLO_GROUPS_LIST) {
+        for (int64_t i = 0; i < groups->count; i++) total += groups->groups[i].count;
+        return total;
+    }
+    if (groups->form == HLO_GROUPS_IOTA) {
+        return __builtin_mul_overflow(groups->count, groups->size, &total) ? -1 : total;
+    }
+    total = 1;
+    for (int64_t i = 0; i < groups->mesh.axis_sizes.count; i++) {
+        if (__builtin_mul_overflow(total, groups->mesh.axis_sizes.items[i], &total)) return -1;
+    }
+    return total;
+}
+
+static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
+    if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
+    int64_t count = listed(groups), expected = participants(verifier->module, instruction);
+    // A text about devices that its header does not count (replica_count and num_partitions left out) speaks for
+    // itself.
+    bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;
+    if (!counted && count > 0) expected = count;
+    HLO_VERIFY_FAIL_IF(count != expected, "the replica groups list %lld devices of %lld", (long long)count,
+                       (long long)expected);
+    const HloInts *lists;
+    int64_t list_count;
+    return hlo_replica_groups_expand(groups, expected, verifier->arena, &lists, &list_count);
+}
+
+static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instruction) {
+    const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
+    const HloModule *module = verifier->module;
+    int64_t devices = permute->channel_id > 0 ? module->num_partitions : module->replica_count;
+    bool counted = module->replica_count > 1 || module->num_partitions > 1;
+    HloIntMap targets = {0}, sources = {0};
+    for (int64_t i = 0; i < permute->source_target_pairs.count; i++) {
+        HloPair pair = permute->source_target_pairs.items[i];
+        bool outside =
+            pair.source < 0 || pair.target < 0 || (counted && (pair.source >= devices || pair.target >= devices));
+        HLO_VERIFY_FAIL_IF(outside, "the pair {%lld,%lld} names a device outside of 0..%lld", (long long)pair.source,
+                           (long long)pair.target, (long long)devices - 1);
+        // Each slice of the in-place form has pairs of its own.
+        if (permute->slice_sizes.count > 0) continue;
+        HLO_VERIFY_FAIL_IF(hlo_int_map_find(&targets, (uint64_t)pair.target), "two pairs send to device %lld",
+                           (long long)pair.target);
+        HLO_VERIFY_FAIL_IF(hlo_int_map_find(&sources, (uint64_t)pair.source), "two pairs send from device %lld",
+                           (long long)pair.source);
+        hlo_int_map_set(verifier->arena, &targets, (uint64_t)pair.target, 1);
+        hlo_int_map_set(verifier->arena, &sources, (uint64_t)pair.source, 1);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
+    HloFamily family = hlo_op_info(instruction->opcode)->family;
+    HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
+                       hlo_op_text(instruction->opcode));
+    if (family == HLO_FAMILY_Collective) return check_groups(verifier, instruction);
+    if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
+    if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;
+    HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "a custom call without a target");
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Async pairs
+
+// The op that ends what `opcode` begins; HLO_OPCODE_COUNT if it begins nothing that must end in the same computation.
+static HloOpcode done_of(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_ALL_GATHER_START: return HLO_OP_ALL_GATHER_DONE;
+        case HLO_OP_ALL_REDUCE_START: return HLO_OP_ALL_REDUCE_DONE;
+        case HLO_OP_COLLECTIVE_PERMUTE_START: return HLO_OP_COLLECTIVE_PERMUTE_DONE;
+        case HLO_OP_COPY_START: return HLO_OP_COPY_DONE;
+        case HLO_OP_ASYNC_START:
+        case HLO_OP_ASYNC_UPDATE: return HLO_OP_ASYNC_DONE;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
+static HloStatus check_start(const HloInstruction *start, HloOpcode done) {
+    HLO_VERIFY_FAIL_IF(start->users.count != 1, "%s must have one user, its %s, but has %lld",
+                       hlo_op_text(start->opcode), hlo_op_text(done), (long long)start->users.count);
+    HloOpcode user = start->users.items[0]->opcode;
+    bool updates = done == HLO_OP_ASYNC_DONE && user == HLO_OP_ASYNC_UPDATE;
+    HLO_VERIFY_FAIL_IF(user != done && !updates, "%s is used by %s, not by %s", hlo_op_text(start->opcode),
+                       hlo_op_text(user), hlo_op_text(done));
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_async(HloVerifier *verifier, const HloInstruction *instruction) {
+    (void)verifier;
+    HloOpcode done = done_of(instruction->opcode);
+    // Starts may also be carried through loops, tuples and calls; then the end is elsewhere.
+    if (done != HLO_OPCODE_COUNT && instruction->users.count != 0 && !hlo_instruction_is_root(instruction)) {
+        HloOpcode user = instruction->users.items[0]->opcode;
+        if (user != HLO_OP_TUPLE) HLO_TRY(check_start(instruction, done));
+    }
+    bool ends = hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_DONE) || instruction->opcode == HLO_OP_ASYNC_UPDATE;
+    if (!ends) return HLO_SUCCESS;
+    const HloInstruction *start = instruction->operands[0];
+    bool carried = start->opcode == HLO_OP_GET_TUPLE_ELEMENT || start->opcode == HLO_OP_PARAMETER;
+    HloOpcode expected = instruction->opcode == HLO_OP_ASYNC_UPDATE ? HLO_OP_ASYNC_DONE : instruction->opcode;
+    HLO_VERIFY_FAIL_IF(!carried && done_of(start->opcode) != expected, "%s ends %s, which it cannot",
+                       hlo_op_text(instruction->opcode), hlo_op_text(start->opcode));
+    return HLO_SUCCESS;
+}

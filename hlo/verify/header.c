@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a module's header says about its entry computation.
+#include "hlo/verify/internal.h"
+
+// The part of a shape at `index`, or NULL if there is none.
+static const HloShape *shape_at(const HloShape *shape, HloInts index) {
+    for (int64_t i = 0; i < index.count; i++) {
+        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
+        shape = shape->elements[index.items[i]];
+    }
+    return shape;
+}
+
+// The shape of an entry parameter at `index`, or NULL.
+static const HloShape *parameter_at(const HloModule *module, int64_t parameter, HloInts index) {
+    if (parameter < 0 || parameter >= hlo_parameter_count(module->entry)) return NULL;
+    return shape_at(module->entry->parameters.items[parameter]->shape, index);
+}
+
+static HloStatus check_entry_layout(HloVerifier *verifier) {
+    const HloModule *module = verifier->module;
+    const HloComputation *entry = module->entry;
+    if (module->entry_parameter_layouts) {
+        HLO_VERIFY_FAIL_IF(module->entry_parameter_layout_count != hlo_parameter_count(entry),
+                           "entry_computation_layout has %lld parameters, computation %s has %lld",
+                           (long long)module->entry_parameter_layout_count, entry->name,
+                           (long long)hlo_parameter_count(entry));
+        for (int64_t i = 0; i < module->entry_parameter_layout_count; i++) {
+            const HloShape *given = module->entry_parameter_layouts[i], *real = entry->parameters.items[i]->shape;
+            HLO_TRY(hlo_verify_layouts(verifier, given));
+            HLO_VERIFY_FAIL_IF(!hlo_shape_equal(given, real, HLO_COMPARE_IGNORE_LAYOUT),
+                               "entry_computation_layout has %s as parameter %lld, computation %s has %s",
+                               hlo_verify_shape_text(verifier, given), (long long)i, entry->name,
+                               hlo_verify_shape_text(verifier, real));
+        }
+    }
+    const HloShape *given = module->entry_result_layout;
+    if (!given) return HLO_SUCCESS;
+    HLO_TRY(hlo_verify_layouts(verifier, given));
+    HLO_VERIFY_FAIL_IF(!hlo_shape_equal(given, entry->root->shape, HLO_COMPARE_IGNORE_LAYOUT),
+                       "entry_computation_layout has result %s, computation %s gives %s",
+                       hlo_verify_shape_text(verifier, given), entry->name,
+                       hlo_verify_shape_text(verifier, entry->root->shape));
+    return HLO_SUCCESS;
+}
+
+static bool same_place(const HloAlias *alias, int64_t parameter, HloInts index) {
+    return alias->operand == parameter && hlo_ints_equal(alias->operand_index, index);
+}
+
+static HloStatus check_alias(HloVerifier *verifier, int64_t number) {
+    const HloModule *module = verifier->module;
+    const HloAlias *alias = &module->aliases.items[number];
+    const HloShape *output = shape_at(module->entry->root->shape, alias->output_index);
+    const HloShape *input = parameter_at(module, alias->operand, alias->operand_index);
+    HLO_VERIFY_FAIL_IF(!output, "input_output_alias %lld names an output that is not there", (long long)number);
+    HLO_VERIFY_FAIL_IF(!input, "input_output_alias %lld names parameter %lld, or a part of it, that is not there",
+                       (long long)number, (long long)alias->operand);
+    HLO_VERIFY_FAIL_IF(hlo_shape_bytes(output) != hlo_shape_bytes(input),
+                       "input_output_alias %lld puts output %s in the place of %s", (long long)number,
+                       hlo_verify_shape_text(verifier, output), hlo_verify_shape_text(verifier, input));
+    for (int64_t i = 0; i < number; i++) {
+        const HloAlias *other = &module->aliases.items[i];
+        HLO_VERIFY_FAIL_IF(hlo_ints_equal(other->output_index, alias->output_index),
+                           "input_output_alias gives one output two places");
+        HLO_VERIFY_FAIL_IF(same_place(other, alias->operand, alias->operand_index),
+                           "input_output_alias gives parameter %lld to two outputs", (long long)alias->operand);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_donors(const HloModule *module) {
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        const HloDonor *donor = &module->donors[i];
+        HLO_VERIFY_FAIL_IF(!parameter_at(module, donor->parameter, donor->index),
+                           "buffer_donor %lld names parameter %lld, or a part of it, that is not there", (long long)i,
+                           (long long)donor->parameter);
+        for (int64_t a = 0; a < module->aliases.count; a++) {
+            HLO_VERIFY_FAIL_IF(same_place(&module->aliases.items[a], donor->parameter, donor->index),
+                               "parameter %lld is both a donor and aliased", (long long)donor->parameter);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_header(HloVerifier *verifier) {
+    const HloModule *module = verifier->module;
+    HLO_VERIFY_FAIL_IF(module->replica_count < 1 || module->num_partitions < 1, "%lld replicas of %lld partitions",
+                       (long long)module->replica_count, (long long)module->num_partitions);
+    HLO_VERIFY_FAIL_IF(module->replica_count > INT32_MAX || module->num_partitions > INT32_MAX,
+                       "%lld replicas of %lld partitions", (long long)module->replica_count,
+                       (long long)module->num_partitions);
+    HLO_TRY(check_entry_layout(verifier));
+    for (int64_t i = 0; i < module->aliases.count; i++) HLO_TRY(check_alias(verifier, i));
+    return check_donors(module);
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Written shapes against inferred ones, and layouts.
+#include "hlo/ir/infer_support.h"
+#include "hlo/verify/internal.h"
+
+static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
+    const HloLayout *layout = shape->layout;
+    HLO_VERIFY_FAIL_IF(layout->minor_to_major.count != shape->rank, "the layout of %s orders %lld dimensions",
+                       hlo_verify_shape_text(verifier, shape), (long long)layout->minor_to_major.count);
+    HLO_TRY(hlo_infer_check_dimensions(verifier->arena, layout->minor_to_major, shape->rank, "layout"));
+    for (int64_t i = 0; i < layout->tile_count; i++) {
+        for (int64_t d = 0; d < layout->tiles[i].count; d++) {
+            int64_t size = layout->tiles[i].items[d];
+            HLO_VERIFY_FAIL_IF(size < 1 && size != HLO_TILE_COMBINE, "a tile of size %lld", (long long)size);
+        }
+    }
+    HLO_VERIFY_FAIL_IF(layout->memory_space < 0, "memory space %lld", (long long)layout->memory_space);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape) {
+    if (hlo_shape_is_tuple(shape)) {
+        for (int32_t i = 0; i < shape->element_count; i++) HLO_TRY(hlo_verify_layouts(verifier, shape->elements[i]));
+        return HLO_SUCCESS;
+    }
+    if (!hlo_shape_is_array(shape)) return HLO_SUCCESS;
+    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    return shape->layout ? check_layout(verifier, shape) : HLO_SUCCESS;
+}
+
+// True when a written shape may stand where another one was inferred: the same, but for the precision of floats (which
+// passes of other compilers change in place) and for how much is known of dynamic dimensions.
+static bool agrees(const HloShape *inferred, const HloShape *written) {
+    if (hlo_shape_equal(inferred, written, HLO_COMPARE_IGNORE_LAYOUT)) return true;
+    return hlo_shapes_mix(inferred, written);
+}
+
+HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruction) {
+    HLO_VERIFY_FAIL_IF(!instruction->shape, "has no shape");
+    HLO_TRY(hlo_verify_layouts(verifier, instruction->shape));
+    const HloModule *module = verifier->module;
+    const HloShape **operands = HLO_ARENA_NEW(verifier->arena, const HloShape *, instruction->operand_count);
+    for (int64_t i = 0; i < instruction->operand_count; i++) operands[i] = instruction->operands[i]->shape;
+    HloInferRequest request = {.arena = verifier->arena,
+                               .opcode = instruction->opcode,
+                               .operands = operands,
+                               .operand_count = instruction->operand_count,
+                               .attributes = instruction->attributes,
+                               .called = instruction->called,
+                               .called_count = instruction->called_count,
+                               .hint = instruction->shape,
+                               .replica_count = module->replica_count,
+                               .num_partitions = module->num_partitions};
+    const HloShape *inferred;
+    HLO_TRY(hlo_infer_shape(&request, &inferred));
+    HLO_VERIFY_FAIL_IF(!agrees(inferred, instruction->shape), "%s: the shape must be %s, not %s",
+                       hlo_op_text(instruction->opcode), hlo_verify_shape_text(verifier, inferred),
+                       hlo_verify_shape_text(verifier, instruction->shape));
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph itself: lists, edges, order, names, calls.
+#include <string.h>
+
+#include "hlo/verify/internal.h"
+
+static bool vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
+    for (int64_t i = 0; i < vector->count; i++) {
+        if (vector->items[i] == item) return true;
+    }
+    return false;
+}
+
+// The list of a computation is whole, and its ids are in range and used once.
+static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
+    const HloInstruction *previous = NULL;
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; previous = i, i = i->next, count++) {
+        HLO_VERIFY_FAIL_IF(i->parent != computation, "%s stands in computation %s, but belongs to another", i->name,
+                           computation->name);
+        HLO_VERIFY_FAIL_IF(i->previous != previous, "the list of computation %s is broken at %s", computation->name,
+                           i->name);
+        HLO_VERIFY_FAIL_IF(i->id < 0 || i->id >= computation->module->instruction_limit || used[i->id],
+                           "%s has id %d, which is out of range or taken", i->name, (int)i->id);
+        used[i->id] = 1;
+    }
+    HLO_VERIFY_FAIL_IF(count != computation->instruction_count || computation->last != previous,
+                       "computation %s counts %lld instructions, but lists %lld", computation->name,
+                       (long long)computation->instruction_count, (long long)count);
+    HLO_VERIFY_FAIL_IF(!computation->root || computation->root->parent != computation,
+                       "computation %s has no root of its own", computation->name);
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_parameters(const HloComputation *computation) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        if (i->opcode != HLO_OP_PARAMETER) continue;
+        int64_t number = hlo_parameter_number(i);
+        HLO_VERIFY_FAIL_IF(
+            number < 0 || number >= computation->parameters.count || computation->parameters.items[number] != i,
+            "%s is not parameter %lld of computation %s", i->name, (long long)number, computation->name);
+        count++;
+    }
+    HLO_VERIFY_FAIL_IF(count != computation->parameters.count, "computation %s has %lld parameters of %lld",
+                       computation->name, (long long)count, (long long)computation->parameters.count);
+    return HLO_SUCCESS;
+}
+
+// Operands and control predecessors stand before the instruction; `seen` marks what was passed.
+static HloStatus check_order(const HloInstruction *instruction, const uint8_t *passed) {
+    for (int64_t i = 0; i < instruction->operand_count; i++) {
+        const HloInstruction *operand = instruction->operands[i];
+        HLO_VERIFY_FAIL_IF(!operand || operand->parent != instruction->parent,
+                           "operand %lld is not in the same computation", (long long)i);
+        HLO_VERIFY_FAIL_IF(!passed[operand->id], "stands before its operand %s", operand->name);
+    }
+    for (int64_t i = 0; i < instruction->control_predecessors.count; i++) {
+        const HloInstruction *before = instruction->control_predecessors.items[i];
+        HLO_VERIFY_FAIL_IF(before->parent != instruction->parent, "control predecessor %s is in another computation",
+                           before->name);
+        HLO_VERIFY_FAIL_IF(!passed[before->id], "stands before its control predecessor %s", before->name);
+        HLO_VERIFY_FAIL_IF(!vector_contains(&before->control_successors, instruction),
+                           "its control predecessor %s does not know it", before->name);
+    }
+    for (int64_t i = 0; i < instruction->control_successors.count; i++) {
+        const HloInstruction *after = instruction->control_successors.items[i];
+        HLO_VERIFY_FAIL_IF(!vector_contains(&after->control_predecessors, instruction),
+                           "its control successor %s does not know it", after->name);
+    }
+    return HLO_SUCCESS;
+}
+
+static bool uses(const HloInstruction *user, const HloInstruction *operand) {
+    for (int64_t i = 0; i < user->operand_count; i++) {
+        if (user->operands[i] == operand) return true;
+    }
+    return false;
+}
+
+// Each user entry is right and stands once. Together with equal totals (below) that makes the entries complete.
+static HloStatus check_users(HloVerifier *verifier, const HloInstruction *instruction) {
+    for (int64_t i = 0; i < instruction->users.count; i++) {
+        const HloInstruction *user = instruction->users.items[i];
+        HLO_VERIFY_FAIL_IF(user->parent != instruction->parent || !uses(user, instruction), "%s is not a user of it",
+                           user->name);
+        HLO_VERIFY_FAIL_IF(verifier->seen[user->id] == instruction->id + 1, "lists its user %s twice", user->name);
+        verifier->seen[user->id] = instruction->id + 1;
+    }
+    return HLO_SUCCESS;
+}
+
+// Operands of an instruction, each counted once.
+static int64_t distinct_operands(const HloInstruction *instruction, int32_t *last_user) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < instruction->operand_count; i++) {
+        int32_t *mark = &last_user[instruction->operands[i]->id];
+        if (*mark == instruction->id + 1) continue;
+        *mark = instruction->id + 1;
+        count++;
+    }
+    return count;
+}
+
+static HloStatus check_edges(HloVerifier *verifier, const HloComputation *computation, uint8_t *passed,
+                             int32_t *last_user) {
+    int64_t uses_count = 0, users_count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        HLO_TRY(hlo_verify_place(check_order(i, passed), i));
+        HLO_TRY(hlo_verify_place(check_users(verifier, i), i));
+        uses_count += distinct_operands(i, last_user);
+        users_count += i->users.count;
+        passed[i->id] = 1;
+    }
+    HLO_VERIFY_FAIL_IF(uses_count != users_count, "computation %s has %lld uses, but its instructions list %lld",
+                       computation->name, (long long)uses_count, (long long)users_count);
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_names(HloVerifier *verifier) {
+    HloStringMap computations = {0}, instructions = {0};
+    static char present;
+    for (int64_t c = 0; c < verifier->module->computations.count; c++) {
+        const HloComputation *computation = verifier->module->computations.items[c];
+        HLO_VERIFY_FAIL_IF(
+            hlo_string_map_set(verifier->arena, &computations, computation->name, strlen(computation->name), &present),
+            "two computations are called %s", computation->name);
+        for (const HloInstruction *i = computation->first; i; i = i->next) {
+            HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &instructions, i->name, strlen(i->name), &present),
+                               "two instructions are called %s", i->name);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Recursion: a computation must not reach itself. Takes away computations that call nothing, then those whose callees
+// are all gone, and so on; what is left calls itself.
+
+// True if `called[index]` stands earlier in the list too.
+static bool called_before(const HloInstruction *instruction, int64_t index) {
+    for (int64_t i = 0; i < index; i++) {
+        if (instruction->called[i] == instruction->called[index]) return true;
+    }
+    return false;
+}
+
+static int64_t distinct_calls(const HloComputation *computation) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int64_t k = 0; k < i->called_count; k++) count += !called_before(i, k);
+    }
+    return count;
+}
+
+static HloStatus check_recursion(HloVerifier *verifier) {
+    const HloComputationVector *all = &verifier->module->computations;
+    int64_t *pending = HLO_ARENA_NEW(verifier->arena, int64_t, verifier->module->computation_limit);
+    const HloComputation **ready = HLO_ARENA_NEW(verifier->arena, const HloComputation *, all->count);
+    int64_t count = 0;
+    for (int64_t c = 0; c < all->count; c++) {
+        pending[all->items[c]->id] = distinct_calls(all->items[c]);
+        if (pending[all->items[c]->id] == 0) ready[count++] = all->items[c];
+    }
+    for (int64_t next = 0; next < count; next++) {
+        for (int64_t i = 0; i < ready[next]->callers.count; i++) {
+            const HloComputation *caller = ready[next]->callers.items[i]->parent;
+            if (--pending[caller->id] == 0) ready[count++] = caller;
+        }
+    }
+    for (int64_t c = 0; c < all->count && count < all->count; c++) {
+        HLO_VERIFY_FAIL_IF(pending[all->items[c]->id] > 0, "computation %s calls itself, or what does",
+                           all->items[c]->name);
+    }
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Callers
+
+static uint64_t call_key(const HloComputation *called, const HloInstruction *caller) {
+    return (uint64_t)(uint32_t)called->id << 32 | (uint32_t)caller->id;
+}
+
+// Each entry of a computation's callers is right and stands once; all of them go into `calls`.
+static HloStatus collect_callers(HloVerifier *verifier, const HloComputation *computation, HloIntMap *calls) {
+    for (int64_t i = 0; i < computation->callers.count; i++) {
+        const HloInstruction *caller = computation->callers.items[i];
+        bool really = false;
+        for (int64_t k = 0; k < caller->called_count; k++) really |= caller->called[k] == computation;
+        HLO_VERIFY_FAIL_IF(!really || !caller->parent, "%s does not call computation %s", caller->name,
+                           computation->name);
+        HLO_VERIFY_FAIL_IF(hlo_int_map_find(calls, call_key(computation, caller)),
+                           "computation %s lists its caller %s twice", computation->name, caller->name);
+        hlo_int_map_set(verifier->arena, calls, call_key(computation, caller), 1);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *calls) {
+    const HloOpInfo *info = hlo_op_info(instruction->opcode);
+    HLO_VERIFY_FAIL_IF(instruction->called_count > 0 && !(info->flags & HLO_OP_IS_CALLS), "%s calls nothing",
+                       info->text);
+    for (int64_t i = 0; i < instruction->called_count; i++) {
+        const HloComputation *called = instruction->called[i];
+        HLO_VERIFY_FAIL_IF(!called || called->removed || called->module != instruction->parent->module,
+                           "calls a computation that is not in the module");
+        HLO_VERIFY_FAIL_IF(!hlo_int_map_find(calls, call_key(called, instruction)),
+                           "computation %s does not know its caller", called->name);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_calls(HloVerifier *verifier) {
+    HloIntMap calls = {0};
+    const HloComputationVector *all = &verifier->module->computations;
+    for (int64_t c = 0; c < all->count; c++) HLO_TRY(collect_callers(verifier, all->items[c], &calls));
+    for (int64_t c = 0; c < all->count; c++) {
+        for (const HloInstruction *i = all->items[c]->first; i; i = i->next) {
+            HLO_TRY(hlo_verify_place(check_call(i, &calls), i));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_structure(HloVerifier *verifier) {
+    const HloModule *module = verifier->module;
+    HLO_VERIFY_FAIL_IF(!module->entry, "module %s has no entry computation", module->name);
+    HLO_VERIFY_FAIL_IF(module->entry->removed || module->entry->module != module,
+                       "the entry computation of %s is not in it", module->name);
+    uint8_t *used = HLO_ARENA_NEW(verifier->arena, uint8_t, module->instruction_limit);
+    uint8_t *passed = HLO_ARENA_NEW(verifier->arena, uint8_t, module->instruction_limit);
+    int32_t *last_user = HLO_ARENA_NEW(verifier->arena, int32_t, module->instruction_limit);
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        const HloComputation *computation = module->computations.items[c];
+        HLO_VERIFY_FAIL_IF(computation->module != module || computation->removed,
+                           "computation %s does not belong to module %s", computation->name, module->name);
+        HLO_TRY(check_list(computation, used));
+        HLO_TRY(check_parameters(computation));
+        HLO_TRY(check_edges(verifier, computation, passed, last_user));
+    }
+    HLO_TRY(check_calls(verifier));
+    HLO_TRY(check_names(verifier));
+    return check_recursion(verifier);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/verify/verify.h"
+
+#include "hlo/ir/infer_support.h"
+#include "hlo/verify/internal.h"
+
+const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) {
+    return hlo_shape_message(verifier->arena, shape);
+}
+
+HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) {
+    if (!status || hlo_status_place(status)) return status;
+    HloPlace place = {.instruction = instruction->name};
+    hlo_instruction_source(instruction, &place.file, &place.line);
+    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s in %s: %s", instruction->name,
+                                    instruction->parent->name, hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}
+
+static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *instruction) {
+    HLO_TRY(hlo_verify_shape(verifier, instruction));
+    HLO_TRY(hlo_verify_attributes(verifier, instruction));
+    HLO_TRY(hlo_verify_sharding(verifier, instruction));
+    return hlo_verify_async(verifier, instruction);
+}
+
+static HloStatus check_all(HloVerifier *verifier) {
+    HLO_TRY(hlo_verify_structure(verifier));
+    for (int64_t c = 0; c < verifier->module->computations.count; c++) {
+        const HloComputation *computation = verifier->module->computations.items[c];
+        for (const HloInstruction *i = computation->first; i; i = i->next) {
+            HloArenaMark mark = hlo_arena_mark(verifier->arena);
+            HLO_TRY(hlo_verify_place(check_instruction(verifier, i), i));
+            hlo_arena_reset(verifier->arena, mark);
+        }
+    }
+    return hlo_verify_header(verifier);
+}
+
+static HloStatus verify_body(void *argument) {
+    const HloModule *module = argument;
+    HloVerifier verifier = {.module = module, .arena = hlo_arena_scratch_new()};
+    verifier.seen = HLO_ARENA_NEW(verifier.arena, int32_t, module->instruction_limit);
+    HloStatus status = check_all(&verifier);
+    hlo_arena_free(verifier.arena);
+    return status;
+}
+
+HloStatus hlo_verify(const HloModule *module) {
+    return hlo_protect(verify_body, (void *)(uintptr_t)module);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier finds what is broken by hand. That it accepts what XLA writes is shown by the corpus tests.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/hlo.h"
+
+static HloModule *module;
+static HloBuilder *b;
+static HloInstruction *x, *y, *sum;
+
+// add(x, y) of f32[4,6].
+static void start(void) {
+    module = hlo_module_new("m");
+    b = hlo_builder_new(module, "main");
+    x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(4, 6), "x");
+    y = hlo_build_parameter(b, 1, HLO_F32, HLO_DIMS(4, 6), "y");
+    sum = hlo_build_with_name(b, hlo_build_add(b, x, y), "sum");
+}
+
+static void finish(HloInstruction *root) {
+    cr_assert_null(hlo_builder_finish_entry(b, root));
+}
+
+static void expect_valid(void) {
+    HloStatus status = hlo_verify(module);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+static void expect_error(const char *message) {
+    HloStatus status = hlo_verify(module);
+    cr_assert_not_null(status);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(hlo_status_message(status), message), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+TestSuite(ir_verify, .init = start);
+
+Test(ir_verify, accepts_a_good_module) {
+    finish(sum);
+    expect_valid();
+}
+
+Test(ir_verify, needs_an_entry) {
+    finish(sum);
+    module->entry = NULL;
+    expect_error("no entry");
+}
+
+Test(ir_verify, finds_a_wrong_shape_and_its_place) {
+    HloMetadata metadata = {.source_file = "net.py", .source_line = 12};
+    hlo_build_with_metadata(b, sum, &metadata);
+    finish(sum);
+    sum->shape = x->shape = hlo_shape_scalar(module->arena, HLO_F32);
+    HloStatus status = hlo_verify(module);
+    cr_assert_not_null(status);
+    cr_assert_not_null(hlo_status_place(status));
+    cr_expect_str_eq(hlo_status_place(status)->instruction, "sum");
+    cr_expect_str_eq(hlo_status_place(status)->file, "net.py");
+    cr_expect_eq(hlo_status_place(status)->line, 12);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+Test(ir_verify, finds_a_shape_that_inference_does_not_give) {
+    finish(sum);
+    sum->shape = hlo_shape_array(module->arena, HLO_F32, HLO_DIMS(4, 5).items, 2);
+    expect_error("the shape must be f32[4,6], not f32[4,5]");
+}
+
+Test(ir_verify, finds_users_that_are_none) {
+    finish(sum);
+    hlo_vector_push(module->arena, &sum->users, x);
+    expect_error("x is not a user of it");
+}
+
+Test(ir_verify, finds_users_that_are_missing) {
+    finish(sum);
+    x->users.count = 0;
+    expect_error("uses, but its instructions list");
+}
+
+Test(ir_verify, finds_operands_behind_their_users) {
+    finish(sum);
+    hlo_instruction_move_before(sum, y);
+    expect_error("stands before its operand y");
+}
+
+Test(ir_verify, finds_one_sided_control_edges) {
+    finish(sum);
+    hlo_vector_push(module->arena, &sum->control_predecessors, x);
+    expect_error("its control predecessor x does not know it");
+}
+
+Test(ir_verify, finds_twins) {
+    finish(sum);
+    y->name = "x";
+    expect_error("two instructions are called x");
+}
+
+Test(ir_verify, finds_recursion) {
+    HloComputation *inner = hlo_build_combiner(b, HLO_OP_ADD, HLO_F32);
+    finish(sum);
+    HloInstruction *operands[] = {inner->parameters.items[0], inner->parameters.items[1]};
+    HloInstruction *call = hlo_instruction_new(inner, HLO_OP_CALL, inner->root->shape, operands, 2, NULL, NULL);
+    hlo_instruction_set_called(call, &inner, 1);
+    expect_error("calls itself");
+}
+
+Test(ir_verify, finds_a_lost_caller) {
+    HloInstruction *reduced = hlo_build_reduce_op(b, HLO_OP_ADD, sum, HLO_DIMS(0));
+    finish(reduced);
+    reduced->called[0]->callers.count = 0;
+    expect_error("does not know its caller");
+}
+
+Test(ir_verify, finds_layouts_that_order_nothing) {
+    finish(sum);
+    HloLayout layout = {.minor_to_major = HLO_DIMS(0, 0)};
+    sum->shape = hlo_shape_with_layout(module->arena, sum->shape, &layout);
+    expect_error("layout {0,0} names dimension 0 twice");
+}
+
+Test(ir_verify, finds_shardings_that_do_not_multiply_up) {
+    HloSharding sharding = {.kind = HLO_SHARDING_TILED, .tile_dims = HLO_DIMS(2, 2), .devices = HLO_DIMS(0, 1, 2)};
+    hlo_build_with_sharding(b, sum, &sharding);
+    finish(sum);
+    expect_error("4 tiles for 3 devices");
+}
+
+Test(ir_verify, finds_shardings_of_another_rank) {
+    HloSharding sharding = {.kind = HLO_SHARDING_TILED, .tile_dims = HLO_DIMS(4), .iota.dims = HLO_DIMS(4)};
+    hlo_build_with_sharding(b, sum, &sharding);
+    finish(sum);
+    expect_error("tiles 1 dimensions, but the shape is f32[4,6]");
+}
+
+Test(ir_verify, finds_devices_that_stand_twice) {
+    HloSharding sharding = {.kind = HLO_SHARDING_TILED, .tile_dims = HLO_DIMS(2, 1), .devices = HLO_DIMS(1, 1)};
+    hlo_build_with_sharding(b, sum, &sharding);
+    finish(sum);
+    expect_error("device 1 twice");
+}
+
+Test(ir_verify, finds_groups_that_miss_devices) {
+    module->num_partitions = 4;
+    HloInts groups[] = {HLO_DIMS(0, 1), HLO_DIMS(2, 2)};
+    HloCollectiveAttributes attributes = {.channel_id = 1, .use_global_device_ids = true};
+    attributes.replica_groups = hlo_replica_groups_list(module->arena, groups, 2);
+    finish(hlo_build_all_reduce_op(b, HLO_OP_ADD, sum, &attributes));
+    expect_error("device 2 stands in the replica groups twice");
+}
+
+Test(ir_verify, finds_two_senders_to_one_device) {
+    module->num_partitions = 4;
+    HloPair pairs[] = {{0, 1}, {2, 1}};
+    finish(hlo_build_collective_permute(b, sum, (HloPairs){pairs, 2}, 1));
+    expect_error("two pairs send to device 1");
+}
+
+Test(ir_verify, finds_starts_that_never_end) {
+    HloInstruction *start_op = hlo_build_copy_start(b, sum);
+    hlo_build_get(b, start_op, 0);
+    finish(sum);
+    expect_error("copy-start is used by get-tuple-element, not by copy-done");
+}
+
+Test(ir_verify, finds_aliases_of_nothing) {
+    finish(sum);
+    HloAlias alias = {.operand = 7};
+    module->aliases = (HloAliases){&alias, 1};
+    expect_error("names parameter 7");
+}
+
+Test(ir_verify, finds_parameters_given_twice) {
+    finish(sum);
+    HloAlias alias = {.operand = 0};
+    HloDonor donor = {.parameter = 0};
+    module->aliases = (HloAliases){&alias, 1};
+    module->donors = &donor;
+    module->donor_count = 1;
+    expect_error("both a donor and aliased");
+}
+
+Test(ir_verify, finds_an_entry_layout_of_another_program) {
+    finish(sum);
+    const HloShape *shapes[] = {x->shape};
+    module->entry_parameter_layouts = shapes;
+    module->entry_parameter_layout_count = 1;
+    expect_error("entry_computation_layout has 1 parameters");
+}
