@@ -28,7 +28,6 @@ static HloStatus system_error(const char *verb, const char *path, int number) {
         case EDQUOT:
         case EFBIG:
         case ENOMEM: code = HLO_RESOURCE_EXHAUSTED; break;
-        case EISDIR: code = HLO_INVALID_ARGUMENT; break;
         default: break;
     }
     return hlo_error(code, "cannot %s %s: %s", verb, path, strerror(number));

@@ -4,6 +4,7 @@
 # Each topic is a script of calls to the functions below; the last line has the form of Criterion's.
 set -u
 MESHLO=$(realpath "$1")
+[ -x "$MESHLO" ] || { echo "no command at $1" >&2; exit 1; }
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 SOURCE=$(cd "$here/../.." && pwd)

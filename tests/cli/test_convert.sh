@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# Programs in and out, and what is said about bad ones.
+small=$SOURCE/examples/mlp_gradient_512.hlo
+exits 0 "convert" meshlo convert "$small" -o long.hlo
+exits 0 "convert again" meshlo convert long.hlo -o again.hlo
+check "print of parse is the text" cmp long.hlo again.hlo
+for form in short canonical long; do
+    exits 0 "convert $form" meshlo convert "$small" --print $form
+    says out "HloModule" "convert $form: a module"
+done
+exits 0 "standard input" bash -c '"$MESHLO" convert - <"$0" >out.hlo' "$small"
+check "standard input: same text" cmp long.hlo out.hlo
+xz -k -c "$small" >small.hlo.xz
+gzip -c "$small" >small.hlo.gz
+for packed in xz gz; do
+    exits 0 "compressed $packed" meshlo convert small.hlo.$packed -o unpacked.hlo
+    check "compressed $packed: same text" cmp long.hlo unpacked.hlo
+done
+head -c 900 small.hlo.xz >cut.hlo.xz
+exits 3 "cut xz" meshlo convert cut.hlo.xz
+exits 2 "missing file" meshlo convert missing.hlo
+says err "No such file" "missing file: why"
+exits 2 "a folder" meshlo convert /tmp
+exits 2 "unknown format" meshlo convert "$small" --to stablehl
+says err "did you mean stablehlo" "unknown format: near match"
+exits 2 "unwritable output" meshlo convert "$small" -o /nonexistent/out.hlo
+echo old >kept.hlo
+ln -s /dev/full full.hlo
+exits 6 "full disk" meshlo convert "$small" -o full.hlo
+exits 3 "parse error keeps the old output" meshlo convert cut.hlo.xz -o kept.hlo
+check "the old output is still there" grep -qx old kept.hlo
+check "nothing temporary is left" bash -c '! ls | grep -q "\.tmp-"'
+
+# bad NAME EXIT TEXT…: the program TEXT is refused with this exit code, a place and a caret.
+bad() {
+    local name=$1 code=$2
+    shift 2
+    printf '%s\n' "$@" >bad.hlo
+    exits "$code" "$name" meshlo convert bad.hlo
+}
+
+bad "empty program" 3 ""
+bad "no program" 3 "hello, world"
+bad "unknown op" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" "  ROOT r = f32[2] frobnicate(p)" "}"
+says err "bad.hlo:4:" "unknown op: place"
+check "unknown op: caret" grep -qE '^ *\^' err
+bad "unknown operand" 3 "HloModule m" "ENTRY e {" "  ROOT r = f32[2] negate(q)" "}"
+says err "bad.hlo:3:" "unknown operand: place"
+bad "unknown type" 3 "HloModule m" "ENTRY e {" "  ROOT p = f33[2] parameter(0)" "}"
+bad "no closing brace" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter(0)"
+bad "shapes that disagree" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" "  q = f32[3] parameter(1)" \
+    "  ROOT r = f32[2] add(p, q)" "}"
+bad "wrong result shape" 3 "HloModule m" "ENTRY e {" "  p = f32[2,3] parameter(0)" \
+    "  ROOT r = f32[2,3] transpose(p), dimensions={1,0}" "}"
+bad "overflowing dimensions" 3 "HloModule m" "ENTRY e {" \
+    "  ROOT p = f32[4000000000,4000000000,4000000000] parameter(0)" "}"
+bad "a dimension beyond 64 bits" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[99999999999999999999] parameter(0)" "}"
+bad "a constant of too many numbers" 3 "HloModule m" "ENTRY e {" "  ROOT c = f32[2] constant({1, 2, 3})" "}"
+bad "a huge constant without values" 3 "HloModule m" "ENTRY e {" "  ROOT c = f32[1000000000000] constant({1})" "}"
+bad "a wrong attribute" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" \
+    "  ROOT r = f32[2] negate(p), dimensions={0}" "}"
+bad "a broken sharding" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter(0), sharding={devices=[2}" "}"
+bad "parameter numbers with a hole" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter(1)" "}"
+bad "a name twice" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" "  ROOT p = f32[2] negate(p)" "}"
+printf 'ML\xefR\x0dStableHLO' >bytecode.mlir
+exits 4 "bytecode" meshlo convert bytecode.mlir
+says err "bytecode" "bytecode: named"
+echo 'module @m { func.func public @main() { return } }' >text.mlir
+exits 4 "StableHLO text" meshlo convert text.mlir
+exits 0 "to protobuf" meshlo convert "$small" --to proto -o module.pb
+exits 0 "from protobuf" meshlo convert module.pb -o from.hlo
+check "from protobuf: same program" bash -c 'diff <(sed 1d long.hlo) <(sed 1d from.hlo)'
+head -c 3000 module.pb >cut.pb
+exits 3 "cut protobuf" meshlo convert cut.pb
+head -c 100000 /dev/zero | tr '\0' '(' >deep.hlo
+exits 3 "deep nesting" meshlo convert deep.hlo
+head -c 4096 /dev/urandom >noise.bin
+for i in 1 2 3 4 5; do
+    head -c $((i * 700)) "$small" >truncated.hlo
+    exits 3 "program cut at $((i * 700)) bytes" meshlo convert truncated.hlo
+done

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The images follow numpy/lib/format.py of numpy 2; headers are those that numpy.save writes unless a case says
+// otherwise.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "tools/npy.h"
+
+// An image of format version 1 with this dict and these elements; its size goes to *size.
+static uint8_t *make_image(const char *dict, const void *elements, size_t bytes, size_t *size) {
+    size_t length = strlen(dict);
+    uint8_t *image = calloc(1, 10 + length + bytes + 1);
+    memcpy(image, "\x93NUMPY\x01\x00", 8);
+    image[8] = (uint8_t)length;
+    image[9] = (uint8_t)(length >> 8);
+    memcpy(image + 10, dict, length);
+    if (bytes) memcpy(image + 10 + length, elements, bytes);
+    *size = 10 + length + bytes;
+    return image;
+}
+
+static HloStatus parse(const char *dict, const void *elements, size_t bytes, const HloShape *expected,
+                       HloLiteral **literal) {
+    size_t size;
+    uint8_t *image = make_image(dict, elements, bytes, &size);
+    HloStatus status = npy_parse("a.npy", image, size, expected, literal);
+    free(image);
+    return status;
+}
+
+Test(tools_npy, reads_c_order) {
+    const float values[6] = {1, 2, 3, 4, 5, 6};
+    HloLiteral *literal = NULL;
+    cr_assert_null(
+        parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", values, 24, NULL, &literal));
+    cr_assert_eq(literal->shape->type, HLO_F32);
+    cr_assert_eq(literal->shape->rank, 2);
+    cr_assert_eq(literal->shape->dims[1], 3);
+    cr_assert_eq(memcmp(literal->data, values, 24), 0);
+    hlo_literal_free(literal);
+}
+
+Test(tools_npy, reads_fortran_order_and_big_endian) {
+    const uint8_t values[12] = {0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6};  // columns of [[1,2,3],[4,5,6]]
+    HloLiteral *literal = NULL;
+    cr_assert_null(parse("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n", values, 12, NULL, &literal));
+    for (int i = 0; i < 6; ++i) cr_assert_eq(hlo_literal_get_int64(literal, i), i + 1);
+    hlo_literal_free(literal);
+}
+
+Test(tools_npy, swaps_the_parts_of_complex_numbers) {
+    const uint8_t values[8] = {0x3F, 0x80, 0, 0, 0x40, 0, 0, 0};  // 1 + 2i
+    HloLiteral *literal = NULL;
+    cr_assert_null(parse("{'descr': '>c8', 'fortran_order': False, 'shape': (), }\n", values, 8, NULL, &literal));
+    cr_assert_eq(creal(hlo_literal_get_complex(literal, 0)), 1.0);
+    cr_assert_eq(cimag(hlo_literal_get_complex(literal, 0)), 2.0);
+    hlo_literal_free(literal);
+}
+
+Test(tools_npy, void_types_are_what_the_program_expects) {
+    HloArena *arena = hlo_arena_new();
+    const int64_t two = 2;
+    const uint8_t bytes[4] = {0x80, 0x3F, 0x00, 0x40};
+    HloLiteral *literal = NULL;
+    cr_assert_null(parse("{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }\n", bytes, 4, NULL, &literal));
+    cr_assert_eq(literal->shape->type, HLO_BF16);
+    cr_assert_eq(hlo_literal_get_double(literal, 1), 2.0);
+    hlo_literal_free(literal);
+    const HloShape *narrow = hlo_shape_array(arena, HLO_F8E4M3FN, &two, 1);
+    cr_assert_null(parse("{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }\n", bytes, 2, narrow, &literal));
+    cr_assert_eq(literal->shape->type, HLO_F8E4M3FN);
+    hlo_literal_free(literal);
+    HloStatus status = parse("{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }\n", bytes, 2, NULL, &literal);
+    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+    hlo_arena_free(arena);
+}
+
+Test(tools_npy, writes_what_numpy_writes) {
+    HloArena *arena = hlo_arena_new();
+    const int64_t dims[2] = {2, 3};
+    const struct {
+        HloType type;
+        int64_t rank;
+        const char *dict;
+    } cases[] = {
+        {HLO_F32, 2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"},
+        {HLO_S8, 1, "{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }"},
+        {HLO_PRED, 0, "{'descr': '|b1', 'fortran_order': False, 'shape': (), }"},
+        {HLO_BF16, 1, "{'descr': '<V2', 'fortran_order': False, 'shape': (2,), }"},
+        {HLO_F8E5M2, 1, "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }"},
+        {HLO_S4, 1, "{'descr': '|V1', 'fortran_order': False, 'shape': (2,), }"},
+        {HLO_C128, 1, "{'descr': '<c16', 'fortran_order': False, 'shape': (2,), }"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); ++i) {
+        HloText text = {0};
+        npy_print_header(&text, hlo_shape_array(arena, cases[i].type, dims, cases[i].rank));
+        cr_assert_eq(text.length % 64, 0);
+        cr_assert_eq(text.data[text.length - 1], '\n');
+        cr_assert_eq(memcmp(text.data, "\x93NUMPY\x01\x00\x76\x00", 10), 0);
+        cr_assert_eq(strncmp(text.data + 10, cases[i].dict, strlen(cases[i].dict)), 0, "%s", text.data + 10);
+        hlo_text_free(&text);
+    }
+    hlo_arena_free(arena);
+}
+
+typedef struct BadImage {
+    char dict[96];
+    char message[40];
+    int bytes;
+} BadImage;
+
+ParameterizedTestParameters(tools_npy, refuses) {
+    static BadImage cases[] = {
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "4 bytes of elements", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "8 bytes of elements", 8},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "'|O' is not supported", 8},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "structured", 4},
+        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,), }", "neither True nor False", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "not a number", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,9), }", "a.npy: ", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (92233720368547758070,), }", "overflows", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000,4000000000,0), }", "a.npy: ", 4},
+        {"{'descr': '<f4', 'fortran_order': False}", "is missing", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "unknown key", 4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } import os", "text after", 4},
+        {"{'descr': '<f4", "no end", 4},
+        {"[1]", "no dict", 4},
+        {"{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "no boolean", 4},
+    };
+    return cr_make_param_array(BadImage, cases, HLO_COUNT_OF(cases));
+}
+
+ParameterizedTest(BadImage *bad, tools_npy, refuses) {
+    const uint8_t elements[8] = {2, 2, 2, 2, 2, 2, 2, 2};
+    HloLiteral *literal = NULL;
+    HloStatus status = parse(bad->dict, elements, (size_t)bad->bytes, NULL, &literal);
+    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_assert(strstr(hlo_status_message(status), bad->message), "%s", hlo_status_message(status));
+    cr_assert_null(literal);
+    hlo_status_free(status);
+}
+
+Test(tools_npy, every_cut_is_refused) {
+    const float values[2] = {1, 2};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", values, 8, &size);
+    for (size_t length = 0; length < size; ++length) {
+        uint8_t *cut = malloc(length ? length : 1);  // exact, so that a sanitizer sees a read beyond the end
+        memcpy(cut, image, length);
+        HloLiteral *literal = NULL;
+        HloStatus status = npy_parse("a.npy", cut, length, NULL, &literal);
+        cr_assert_not_null(status, "%zu bytes", length);
+        hlo_status_free(status);
+        free(cut);
+    }
+    free(image);
+}
+
+Test(tools_npy, says_what_the_program_wants) {
+    HloArena *arena = hlo_arena_new();
+    const int64_t three = 3;
+    const float values[2] = {1, 2};
+    HloLiteral *literal = NULL;
+    HloStatus status = parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", values, 8,
+                             hlo_shape_array(arena, HLO_F32, &three, 1), &literal);
+    cr_assert_str_eq(hlo_status_message(status), "a.npy: the file holds f32[2], the program wants f32[3]");
+    hlo_status_free(status);
+    hlo_arena_free(arena);
+}
+
+static size_t put_number(uint8_t *out, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) out[i] = (uint8_t)(value >> 8 * i);
+    return (size_t)bytes;
+}
+
+// A zip archive with one member arr_0.npy, deflated or stored.
+static size_t make_archive(uint8_t *out, const uint8_t *image, size_t size, bool deflated) {
+    uint8_t packed[2048];
+    size_t packed_size = size;
+    memcpy(packed, image, size);
+    if (deflated) {
+        z_stream stream = {.next_in = (Bytef *)image, .avail_in = (uInt)size, .next_out = packed, .avail_out = 2048};
+        deflateInit2(&stream, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
+        cr_assert_eq(deflate(&stream, Z_FINISH), Z_STREAM_END);
+        packed_size = stream.total_out;
+        deflateEnd(&stream);
+    }
+    uint8_t common[26] = {20, 0, 0, 0, deflated ? 8 : 0};
+    put_number(common + 10, crc32(0, image, (uInt)size), 4);
+    put_number(common + 14, packed_size, 4);
+    put_number(common + 18, size, 4);
+    common[22] = 9;  // length of the name
+    size_t at = 0;
+    memcpy(out, "PK\3\4", 4);
+    memcpy(out + 4, common, 26);
+    memcpy(out + 30, "arr_0.npy", 9);
+    memcpy(out + 39, packed, packed_size);
+    size_t directory = at = 39 + packed_size;
+    memset(out + at, 0, 46);
+    memcpy(out + at, "PK\1\2", 4);
+    memcpy(out + at + 6, common, 26);
+    memcpy(out + at + 46, "arr_0.npy", 9);
+    at += 55;
+    memset(out + at, 0, 22);
+    memcpy(out + at, "PK\5\6", 4);
+    out[at + 8] = out[at + 10] = 1;
+    put_number(out + at + 12, 55, 4);
+    put_number(out + at + 16, directory, 4);
+    return at + 22;
+}
+
+static HloStatus read_archive(const uint8_t *data, size_t size, HloLiteral **literal) {
+    char path[] = "/tmp/meshlo-npz-XXXXXX";
+    int descriptor = mkstemp(path);
+    cr_assert_geq(descriptor, 0);
+    close(descriptor);
+    cr_assert_null(hlo_file_write(path, data, size));
+    NpzArchive archive = {0};
+    HloStatus status = npz_open(path, &archive);
+    if (!status) status = npz_read(&archive, "arr_0", NULL, literal);
+    npz_close(&archive);
+    unlink(path);
+    return status;
+}
+
+Test(tools_npz, reads_stored_and_deflated_members) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    for (int deflated = 0; deflated < 2; ++deflated) {
+        uint8_t archive[4096];
+        size_t length = make_archive(archive, image, size, deflated);
+        HloLiteral *literal = NULL;
+        HloStatus status = read_archive(archive, length, &literal);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        cr_assert_eq(hlo_literal_get_int64(literal, 1), -7);
+        hlo_literal_free(literal);
+    }
+    free(image);
+}
+
+Test(tools_npz, damage_never_crashes) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    for (int deflated = 0; deflated < 2; ++deflated) {
+        uint8_t archive[4096];
+        size_t length = make_archive(archive, image, size, deflated);
+        for (size_t i = 0; i < length; ++i) {
+            archive[i] ^= 0xFF;
+            HloLiteral *literal = NULL;
+            HloStatus status = read_archive(archive, length, &literal);
+            hlo_literal_free(literal);
+            hlo_status_free(status);
+            archive[i] ^= 0xFF;
+        }
+    }
+    free(image);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/program.h"
+
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/proto/proto.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+
+// The most that a compressed program may expand to.
+#define MAX_PROGRAM_BYTES ((size_t)4 << 30)
+
+const char *cli_format_name(CliFormat format) {
+    static const char *const kNames[] = {"HLO text", "HloModuleProto", "StableHLO text", "StableHLO bytecode"};
+    return kNames[format];
+}
+
+static bool starts_with(const char *data, size_t size, const char *word) {
+    size_t length = strlen(word);
+    return size >= length && memcmp(data, word, length) == 0;
+}
+
+// Skips blanks and // comments.
+static void skip_comments(const char **data, size_t *size) {
+    for (;;) {
+        size_t blanks = 0;
+        while (blanks < *size && memchr(" \t\r\n", (*data)[blanks], 4)) ++blanks;
+        *data += blanks;
+        *size -= blanks;
+        if (!starts_with(*data, *size, "//")) return;
+        const char *newline = memchr(*data, '\n', *size);
+        size_t length = newline ? (size_t)(newline - *data) : *size;
+        *data += length;
+        *size -= length;
+    }
+}
+
+CliFormat cli_format_detect(const char *data, size_t size) {
+    static const char *const kMlirWords[] = {"module @",           "module {", "module attributes",
+                                             "builtin.module",     "#loc",     "func.func",
+                                             "\"builtin.module\"", "sdy.mesh", "!"};
+    if (starts_with(data, size, "ML\xEFR") || starts_with(data, size, "StableHLO_v")) return CLI_FORMAT_BYTECODE;
+    if (hlo_looks_like_proto(data, size)) return CLI_FORMAT_HLO_PROTO;
+    skip_comments(&data, &size);
+    for (size_t i = 0; i < HLO_COUNT_OF(kMlirWords); ++i) {
+        if (starts_with(data, size, kMlirWords[i])) return CLI_FORMAT_STABLEHLO_TEXT;
+    }
+    return CLI_FORMAT_HLO_TEXT;
+}
+
+static HloStatus decode_program(const char *name, const HloFileContent *content, HloModule **module) {
+    HloParseOptions options = {.file = name};
+    CliFormat format = cli_format_detect(content->data, content->size);
+    switch (format) {
+        case CLI_FORMAT_HLO_TEXT: return hlo_parse(content->data, content->size, &options, module);
+        case CLI_FORMAT_HLO_PROTO:
+            return hlo_status_annotate(hlo_module_from_proto(content->data, content->size, module), "%s", name);
+        case CLI_FORMAT_STABLEHLO_TEXT:
+        case CLI_FORMAT_BYTECODE: break;
+    }
+    return hlo_error(HLO_UNIMPLEMENTED, "%s: reading %s is not supported", name, cli_format_name(format));
+}
+
+static HloStatus parse_program(const char *name, const HloFileContent *content, HloModule **module) {
+    HLO_TRY(decode_program(name, content, module));
+    HloStatus status = hlo_verify(*module);
+    if (!status) return HLO_SUCCESS;
+    hlo_module_free(*module);
+    *module = NULL;
+    return status;
+}
+
+HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
+    HloFileContent content;
+    cli_progress(context, "reading");
+    context->stage = CLI_STAGE_PROGRAM;
+    HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
+    HloStatus status = parse_program(strcmp(path, "-") == 0 ? "<stdin>" : path, &content, module);
+    hlo_file_content_free(&content);
+    return status;
+}
+
+HloStatus cli_write_output(CliContext *context, const HloText *text) {
+    const char *path = cli_text_or(context, "o", "-");
+    HLO_TRY(hlo_text_status(text));
+    if (strcmp(path, "-") != 0) return hlo_file_write(path, text->data, text->length);
+    hlo_text_append(&context->out, text->data, text->length);
+    return HLO_SUCCESS;
+}

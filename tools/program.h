@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs on the command line: reading one in any format, writing results.
+#ifndef MESHLO_TOOLS_PROGRAM_H_
+#define MESHLO_TOOLS_PROGRAM_H_
+
+#include "hlo/ir/module.h"
+#include "tools/cli.h"
+
+// The formats that a program may come in.
+typedef enum CliFormat {
+    CLI_FORMAT_HLO_TEXT,
+    CLI_FORMAT_HLO_PROTO,
+    CLI_FORMAT_STABLEHLO_TEXT,
+    CLI_FORMAT_BYTECODE,
+} CliFormat;
+
+// The format of these bytes, told by their content.
+CliFormat cli_format_detect(const char *data, size_t size);
+// "HLO text", "StableHLO bytecode" and so on. Static storage.
+const char *cli_format_name(CliFormat format);
+
+// Reads the program `path` ("-": standard input; compressed or not), parses and verifies it. Free with
+// hlo_module_free(). UNIMPLEMENTED for a format that cannot be read yet, by name.
+HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module);
+
+// Writes `text` where the option -o says: standard output with the other results when it is absent or "-".
+HLO_NODISCARD HloStatus cli_write_output(CliContext *context, const HloText *text);
+
+#endif

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo convert: reads a program in any format and prints it in another.
+#include <string.h>
+
+#include "hlo/proto/proto.h"
+#include "hlo/text/text.h"
+#include "tools/program.h"
+
+static const CliOption kOptions[] = {
+    {"to", CLI_TEXT, "FORMAT",
+     "hlo (default), proto (HloModuleProto) or dot (Graphviz); stablehlo and bytecode are refused."},
+    {"print", CLI_TEXT, "FORM", "Of hlo: long (default, as XLA's to_string()), short or canonical."},
+    {"o", CLI_TEXT, "OUT", "Write to OUT."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+enum { kHlo, kDot, kProto };
+static const char *const kFormats[] = {"hlo", "dot", "proto", "stablehlo", "bytecode"};
+static const char *const kForms[] = {"long", "short", "canonical"};
+
+static HloStatus choose(CliContext *context, const char *option, const char *const *names, int64_t count,
+                        int64_t *choice) {
+    const char *text = cli_text_or(context, option, names[0]);
+    for (*choice = 0; *choice < count; ++*choice) {
+        if (strcmp(text, names[*choice]) == 0) return HLO_SUCCESS;
+    }
+    const char *nearest = cli_nearest(text, names, count);
+    return cli_usage_error(context, "--%s does not know '%s'; did you mean %s?", option, text,
+                           nearest ? nearest : names[0]);
+}
+
+static HloStatus print_format(const HloModule *module, int64_t format, int64_t form, HloText *text) {
+    HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
+    if (format == kProto) return hlo_module_to_proto(module, text);
+    HLO_FAIL_IF(format != kHlo, HLO_UNIMPLEMENTED, "writing %s is not supported", kFormats[format]);
+    HLO_TRY(hlo_print(module, &forms[form], text));
+    if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');
+    return hlo_text_status(text);
+}
+
+static HloStatus run_convert(CliContext *context) {
+    int64_t format, form;
+    HloModule *module = NULL;
+    HloText text = {0};
+    HLO_TRY(choose(context, "to", kFormats, HLO_COUNT_OF(kFormats), &format));
+    HLO_TRY(choose(context, "print", kForms, HLO_COUNT_OF(kForms), &form));
+    HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
+    HloStatus status = print_format(module, format, form, &text);
+    if (!status) status = cli_write_output(context, &text);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+    return status;
+}
+
+const CliVerb cli_verb_convert = {
+    .name = "convert",
+    .arguments = "FILE",
+    .summary = "Parse, verify and print a program in another format.",
+    .examples = "meshlo convert step.hlo.xz --print short\nmeshlo convert - --to dot -o step.dot < step.hlo",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&kTable},
+    .run = run_convert,
+};
