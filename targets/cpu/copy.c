@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/copy.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "hlo/base/macros.h"
+
+enum { kTile = 32, kParallelBytes = 64 << 10 };
+
+// One merged dimension.
+typedef struct CopyDim {
+    int64_t size, to, from;  // strides in elements
+} CopyDim;
+
+// Dimension 0 is the innermost of the target; dimension 1 is the innermost of the source where that is another one.
+typedef struct CopyPlan {
+    int rank;
+    CopyDim dims[CPU_KERNEL_RANK_LIMIT];
+    bool transposes;
+    int width;
+    char *target;
+    const char *source;
+} CopyPlan;
+
+static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
+
+// Insertion by the target's stride, so that dimensions which follow each other in both arrays become neighbours.
+static void insert_sorted(CopyPlan *plan, CopyDim dim) {
+    int at = plan->rank++;
+    for (; at > 0 && absolute(plan->dims[at - 1].to) > absolute(dim.to); at--) plan->dims[at] = plan->dims[at - 1];
+    plan->dims[at] = dim;
+}
+
+static void merge_dims(CopyPlan *plan) {
+    int kept = 0;
+    for (int d = 1; d < plan->rank; d++) {
+        CopyDim *inner = &plan->dims[kept];
+        const CopyDim dim = plan->dims[d];
+        if (dim.to == inner->to * inner->size && dim.from == inner->from * inner->size) inner->size *= dim.size;
+        else plan->dims[++kept] = dim;
+    }
+    if (plan->rank) plan->rank = kept + 1;
+}
+
+// Brings the dimension that is innermost in the source to place 1.
+static void find_transpose(CopyPlan *plan) {
+    if (plan->rank < 2 || absolute(plan->dims[0].from) <= 1) return;
+    for (int d = 1; d < plan->rank; d++) {
+        if (absolute(plan->dims[d].from) != 1) continue;
+        const CopyDim inner = plan->dims[d];
+        memmove(&plan->dims[2], &plan->dims[1], sizeof(CopyDim) * (size_t)(d - 1));
+        plan->dims[1] = inner;
+        plan->transposes = true;
+        return;
+    }
+}
+
+static void copy_row(char *to, const char *from, CopyDim dim, int width) {
+    if (dim.to == 1 && dim.from == 1) {
+        memcpy(to, from, (size_t)(dim.size * width));
+        return;
+    }
+    switch (width) {
+#define ROW_CASE(T)                                                                              \
+    case sizeof(T): {                                                                            \
+        T *out = (T *)(void *)to;                                                                \
+        const T *in = (const T *)(const void *)from;                                             \
+        for (int64_t i = 0; i < dim.size; i++) out[i * dim.to] = in[i * dim.from];               \
+        break;                                                                                   \
+    }
+        ROW_CASE(uint8_t)
+        ROW_CASE(uint16_t)
+        ROW_CASE(uint32_t)
+        ROW_CASE(uint64_t)
+#undef ROW_CASE
+        default:
+            for (int64_t i = 0; i < dim.size; i++)
+                memcpy(to + i * dim.to * width, from + i * dim.from * width, (size_t)width);
+    }
+}
+
+// A tile of at most kTile x kTile; reads run along the source's rows, writes fill the target's lines one after another.
+#define TILE_FUNCTION(T, name)                                                                                      \
+    static void name(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b) {                    \
+        T *out = (T *)(void *)to;                                                                                   \
+        const T *in = (const T *)(const void *)from;                                                                \
+        if (na == kTile && nb == kTile && a.to == 1 && b.from == 1) {                                               \
+            T local[kTile][kTile];                                                                                  \
+            for (int i = 0; i < kTile; i++)                                                                         \
+                for (int j = 0; j < kTile; j++) local[j][i] = in[i * a.from + j];                                   \
+            for (int j = 0; j < kTile; j++) memcpy(out + j * b.to, local[j], sizeof local[j]);                      \
+            return;                                                                                                 \
+        }                                                                                                           \
+        for (int64_t j = 0; j < nb; j++)                                                                            \
+            for (int64_t i = 0; i < na; i++) out[j * b.to + i * a.to] = in[j * b.from + i * a.from];                \
+    }
+TILE_FUNCTION(uint8_t, tile_8)
+TILE_FUNCTION(uint16_t, tile_16)
+TILE_FUNCTION(uint32_t, tile_32)
+TILE_FUNCTION(uint64_t, tile_64)
+typedef struct Wide128 {
+    uint64_t low, high;
+} Wide128;
+TILE_FUNCTION(Wide128, tile_128)
+
+typedef void TileFunction(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b);
+
+static TileFunction *tile_function(int width) {
+    switch (width) {
+        case 1: return tile_8;
+        case 2: return tile_16;
+        case 4: return tile_32;
+        case 8: return tile_64;
+        default: return tile_128;
+    }
+}
+
+// Rows [begin, end) of dimension 1's tiles, over all of dimension 0.
+static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
+    const CopyDim a = plan->dims[0], b = plan->dims[1];
+    TileFunction *tile = tile_function(plan->width);
+    const int64_t j = band * kTile, nb = b.size - j < kTile ? b.size - j : kTile;
+    for (int64_t i = 0; i < a.size; i += kTile) {
+        const int64_t na = a.size - i < kTile ? a.size - i : kTile;
+        tile(to + (i * a.to + j * b.to) * plan->width, from + (i * a.from + j * b.from) * plan->width, na, a, nb, b);
+    }
+}
+
+static int64_t band_count(const CopyPlan *plan) {
+    return plan->transposes ? (plan->dims[1].size + kTile - 1) / kTile : 1;
+}
+
+// Unit = (index over the outer dimensions) * bands + band.
+static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const CopyPlan *plan = argument;
+    const int64_t bands = band_count(plan);
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t rest = unit / bands, to = 0, from = 0;
+        for (int d = plan->transposes ? 2 : 1; d < plan->rank; d++) {
+            const int64_t index = rest % plan->dims[d].size;
+            rest /= plan->dims[d].size;
+            to += index * plan->dims[d].to;
+            from += index * plan->dims[d].from;
+        }
+        char *target = plan->target + to * plan->width;
+        const char *source = plan->source + from * plan->width;
+        if (plan->transposes) transpose_band(plan, target, source, unit % bands);
+        else copy_row(target, source, plan->dims[0], plan->width);
+    }
+}
+
+// A long contiguous copy is cut into rows so that it can be spread.
+static void split_single_row(CopyPlan *plan) {
+    enum { kRow = 16 << 10 };
+    if (plan->rank != 1 || plan->dims[0].size < 2 * kRow || plan->dims[0].size % kRow != 0) return;
+    const CopyDim row = plan->dims[0];
+    plan->dims[0].size = kRow;
+    plan->dims[1] = (CopyDim){row.size / kRow, row.to * kRow, row.from * kRow};
+    plan->rank = 2;
+}
+
+void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
+                      const int64_t *target_strides, const void *source, const int64_t *source_strides) {
+    HLO_BUG_IF(rank > CPU_KERNEL_RANK_LIMIT);
+    CopyPlan plan = {.width = width, .target = target, .source = source};
+    int64_t total = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        total *= sizes[d];
+        if (sizes[d] > 1) insert_sorted(&plan, (CopyDim){sizes[d], target_strides[d], source_strides[d]});
+    }
+    if (total == 0) return;
+    if (plan.rank == 0) plan.dims[plan.rank++] = (CopyDim){1, 1, 1};
+    merge_dims(&plan);
+    find_transpose(&plan);
+    split_single_row(&plan);
+    int64_t units = band_count(&plan);
+    for (int d = plan.transposes ? 2 : 1; d < plan.rank; d++) units *= plan.dims[d].size;
+    const int64_t bytes_each = total * width / units + 1;
+    cpu_pool_parallel_for_grain(total * width < kParallelBytes ? NULL : pool, units,
+                                (kParallelBytes / 4 + bytes_each - 1) / bytes_each, copy_task, &plan);
+}
+
+// ---- fill --------------------------------------------------------------------------------------------------------------
+
+typedef struct FillJob {
+    char *target;
+    const void *element;
+    int width;
+} FillJob;
+
+static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const FillJob *job = argument;
+    (void)worker;
+    char *to = job->target + begin * job->width;
+    const int64_t count = end - begin;
+    switch (job->width) {
+#define FILL_CASE(T)                                                       \
+    case sizeof(T): {                                                      \
+        T value, *out = (T *)(void *)to;                                   \
+        memcpy(&value, job->element, sizeof value);                        \
+        for (int64_t i = 0; i < count; i++) out[i] = value;                \
+        break;                                                             \
+    }
+        FILL_CASE(uint8_t)
+        FILL_CASE(uint16_t)
+        FILL_CASE(uint32_t)
+        FILL_CASE(uint64_t)
+#undef FILL_CASE
+        default:
+            for (int64_t i = 0; i < count; i++) memcpy(to + i * job->width, job->element, (size_t)job->width);
+    }
+}
+
+void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width) {
+    FillJob job = {target, element, width};
+    cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task, &job);
+}
+
+// ---- pad ---------------------------------------------------------------------------------------------------------------
+
+void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
+             const int64_t *interior, int width, const void *value, void *target, const void *source) {
+    int64_t sizes[CPU_KERNEL_RANK_LIMIT], to[CPU_KERNEL_RANK_LIMIT], from[CPU_KERNEL_RANK_LIMIT];
+    int64_t to_stride = 1, from_stride = 1, to_offset = 0, from_offset = 0;
+    HLO_BUG_IF(rank > CPU_KERNEL_RANK_LIMIT);
+    for (int d = rank - 1; d >= 0; d--) {
+        // Source indices i with 0 <= low + i * step < target size.
+        const int64_t step = 1 + interior[d];
+        const int64_t first = low[d] < 0 ? (-low[d] + step - 1) / step : 0;
+        const int64_t room = target_sizes[d] - 1 - low[d];
+        int64_t last = room < 0 ? -1 : room / step;
+        if (last > source_sizes[d] - 1) last = source_sizes[d] - 1;
+        sizes[d] = last >= first ? last - first + 1 : 0;
+        to[d] = to_stride * step;
+        from[d] = from_stride;
+        to_offset += (low[d] + first * step) * to_stride;
+        from_offset += first * from_stride;
+        to_stride *= target_sizes[d];
+        from_stride *= source_sizes[d];
+    }
+    cpu_fill(pool, target, value, to_stride, width);
+    for (int d = 0; d < rank; d++)
+        if (sizes[d] == 0) return;
+    cpu_copy_strided(pool, rank, sizes, width, (char *)target + to_offset * width, to,
+                     (const char *)source + from_offset * width, from);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/copy.h"
+
+enum { kMaximumRank = 6 };
+
+static uint32_t state = 12345;
+static int64_t random_below(int64_t n) {
+    state = state * 1664525 + 1013904223;
+    return (int64_t)(state >> 8) % n;
+}
+
+static void row_major(int rank, const int64_t *sizes, int64_t *strides) {
+    int64_t next = 1;
+    for (int d = rank - 1; d >= 0; d--) strides[d] = next, next *= sizes[d];
+}
+
+static int64_t element_at(int rank, const int64_t *sizes, const int64_t *strides, int64_t flat) {
+    int64_t element = 0;
+    for (int d = rank - 1; d >= 0; d--) element += flat % sizes[d] * strides[d], flat /= sizes[d];
+    return element;
+}
+
+// A random permutation of the dimensions, some reversed, in every width.
+static void check_one(CpuPool *pool, int rank, const int64_t *sizes, int width) {
+    int64_t order[kMaximumRank], permuted[kMaximumRank], of_permuted[kMaximumRank], to[kMaximumRank], from[kMaximumRank];
+    int64_t total = 1, offset = 0;
+    for (int d = 0; d < rank; d++) order[d] = d, total *= sizes[d];
+    for (int d = rank - 1; d > 0; d--) {
+        const int64_t other = random_below(d + 1), swap = order[d];
+        order[d] = order[other], order[other] = swap;
+    }
+    for (int d = 0; d < rank; d++) permuted[d] = sizes[order[d]];
+    row_major(rank, permuted, of_permuted);
+    row_major(rank, sizes, to);
+    for (int d = 0; d < rank; d++) from[order[d]] = of_permuted[d];
+    for (int d = 0; d < rank; d++) {
+        if (random_below(3)) continue;
+        offset += from[d] * (sizes[d] - 1);
+        from[d] = -from[d];
+    }
+    unsigned char *in = hlo_allocate((size_t)(total * width) + 1), *out = hlo_allocate((size_t)(total * width) + 1);
+    for (int64_t i = 0; i < total * width; i++) in[i] = (unsigned char)random_below(256);
+    cpu_copy_strided(pool, rank, sizes, width, out, to, in + offset * width, from);
+    for (int64_t i = 0; i < total; i++)
+        cr_assert_eq(memcmp(out + i * width, in + (offset + element_at(rank, sizes, from, i)) * width, (size_t)width), 0,
+                     "width %d element %lld", width, (long long)i);
+    hlo_free(in);
+    hlo_free(out);
+}
+
+Test(cpu_copy, permutes_and_reverses) {
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
+    static const int64_t shapes[][kMaximumRank] = {{5}, {100000}, {65536}, {33, 65}, {300, 200}, {4, 1, 7}, {7, 40, 90}, {3, 4, 5, 6},
+                                                   {2, 3, 32, 32}, {2, 1, 3, 2, 3, 5}, {0, 4}};
+    static const int ranks[] = {1, 1, 1, 2, 2, 3, 3, 4, 4, 6, 2}, widths[] = {1, 2, 4, 8, 16};
+    for (int s = 0; s < 11; s++)
+        for (int w = 0; w < 5; w++)
+            for (int round = 0; round < 4; round++) check_one(pool, ranks[s], shapes[s], widths[w]);
+    cpu_pool_free(pool);
+}
+
+Test(cpu_copy, pads_with_negative_and_interior_padding) {
+    static const int64_t lows[] = {0, 3, -2, -9, 1}, highs[] = {0, -1, 4, 2, -7}, interiors[] = {0, 2, 1, 0, 3};
+    for (int p = 0; p < 5; p++)
+        for (int q = 0; q < 5; q++) {
+            const int64_t source[] = {5, 7}, low[] = {lows[p], lows[q]}, interior[] = {interiors[p], interiors[q]};
+            const int64_t high[] = {highs[q], highs[p]};
+            int64_t target[2];
+            for (int d = 0; d < 2; d++) target[d] = source[d] + (source[d] - 1) * interior[d] + low[d] + high[d];
+            if (target[0] < 0 || target[1] < 0) continue;
+            int32_t in[35], out[4000], want[4000];
+            const int32_t value = -1;
+            for (int i = 0; i < 35; i++) in[i] = i;
+            for (int i = 0; i < 4000; i++) want[i] = -1;
+            for (int64_t i = 0; i < 35; i++) {
+                const int64_t y = low[0] + i / 7 * (1 + interior[0]), x = low[1] + i % 7 * (1 + interior[1]);
+                if (y >= 0 && y < target[0] && x >= 0 && x < target[1]) want[y * target[1] + x] = in[i];
+            }
+            cpu_pad(NULL, 2, source, target, low, interior, 4, &value, out, in);
+            cr_assert_eq(memcmp(out, want, sizeof(int32_t) * (size_t)(target[0] * target[1])), 0, "case %d %d", p, q);
+        }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of every type against plain loops, with all layouts, and the TPU's bf16 passes against their definition.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <string.h>
+
+#include "hlo/ir/literal.h"
+#include "targets/cpu/matmul.h"
+
+typedef struct TypeCase {
+    HloType in, out;
+} TypeCase;
+
+static TypeCase kTypes[] = {{HLO_F32, HLO_F32},   {HLO_F64, HLO_F64}, {HLO_C64, HLO_C64}, {HLO_C128, HLO_C128},
+                            {HLO_BF16, HLO_F32},  {HLO_BF16, HLO_BF16}, {HLO_F16, HLO_F32}, {HLO_F8E5M2, HLO_F32},
+                            {HLO_S8, HLO_S32},    {HLO_S8, HLO_S8},   {HLO_U16, HLO_U16}, {HLO_S32, HLO_S32},
+                            {HLO_S64, HLO_S64},   {HLO_S4, HLO_S32},  {HLO_PRED, HLO_PRED}, {HLO_F32, HLO_F64}};
+enum { kTypeCount = sizeof kTypes / sizeof kTypes[0] };
+
+static uint32_t state;
+static int small_random(void) {
+    state = state * 1664525 + 1013904223;
+    return (int)(state >> 16) % 8;
+}
+
+// Small whole numbers, which every type holds and sums exactly (complex: the imaginary part is one less).
+static void put(HloType type, void *array, int64_t at, int value) {
+    char *to = (char *)array + at * hlo_type_bytes(type);
+    if (hlo_type_is_complex(type)) {
+        const double parts[2] = {value, value - 1};
+        const float narrow[2] = {(float)value, (float)value - 1};
+        memcpy(to, type == HLO_C64 ? (const void *)narrow : parts, (size_t)hlo_type_bytes(type));
+        return;
+    }
+    const uint64_t bits = hlo_type_is_float(type) ? hlo_float_encode(type, value) : type == HLO_PRED ? (uint64_t)(value & 1) : (uint64_t)value;
+    memcpy(to, &bits, (size_t)hlo_type_bytes(type));
+}
+
+static double get(HloType type, const void *array, int64_t at) {
+    const char *from = (const char *)array + at * hlo_type_bytes(type);
+    uint64_t bits = 0;
+    memcpy(&bits, from, (size_t)(hlo_type_bytes(type) < 8 ? hlo_type_bytes(type) : 8));
+    if (type == HLO_C64) return (double)*(const float *)(const void *)from;
+    if (type == HLO_C128) return *(const double *)(const void *)from;
+    if (hlo_type_is_float(type)) return hlo_float_decode(type, bits);
+    const int width = 8 * hlo_type_bytes(type);
+    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (double)((int64_t)(bits << (64 - width)) >> (64 - width)) : (double)bits;
+}
+
+enum { kLargest = 20000 };
+
+// layout: 0 row-major, 1 column-major, 2 every second element.
+static void layout_strides(int layout, int64_t rows, int64_t columns, int64_t *row, int64_t *column) {
+    *row = layout == 1 ? 1 : layout == 2 ? 2 * columns : columns;
+    *column = layout == 1 ? rows : layout == 2 ? 2 : 1;
+}
+
+static double wrap(HloType type, double value) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    if (type == HLO_PRED) return value != 0;
+    if (info->kind == HLO_KIND_FLOAT) return hlo_float_decode(type, hlo_float_encode(type, value));
+    if (info->kind == HLO_KIND_COMPLEX || info->bits >= 32) return value;
+    const int64_t bits = (int64_t)value << (64 - info->bits);
+    return info->kind == HLO_KIND_SIGNED ? (double)(bits >> (64 - info->bits)) : (double)((uint64_t)bits >> (64 - info->bits));
+}
+
+static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int layouts) {
+    static double a_store[2 * kLargest], b_store[2 * kLargest], out_store[2 * kLargest];
+    CpuMatmul mm = {.lhs_type = types->in, .rhs_type = types->in, .out_type = types->out, .batch = 2, .m = size[0], .n = size[1], .k = size[2]};
+    layout_strides(layouts % 3, mm.m, mm.k, &mm.lhs_m_stride, &mm.lhs_k_stride);
+    layout_strides(layouts / 3 % 3, mm.k, mm.n, &mm.rhs_k_stride, &mm.rhs_n_stride);
+    layout_strides(layouts / 9, mm.m, mm.n, &mm.out_m_stride, &mm.out_n_stride);
+    mm.lhs_batch_stride = 2 * mm.m * mm.k;
+    mm.rhs_batch_stride = 0;
+    mm.out_batch_stride = 2 * mm.m * mm.n;
+    for (int64_t i = 0; i < 4 * mm.m * mm.k; i++) put(types->in, a_store, i, small_random());
+    for (int64_t i = 0; i < 2 * mm.k * mm.n; i++) put(types->in, b_store, i, small_random());
+    cr_assert_null(cpu_matmul(pool, &mm, out_store, a_store, b_store));
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t i = 0; i < mm.m * mm.n; i++) {
+            const int64_t m = i / mm.n, n = i % mm.n;
+            double sum = 0;
+            for (int64_t k = 0; k < mm.k; k++) {
+                const double x = get(types->in, a_store, b * mm.lhs_batch_stride + m * mm.lhs_m_stride + k * mm.lhs_k_stride);
+                const double y = get(types->in, b_store, k * mm.rhs_k_stride + n * mm.rhs_n_stride);
+                sum += hlo_type_is_complex(types->in) ? x * y - (x - 1) * (y - 1) : x * y;
+            }
+            const double got = get(types->out, out_store, b * mm.out_batch_stride + m * mm.out_m_stride + n * mm.out_n_stride);
+            cr_assert_eq(got, wrap(types->out, sum), "%s: %g, not %g at %lld,%lld", hlo_type_text(types->in), got, wrap(types->out, sum), (long long)m, (long long)n);
+        }
+}
+
+ParameterizedTestParameters(cpu_matmul, products_of_all_types) { return cr_make_param_array(TypeCase, kTypes, kTypeCount); }
+
+ParameterizedTest(TypeCase *types, cpu_matmul, products_of_all_types) {
+    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {1, 33, 20}, {33, 1, 20}, {40, 50, 60}, {4, 4, 0}};
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
+    for (int s = 0; s < 6; s++)
+        for (int layouts = 0; layouts < 27; layouts++) check(pool, types, sizes[s], layouts);
+    cpu_pool_free(pool);
+}
+
+static float bf16(float x, int up) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (up ? bits + 0x7fff + (bits >> 16 & 1) : bits) & 0xffff0000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// Error against f64 of products of random numbers: 1 pass about 2^-8, 3 passes about 2^-16, 6 passes as f32.
+Test(cpu_matmul, bf16_passes) {
+    enum { kSize = 64 };
+    static float a[kSize * kSize], b[kSize * kSize], out[kSize * kSize];
+    for (int i = 0; i < kSize * kSize; i++) {
+        state = state * 1664525 + 1013904223;
+        a[i] = (float)(int32_t)state * 0x1p-31f;
+        state = state * 1664525 + 1013904223;
+        b[i] = (float)(int32_t)state * 0x1p-31f;
+    }
+    static const double low[] = {0, 1e-3, 1e-6, 0}, high[] = {1e-5, 0.1, 3e-4, 1e-5};
+    for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++) {
+        const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_F32, .out_type = HLO_F32, .precision = (CpuPrecision)p, .batch = 1,
+                              .m = kSize, .n = kSize, .k = kSize, .lhs_m_stride = kSize, .lhs_k_stride = 1, .rhs_k_stride = kSize,
+                              .rhs_n_stride = 1, .out_m_stride = kSize, .out_n_stride = 1};
+        cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
+        double worst = 0, worst_defined = 0;
+        for (int i = 0; i < kSize * kSize; i++) {
+            double exact = 0, defined = 0;
+            for (int k = 0; k < kSize; k++) {
+                const float x = a[i / kSize * kSize + k], y = b[k * kSize + i % kSize];
+                exact += (double)x * y;
+                defined += (double)bf16(x, 1) * bf16(y, 1);
+            }
+            worst = fmax(worst, fabs(out[i] - exact));
+            worst_defined = fmax(worst_defined, fabs(out[i] - defined));
+        }
+        cr_assert(worst >= low[p] && worst <= high[p], "precision %d: error %g", p, worst);
+        if (p == CPU_PRECISION_BF16_1) cr_assert(worst_defined < 1e-5);
+    }
+}
+
+Test(cpu_matmul, results_do_not_depend_on_workers) {
+    enum { kSize = 300 };
+    static float a[kSize * kSize], b[kSize * kSize], outs[2][kSize * kSize];
+    for (int i = 0; i < kSize * kSize; i++) a[i] = (float)small_random() / 7, b[i] = (float)small_random() / 3;
+    for (int w = 0; w < 2; w++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(w ? 5 : 1, CPU_FEATURES_AMX, &pool));
+        const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_F32, .out_type = HLO_F32, .batch = 1, .m = kSize, .n = kSize, .k = kSize,
+                              .lhs_m_stride = kSize, .lhs_k_stride = 1, .rhs_k_stride = kSize, .rhs_n_stride = 1, .out_m_stride = kSize, .out_n_stride = 1};
+        cr_assert_null(cpu_matmul(pool, &mm, outs[w], a, b));
+        cpu_pool_free(pool);
+    }
+    cr_assert_eq(memcmp(outs[0], outs[1], sizeof outs[0]), 0);
+}
+
+Test(cpu_matmul, refuses_mixed_kinds) {
+    const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_S32, .out_type = HLO_S32, .batch = 1, .m = 1, .n = 1, .k = 1};
+    const HloStatus status = cpu_matmul(NULL, &mm, NULL, NULL, NULL);
+    cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
+    hlo_status_free(status);
+}
