@@ -98,6 +98,9 @@ int cli_main(int argument_count, char **arguments);
 // for an unknown option, a missing or malformed value, or a wrong number of arguments.
 HLO_NODISCARD HloStatus cli_parse(CliContext *context, int argument_count, char **arguments);
 
+// True when the verb's tables have an option of this name.
+bool cli_has_option(const CliVerb *verb, const char *name);
+
 // The last value of a CLI_TEXT option; NULL when it was not given. Asking for an option that the verb's tables lack is
 // a bug, here and below.
 const char *cli_text(const CliContext *context, const char *name);

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report as one HTML page that needs nothing else: tiles with the step's parts, the timeline as a drawing with a
+// line for the device and one for the network, memory, the slice with its links coloured by how busy they are, tables.
+#include <math.h>
+
+#include "emulator/draw.h"
+#include "emulator/report.h"
+
+// Rows of the tables, and bars of the timeline (the longest ones).
+#define TABLE_ROWS 40
+#define TIMELINE_BARS 4000
+#define TIMELINE_WIDTH 1160.0
+
+static const char kHead[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshlo emulate</title><style>\n"
+    "body{font:14px/1.45 sans-serif;margin:24px auto;max-width:1200px;padding:0 16px;color:#222}\n"
+    "h1{font-size:20px}h2{font-size:16px;margin-top:28px}\n"
+    ".tiles{display:flex;flex-wrap:wrap;gap:10px}.tile{border:1px solid #ccd;border-radius:6px;padding:8px 14px}\n"
+    ".tile b{display:block;font-size:18px}.tile span{color:#667}\n"
+    "table{border-collapse:collapse}td,th{padding:3px 12px 3px 0;text-align:left;border-bottom:1px solid #eee}\n"
+    "td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
+    "svg rect:hover{stroke:#000}\n</style></head><body>\n";
+
+// Text in which a browser must not find tags.
+static void print_escaped(HloText *text, const char *plain) {
+    for (; *plain; ++plain) {
+        switch (*plain) {
+            case '<': hlo_text_string(text, "&lt;"); break;
+            case '>': hlo_text_string(text, "&gt;"); break;
+            case '&': hlo_text_string(text, "&amp;"); break;
+            case '"': hlo_text_string(text, "&quot;"); break;
+            default: hlo_text_char(text, *plain);
+        }
+    }
+}
+
+// A time with the unit that suits it.
+static void print_time(HloText *text, int64_t picoseconds) {
+    double value = (double)picoseconds;
+    if (value >= 1e12) {
+        hlo_text_format(text, "%.3f s", value * 1e-12);
+    } else if (value >= 1e9) {
+        hlo_text_format(text, "%.3f ms", value * 1e-9);
+    } else {
+        hlo_text_format(text, "%.2f µs", value * 1e-6);
+    }
+}
+
+static void print_time_tile(HloText *text, const char *label, int64_t picoseconds) {
+    hlo_text_string(text, "<div class=\"tile\"><b>");
+    print_time(text, picoseconds);
+    hlo_text_format(text, "</b><span>%s</span></div>\n", label);
+}
+
+static void print_bytes_tile(HloText *text, const char *label, int64_t bytes) {
+    hlo_text_string(text, "<div class=\"tile\"><b>");
+    emu_print_bytes(bytes, text);
+    hlo_text_format(text, "</b><span>%s</span></div>\n", label);
+}
+
+static void print_tiles(HloText *text, const EmuReport *report) {
+    hlo_text_string(text, "<div class=\"tiles\">\n");
+    print_time_tile(text, "step", report->step_picoseconds);
+    print_time_tile(text, "compute", report->compute_picoseconds);
+    print_time_tile(text, "memory", report->memory_picoseconds);
+    print_time_tile(text, "collectives", report->collective_picoseconds);
+    print_time_tile(text, "of them exposed", report->exposed_picoseconds);
+    hlo_text_format(text, "<div class=\"tile\"><b>%.1f %%</b><span>model FLOP utilisation</span></div>\n",
+                    100 * report->mfu);
+    hlo_text_string(text, "</div>\n<h2>Memory of one device</h2>\n<div class=\"tiles\">\n");
+    print_bytes_tile(text, "peak", report->hbm_peak_bytes);
+    print_bytes_tile(text, "capacity", report->hbm_capacity_bytes);
+    print_bytes_tile(text, "arguments", report->argument_bytes);
+    print_bytes_tile(text, "results", report->output_bytes);
+    print_bytes_tile(text, "shared by both", report->alias_bytes);
+    print_bytes_tile(text, "temporaries", report->temp_bytes);
+    hlo_text_string(text, "</div>\n");
+}
+
+static const char *bar_colour(const EmuOp *op) {
+    if (op->network) return "#d5793b";
+    return op->flops > 0 && op->flops >= op->bytes ? "#4a7ab8" : "#7fae6a";
+}
+
+// Bars of the operations that stand on the top level, narrowest left out when there are too many to see.
+static void print_timeline(HloText *text, const EmuReport *report) {
+    double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1;
+    double narrowest = report->op_count > TIMELINE_BARS ? step / TIMELINE_WIDTH / 4 : 0;
+    hlo_text_format(text,
+                    "<h2>Timeline</h2>\n<p>Blue: bound by arithmetic; green: by memory; orange: the network. Hold the "
+                    "pointer over a bar.</p>\n<svg width=\"%.0f\" height=\"100\" viewBox=\"0 0 %.0f 100\">\n"
+                    "<text x=\"0\" y=\"14\">device</text><text x=\"0\" y=\"64\">network</text>\n",
+                    TIMELINE_WIDTH, TIMELINE_WIDTH);
+    for (int64_t i = 0; i < report->op_count; ++i) {
+        const EmuOp *op = &report->ops[i];
+        double width = (double)op->duration / step * TIMELINE_WIDTH;
+        if (op->depth > 0 || (double)op->duration < narrowest) continue;
+        hlo_text_format(text, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"26\" fill=\"%s\"><title>",
+                        (double)op->start / step * TIMELINE_WIDTH, op->network ? 70 : 20, fmax(width, 0.3),
+                        bar_colour(op));
+        print_escaped(text, op->name);
+        hlo_text_format(text, " (%s) ", op->opcode);
+        print_time(text, op->duration);
+        if (*op->source) {
+            hlo_text_char(text, ' ');
+            print_escaped(text, op->source);
+        }
+        hlo_text_string(text, "</title></rect>\n");
+    }
+    hlo_text_string(text, "</svg>\n");
+}
+
+// The next longest operation below `limit` (by total time, then by place), or -1.
+static int64_t next_longest(const EmuReport *report, int64_t after) {
+    int64_t best = -1;
+    double limit = after < 0 ? INFINITY : (double)report->ops[after].duration * (double)report->ops[after].count;
+    double longest = -1;
+    for (int64_t i = 0; i < report->op_count; ++i) {
+        double total = (double)report->ops[i].duration * (double)report->ops[i].count;
+        bool below = total < limit || (total == limit && i > after);
+        if (!below || total <= longest) continue;
+        longest = total;
+        best = i;
+    }
+    return best;
+}
+
+static void print_operations(HloText *text, const EmuReport *report) {
+    hlo_text_string(text,
+                    "<h2>Longest operations</h2>\n<table><tr><th>name</th><th>opcode</th><th>time</th><th>runs</th>"
+                    "<th>bound</th><th>FLOP</th><th>bytes</th><th>source</th></tr>\n");
+    int64_t at = -1;
+    for (int row = 0; row < TABLE_ROWS && (at = next_longest(report, at)) >= 0; ++row) {
+        const EmuOp *op = &report->ops[at];
+        hlo_text_string(text, "<tr><td>");
+        print_escaped(text, op->name);
+        hlo_text_format(text, "</td><td>%s</td><td class=\"n\">", op->opcode);
+        print_time(text, op->duration);
+        hlo_text_format(
+            text, "</td><td class=\"n\">%lld</td><td>%s</td><td class=\"n\">%.3g</td><td class=\"n\">%.3g</td><td>",
+            (long long)op->count, emu_bound_name(op->bound), op->flops, op->bytes);
+        print_escaped(text, op->source);
+        hlo_text_string(text, "</td></tr>\n");
+    }
+    hlo_text_string(text, "</table>\n");
+}
+
+static void print_buffers(HloText *text, const EmuReport *report) {
+    hlo_text_string(
+        text,
+        "<h2>Largest buffers</h2>\n<table><tr><th>instruction</th><th>kind</th><th>shape</th><th>padded</th>"
+        "<th>unpadded</th><th>source</th></tr>\n");
+    for (int64_t i = 0; i < report->buffer_count && i < TABLE_ROWS; ++i) {
+        const EmuBufferUse *buffer = &report->buffers[i];
+        hlo_text_string(text, "<tr><td>");
+        print_escaped(text, buffer->instruction);
+        hlo_text_format(text, "</td><td>%s</td><td>", buffer->kind);
+        print_escaped(text, buffer->shape);
+        hlo_text_string(text, "</td><td class=\"n\">");
+        emu_print_bytes(buffer->bytes, text);
+        hlo_text_string(text, "</td><td class=\"n\">");
+        emu_print_bytes(buffer->unpadded_bytes, text);
+        hlo_text_string(text, "</td><td>");
+        print_escaped(text, buffer->source);
+        hlo_text_string(text, "</td></tr>\n");
+    }
+    hlo_text_string(text, "</table>\n");
+}
+
+// The slice with each link coloured by the share of the step in which it is busy.
+static void print_links(HloText *text, const EmuReport *report, const EmuTopology *topology) {
+    int64_t limit = emu_link_limit(topology);
+    double *load = hlo_allocate_zeroed((size_t)limit, sizeof *load);
+    if (!load) {
+        text->failed = true;
+        return;
+    }
+    for (int64_t i = 0; i < report->link_count; ++i) {
+        const EmuLinkUse *use = &report->links[i];
+        if (use->link >= 0 && use->link < limit && report->step_picoseconds > 0) {
+            load[use->link] = fmin(1, (double)use->busy / (double)report->step_picoseconds);
+        }
+    }
+    hlo_text_string(text, "<h2>Links</h2>\n<p>Coloured by the share of the step in which they are busy.</p>\n");
+    emu_draw_topology_svg(topology, load, text);
+    hlo_free(load);
+}
+
+void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text) {
+    hlo_text_string(text, kHead);
+    hlo_text_string(text, "<h1>");
+    print_escaped(text, report->module);
+    hlo_text_string(text, " on ");
+    print_escaped(text, report->topology);
+    hlo_text_format(text, "</h1>\n<p>%lld x ", (long long)report->num_devices);
+    print_escaped(text, report->device_kind);
+    hlo_text_string(text, ", one step, emulated by Meshlo</p>\n");
+    print_tiles(text, report);
+    print_timeline(text, report);
+    print_links(text, report, topology);
+    print_operations(text, report);
+    print_buffers(text, report);
+    hlo_text_string(text, "</body></html>\n");
+}
