@@ -337,6 +337,10 @@ void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) 
         const HloField *field = &family->fields[i];
         const void *value = (const char *)instruction->attributes + field->offset;
         if (field->text[0] == 0 || !shows(field, value)) continue;
+        // The original version of custom calls is the default one.
+        if (field->enumeration == &hlo_enum_CustomCallApi && *(const int32_t *)value == HLO_CustomCallApi_ORIGINAL) {
+            continue;
+        }
         hlo_text_append(text, ", ", 2);
         hlo_text_string(text, field->text);
         hlo_text_char(text, '=');
