@@ -204,7 +204,7 @@ static void print_precisions(HloText *text, const HloPrecisions *precisions) {
 static void print_pairs(HloText *text, const HloPairs *pairs) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < pairs->count; i++) {
-        hlo_text_append(text, ",{" + (i == 0), (size_t)(2 - (i == 0)));
+        hlo_text_string(text, i ? ",{" : "{");
         hlo_text_int64(text, pairs->items[i].source);
         hlo_text_char(text, ',');
         hlo_text_int64(text, pairs->items[i].target);
