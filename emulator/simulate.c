@@ -6,7 +6,7 @@
 #include "emulator/collective.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
-#include "hlo/analysis/loop.h"
+#include "emulator/trip_count.h"
 #include "hlo/base/vector.h"
 
 // Loops and calls may nest this deep.
@@ -168,7 +168,7 @@ static void end_flight(Simulation *simulation, const HloInstruction *done) {
 
 // Runs the body of a loop once on the timeline and lets the rest of its trips pass.
 static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
-    int64_t trips = hlo_trip_count(loop);
+    int64_t trips = emu_trip_count(loop);
     if (trips < 0) {
         simulation->report->unknown_trip_counts++;
         trips = 1;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "emulator/emulator.h"
+#include "emulator/trip_count.h"
 #include "hlo/text/text.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"

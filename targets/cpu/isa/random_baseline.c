@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#define CPU_ISA baseline
-#include "targets/cpu/isa/random.inc"
