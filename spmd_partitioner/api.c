@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public entry points: memory errors become statuses here.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "spmd_partitioner/boundary.h"
+#include "spmd_partitioner/explain.h"
+#include "spmd_partitioner/partitioner.h"
+#include "spmd_partitioner/passes/passes.h"
+
+typedef struct Request {
+    const HloModule *module;
+    const SpmdOptions *options;
+    HloArena *arena;  // scratch
+    HloModule *result;
+    SpmdReport *report;
+} Request;
+
+static HloStatus plan_module(Request *request, SpmdPlan **plan) {
+    const SpmdMesh *mesh;
+    HLO_FAIL_IF(!request->module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_TRY(spmd_mesh_infer(request->arena, request->module, request->options, &mesh));
+    return spmd_plan_new(request->arena, request->module, mesh, request->options, plan);
+}
+
+static HloStatus run_partition(void *argument) {
+    Request *request = argument;
+    HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
+                "the module is the program of one device already");
+    SpmdPlan *plan;
+    HLO_TRY(plan_module(request, &plan));
+    HLO_TRY(spmd_partition_plan(plan, &request->result));
+    if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options));
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_propagate(void *argument) {
+    Request *request = argument;
+    SpmdPlan *plan;
+    HLO_TRY(plan_module(request, &plan));
+    hlo_module_free(request->result);
+    request->result = NULL;
+    request->result = hlo_module_clone(request->module);
+    return spmd_plan_annotate(plan, request->result);
+}
+
+// Runs `body` with scratch memory and a new module, and cleans up after a failure.
+static HloStatus run(Request *request, HloStatus (*body)(void *)) {
+    static const SpmdOptions defaults = {0};
+    if (!request->options) request->options = &defaults;
+    request->arena = hlo_arena_new();
+    request->result = hlo_module_new(request->module->name);
+    HloStatus status = hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (request->arena && request->result) {
+        hlo_status_free(status);
+        status = hlo_protect(body, request);
+    }
+    hlo_arena_free(request->arena);
+    if (status) {
+        hlo_module_free(request->result);
+        request->result = NULL;
+    }
+    return status;
+}
+
+// Wall-clock seconds.
+static double now(void) {
+    struct timespec time;
+    timespec_get(&time, TIME_UTC);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, HloModule **partitioned,
+                         SpmdReport **report) {
+    double start = now();
+    Request request = {.module = module, .options = options};
+    HLO_TRY(run(&request, run_partition));
+    double seconds = now() - start;
+    if (report) {
+        HloStatus status = spmd_report_new(request.result, report);
+        if (status) {
+            hlo_module_free(request.result);
+            return status;
+        }
+        (*report)->seconds = seconds;
+    }
+    *partitioned = request.result;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_propagate(const HloModule *module, const SpmdOptions *options, HloModule **annotated) {
+    Request request = {.module = module, .options = options};
+    HLO_TRY(run(&request, run_propagate));
+    *annotated = request.result;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/boundary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char partitioned_key[] = "meshlo.partitioned", dims_key[] = "meshlo.global_dims";
+
+bool spmd_is_partitioned(const HloModule *module) {
+    for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
+        const HloKeyValue *attribute = &module->frontend_attributes.items[i];
+        if (!strcmp(attribute->key, partitioned_key)) return !strcmp(attribute->value, "true");
+    }
+    return false;
+}
+
+int64_t spmd_next_channel(const HloModule *module) {
+    int64_t next = 1;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            int64_t id = 0;
+            switch (hlo_op_info(at->opcode)->family) {
+                case HLO_FAMILY_Collective: id = HLO_ATTRIBUTES(at, Collective)->channel_id; break;
+                case HLO_FAMILY_Permute: id = HLO_ATTRIBUTES(at, Permute)->channel_id; break;
+                case HLO_FAMILY_Transfer: id = HLO_ATTRIBUTES(at, Transfer)->channel_id; break;
+                default: break;
+            }
+            if (id >= next) next = id + 1;
+        }
+    }
+    return next;
+}
+
+// ---- writing ----
+
+// "8,128;4": the dims of each leaf.
+static const char *dims_text(HloArena *arena, const HloShape *shape) {
+    HloText text = {0};
+    int64_t leaves = hlo_shape_leaf_count(shape);
+    for (int64_t i = 0; i < leaves; i++) {
+        const HloShape *leaf = hlo_shape_leaf(shape, i);
+        if (i) hlo_text_char(&text, ';');
+        for (int32_t d = 0; d < leaf->rank; d++) hlo_text_format(&text, d ? ",%lld" : "%lld", (long long)leaf->dims[d]);
+    }
+    const char *copy = hlo_arena_string(arena, text.data ? text.data : "", text.length);
+    hlo_text_free(&text);
+    return copy;
+}
+
+static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const SpmdArray *array) {
+    return spmd_sharding_to_hlo(arena, plan->mesh, array->sharding, array->devices);
+}
+
+static void write_parameters(const SpmdPlan *plan, HloModule *module) {
+    for (int64_t p = 0; p < module->entry->parameters.count; p++) {
+        const HloInstruction *source = plan->module->entry->parameters.items[p];
+        HloInstruction *parameter = module->entry->parameters.items[p];
+        int64_t count = hlo_shape_leaf_count(source->shape);
+        const HloSharding **leaves = HLO_ARENA_NEW(module->arena, const HloSharding *, count + 1);
+        for (int64_t i = 0; i < count; i++) leaves[i] = written(plan, module->arena, spmd_plan_array(plan, source, i));
+        bool tuple = hlo_shape_is_tuple(source->shape);
+        parameter->sharding = tuple ? hlo_sharding_tuple(module->arena, leaves, count) : leaves[0];
+        hlo_instruction_set_frontend_attribute(parameter, dims_key, dims_text(module->arena, source->shape));
+    }
+}
+
+static void write_results(const SpmdPlan *plan, HloModule *module) {
+    const HloShape *shape = plan->module->entry->root->shape;
+    HloInstruction *root = module->entry->root;
+    if (hlo_is(root, HLO_OP_PARAMETER)) {  // a parameter's annotations are its own
+        root = hlo_instruction_new(module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
+        hlo_computation_set_root(module->entry, root);
+    }
+    const HloSharding **leaves = HLO_ARENA_NEW(module->arena, const HloSharding *, plan->result_count + 1);
+    for (int64_t i = 0; i < plan->result_count; i++) {
+        leaves[i] = written(plan, module->arena, &plan->arrays.items[plan->results[i]]);
+    }
+    root->sharding = hlo_shape_is_tuple(shape) ? hlo_sharding_tuple(module->arena, leaves, plan->result_count) : leaves[0];
+    hlo_instruction_set_frontend_attribute(root, dims_key, dims_text(module->arena, shape));
+}
+
+// A shape with the layouts of `like` where ranks agree.
+static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, const HloShape *like) {
+    if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like)) return hlo_shape_with_default_layout(arena, shape);
+    if (!hlo_shape_is_tuple(shape)) {
+        if (!hlo_shape_is_array(shape)) return shape;
+        if (like->rank != shape->rank || !like->layout) return hlo_shape_with_default_layout(arena, shape);
+        return hlo_shape_with_layout(arena, shape, hlo_shape_copy(arena, like)->layout);
+    }
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+    for (int32_t i = 0; i < shape->element_count; i++) {
+        const HloShape *other = i < like->element_count ? like->elements[i] : NULL;
+        elements[i] = with_layouts(arena, shape->elements[i], other);
+    }
+    return hlo_shape_tuple(arena, elements, shape->element_count);
+}
+
+static void write_layouts(const SpmdPlan *plan, HloModule *module) {
+    int64_t count = module->entry->parameters.count;
+    const HloShape **parameters = HLO_ARENA_NEW(module->arena, const HloShape *, count);
+    bool given = plan->module->entry_parameter_layouts && plan->module->entry_parameter_layout_count == count;
+    for (int64_t p = 0; p < count; p++) {
+        const HloShape *like = given ? plan->module->entry_parameter_layouts[p] : NULL;
+        parameters[p] = with_layouts(module->arena, module->entry->parameters.items[p]->shape, like);
+    }
+    module->entry_parameter_layouts = parameters;
+    module->entry_parameter_layout_count = count;
+    module->entry_result_layout = with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
+}
+
+// The part of a tuple shape at an index; NULL if there is none.
+static const HloShape *subshape(const HloShape *shape, HloInts index) {
+    for (int64_t i = 0; i < index.count; i++) {
+        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
+        shape = shape->elements[index.items[i]];
+    }
+    return shape;
+}
+
+static void drop_aliases(HloModule *module) {
+    HloAlias *kept = HLO_ARENA_NEW(module->arena, HloAlias, module->aliases.count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < module->aliases.count; i++) {
+        const HloAlias *alias = &module->aliases.items[i];
+        const HloShape *output = subshape(module->entry->root->shape, alias->output_index), *input = NULL;
+        if (alias->operand >= 0 && alias->operand < module->entry->parameters.count) {
+            input = subshape(module->entry->parameters.items[alias->operand]->shape, alias->operand_index);
+        }
+        if (output && input && hlo_shape_equal(output, input, HLO_COMPARE_IGNORE_LAYOUT)) kept[count++] = *alias;
+    }
+    module->aliases = (HloAliases){kept, count};
+}
+
+void spmd_boundary_write(const SpmdPlan *plan, HloModule *module) {
+    write_parameters(plan, module);
+    write_results(plan, module);
+    write_layouts(plan, module);
+    drop_aliases(module);
+    HloKeyValues old = module->frontend_attributes;
+    HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < old.count; i++) {
+        if (strncmp(old.items[i].key, "xla.sdy.", 8) != 0) items[count++] = old.items[i];
+    }
+    items[count++] = (HloKeyValue){partitioned_key, "true"};
+    module->frontend_attributes = (HloKeyValues){items, count};
+}
+
+// ---- reading ----
+
+// The dims of one leaf out of "8,128;4", or NULL when there are not `rank` of them.
+static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
+    if (!text) return NULL;
+    for (int64_t i = 0; i < leaf; i++) {
+        text = strchr(text, ';');
+        if (!text) return NULL;
+        text++;
+    }
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 1);
+    for (int64_t d = 0; d < rank; d++) {
+        char *end;
+        dims[d] = strtoll(text, &end, 10);
+        if (end == text || dims[d] < 0) return NULL;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return dims;
+}
+
+static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
+    if (sharding && sharding->kind == HLO_SHARDING_TUPLE) {
+        return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
+    }
+    return sharding;
+}
+
+static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t leaf, SpmdBoundaryArray *array) {
+    array->local = hlo_shape_leaf(at->shape, leaf);
+    array->sharding = leaf_sharding(at->sharding, leaf);
+    if (!array->sharding) array->sharding = hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
+    array->global = array->local;
+    if (!hlo_shape_is_array(array->local)) return HLO_SUCCESS;
+    const int64_t *dims = read_dims(arena, hlo_instruction_frontend_attribute(at, dims_key), leaf, array->local->rank);
+    if (!dims) {
+        int64_t *product = HLO_ARENA_NEW(arena, int64_t, array->local->rank + 1);
+        for (int32_t d = 0; d < array->local->rank; d++) {
+            product[d] = array->local->dims[d] * spmd_tiles_of_dim(array->sharding, d);
+        }
+        dims = product;
+    }
+    HLO_TRY(hlo_shape_check_dims(array->local->type, dims, array->local->rank));
+    array->global = hlo_shape_with_dims(arena, array->local, dims, array->local->rank);
+    return HLO_SUCCESS;
+}
+
+typedef struct Reading {
+    const HloModule *module;
+    SpmdBoundary *boundary;
+} Reading;
+
+static HloStatus read_boundary(void *argument) {
+    Reading *reading = argument;
+    SpmdBoundary *boundary = reading->boundary;
+    const HloComputation *entry = reading->module->entry;
+    for (int64_t p = 0; p < entry->parameters.count; p++) {
+        boundary->parameter_count += hlo_shape_leaf_count(entry->parameters.items[p]->shape);
+    }
+    boundary->result_count = hlo_shape_leaf_count(entry->root->shape);
+    SpmdBoundaryArray *parameters = HLO_ARENA_NEW(boundary->arena, SpmdBoundaryArray, boundary->parameter_count);
+    SpmdBoundaryArray *results = HLO_ARENA_NEW(boundary->arena, SpmdBoundaryArray, boundary->result_count);
+    int64_t at = 0;
+    for (int64_t p = 0; p < entry->parameters.count; p++) {
+        int64_t count = hlo_shape_leaf_count(entry->parameters.items[p]->shape);
+        for (int64_t i = 0; i < count; i++) {
+            HLO_TRY(read_array(boundary->arena, entry->parameters.items[p], i, &parameters[at++]));
+        }
+    }
+    for (int64_t i = 0; i < boundary->result_count; i++) HLO_TRY(read_array(boundary->arena, entry->root, i, &results[i]));
+    boundary->parameters = parameters;
+    boundary->results = results;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_boundary_new(const HloModule *module, SpmdBoundary **result) {
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    SpmdBoundary *boundary = hlo_allocate_zeroed(1, sizeof(*boundary));
+    HloArena *arena = hlo_arena_new();
+    if (!boundary || !arena) {
+        hlo_free(boundary);
+        hlo_arena_free(arena);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    boundary->arena = arena;
+    boundary->num_partitions = module->num_partitions > 0 ? module->num_partitions : 1;
+    Reading reading = {module, boundary};
+    HloStatus status = hlo_protect(read_boundary, &reading);
+    if (status) {
+        spmd_boundary_free(boundary);
+        return status;
+    }
+    *result = boundary;
+    return HLO_SUCCESS;
+}
+
+void spmd_boundary_free(SpmdBoundary *boundary) {
+    if (!boundary) return;
+    hlo_arena_free(boundary->arena);
+    hlo_free(boundary);
+}

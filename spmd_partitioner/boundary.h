@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The border of a per-device program: how global arrays enter and leave it, written into the module and read back.
+#ifndef MESHLO_SPMD_PARTITIONER_BOUNDARY_H_
+#define MESHLO_SPMD_PARTITIONER_BOUNDARY_H_
+
+#include "spmd_partitioner/propagate.h"
+
+// Writes shardings, global dimensions, layouts and the mark into a module that was just partitioned, and drops aliases
+// between arrays that no longer have one shape.
+void spmd_boundary_write(const SpmdPlan *plan, HloModule *module);
+// Number of parts that a written sharding cuts dimension `dim` into; 1 where it says nothing.
+int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);
+// A channel id that no collective of the module uses, nor any greater one.
+int64_t spmd_next_channel(const HloModule *module);
+
+#endif

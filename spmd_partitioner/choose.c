@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that follows from it.
+#include <string.h>
+
+#include "spmd_partitioner/emit.h"
+
+// A candidate costs the bytes it moves plus what the local work is worth in bytes on a link: a chip does some thousand
+// floating-point operations, or reads some sixteen bytes of memory, in the time that it sends one byte.
+enum { FLOPS_PER_BYTE = 2048, MEMORY_PER_BYTE = 16 };
+
+typedef struct Choice {
+    SpmdPartitioner *partitioner;
+    const SpmdRule *rule;
+    bool windows;
+    const SpmdSharding **now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
+    SpmdAtomSet manual;
+    SpmdAxes *best;
+    int64_t best_cost;
+} Choice;
+
+static bool may_shard(const Choice *choice, const SpmdFactor *factor) {
+    switch (factor->kind) {
+        case SPMD_PASS: return true;
+        case SPMD_REDUCE: return choice->rule->reduction != HLO_OPCODE_COUNT;
+        case SPMD_PERMUTE: return choice->windows;
+        case SPMD_REPLICATE: return false;
+    }
+    return false;
+}
+
+static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
+    SpmdAtomSet used = 0;
+    for (int64_t f = 0; f < choice->rule->factors.count; f++) used |= spmd_axes_set(&factors[f]);
+    return used;
+}
+
+// Takes over what one tensor says for factors that have no axes yet.
+static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    if (!choice->now[tensor]) return;
+    SpmdAxes *said = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
+    spmd_rule_project(rule, choice->partitioner->mesh, tensor, choice->now[tensor], said);
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (factors[f].count || !may_shard(choice, &rule->factors.items[f])) continue;
+        SpmdAtomSet used = used_by(choice, factors);
+        int32_t keep = 0;
+        while (keep < said[f].count && !(used >> said[f].items[keep] & 1)) keep++;
+        factors[f] = spmd_axes_head(&said[f], keep);
+    }
+}
+
+// What the local work costs: bytes of all local tensors, and one multiply-add for each point of a dot's factors.
+static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    const SpmdMesh *mesh = choice->partitioner->mesh;
+    double bytes = 0, points = 2;
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+        const SpmdSharding *sharding = spmd_rule_sharding(rule, choice->partitioner->arena, mesh, t, factors, 0);
+        bytes += (double)spmd_local_bytes(mesh, rule->tensors[t].shape, sharding);
+    }
+    bool multiplies = hlo_is(rule->op, HLO_OP_DOT) || hlo_is(rule->op, HLO_OP_CONVOLUTION);
+    for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
+        points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
+    }
+    return (int64_t)(bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0));
+}
+
+// Bytes to bring operands to what the factors want, and results from what they give to what the plan wants.
+static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    SpmdPartitioner *partitioner = choice->partitioner;
+    int64_t cost = work_cost(choice, factors);
+    SpmdAtomSet partial = spmd_partial_axes(rule, factors);
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+        if (!choice->now[t]) continue;
+        const HloShape *shape = rule->tensors[t].shape;
+        SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
+        if (t < rule->operand_count) {
+            SpmdLocal local = spmd_operand(partitioner, t);
+            cost += spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding, local.partial, wanted);
+        } else {
+            cost += spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, wanted, partial, choice->now[t]);
+        }
+    }
+    return cost;
+}
+
+static void consider(Choice *choice, const SpmdAxes *factors) {
+    int64_t count = choice->rule->factors.count;
+    int64_t cost = cost_of(choice, factors);
+    if (choice->best && cost >= choice->best_cost) return;
+    choice->best = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)count * sizeof(*factors));
+    choice->best_cost = cost;
+}
+
+// The axes that a leading tensor has on dimensions the op needs whole move to the largest dimension that it does not.
+static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    const SpmdMesh *mesh = choice->partitioner->mesh;
+    SpmdAxes aside = {0};
+    for (int32_t d = 0; d < choice->now[lead]->rank; d++) {
+        SpmdAxes taken = spmd_rule_dim_axes(rule, mesh, lead, d, factors);
+        if (!taken.count) spmd_axes_append(&aside, &choice->now[lead]->dims[d]);
+    }
+    SpmdAtomSet used = used_by(choice, factors);
+    if (!aside.count || (spmd_axes_set(&aside) & used)) return false;
+    int64_t best = -1, group = spmd_axes_product(mesh, &aside);
+    for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
+        const SpmdFactor *factor = &rule->factors.items[f];
+        int64_t shards = group * spmd_axes_product(mesh, &factors[f]);
+        if (factor->kind != SPMD_PASS || factor->exact || factor->size % shards) continue;
+        if (best < 0 || factor->size > rule->factors.items[best].size) best = f;
+    }
+    if (best < 0) return false;
+    spmd_axes_append(&factors[best], &aside);
+    return true;
+}
+
+// The candidates that one tensor leads: it alone, with what the others add, and with its unusable axes moved aside.
+static void consider_lead(Choice *choice, int32_t lead) {
+    const SpmdRule *rule = choice->rule;
+    if (!choice->now[lead]) return;
+    SpmdAxes *factors = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
+    take_over(choice, lead, factors);
+    consider(choice, factors);
+    SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors,
+                                     (size_t)rule->factors.count * sizeof(*factors));
+    if (move_aside(choice, lead, moved)) consider(choice, moved);
+    for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(choice, t, factors);
+    consider(choice, factors);
+}
+
+// True if everything already is as the first result wants it: the common case, without a search.
+static bool agrees(const Choice *choice, const SpmdAxes *factors) {
+    const SpmdRule *rule = choice->rule;
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+        if (!choice->now[t]) continue;
+        if (t < rule->operand_count && spmd_operand(choice->partitioner, t).partial) return false;
+        const SpmdSharding *now = choice->now[t];
+        for (int32_t d = 0; d < now->rank; d++) {
+            SpmdAxes axes = spmd_rule_dim_axes(rule, choice->partitioner->mesh, t, d, factors);
+            if (!spmd_axes_equal(&axes, &now->dims[d])) return false;
+        }
+    }
+    return true;
+}
+
+SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+    Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
+    choice.manual = spmd_manual_axes(partitioner, rule->op);
+    choice.now = HLO_ARENA_NEW(partitioner->arena, const SpmdSharding *, spmd_rule_tensors(rule));
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+        if (t >= rule->operand_count) {
+            choice.now[t] = spmd_planned(partitioner, t - rule->operand_count);
+        } else {
+            SpmdLocal local = spmd_operand(partitioner, t);
+            choice.now[t] = local.hlo ? local.sharding : NULL;
+        }
+    }
+    SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
+    if (agrees(&choice, factors)) return factors;
+    for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) consider_lead(&choice, t);
+    return choice.best;
+}
+
+SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {
+    SpmdAtomSet partial = 0;
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind == SPMD_REDUCE) partial |= spmd_axes_set(&factors[f]);
+    }
+    return partial;
+}
+
+SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                              int32_t operand) {
+    SpmdAtomSet manual = spmd_manual_axes(partitioner, rule->op);
+    SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, manual);
+    SpmdReason reason = {.op = rule->op, .what = hlo_arena_format(partitioner->arena, "operand %d", operand)};
+    SpmdLocal local = spmd_operand(partitioner, operand);
+    // Ops that only pass elements on keep partial results partial: the plan looked at that when it left them so.
+    bool passes = rule->operand_count == 1 && rule->result_count == 1 && local.hlo &&
+                  !(spmd_sharding_used(wanted) & local.partial);
+    switch (rule->op->opcode) {
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_COPY:
+        case HLO_OP_NEGATE: break;
+        default: passes = false;
+    }
+    return spmd_reshard(partitioner, local, wanted, passes ? local.partial : 0, reason);
+}
+
+HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                  int32_t operand, HloInstruction *hlo, HloInstruction *value) {
+    const SpmdTensor *tensor = &rule->tensors[operand];
+    for (int32_t d = 0; d < tensor->shape->rank; d++) {
+        if (tensor->dims[d].count != 1) continue;
+        int32_t factor = tensor->dims[d].items[0];
+        if (rule->factors.items[factor].kind != SPMD_REDUCE) continue;
+        hlo = spmd_emit_mask(partitioner, hlo, d, &factors[factor], tensor->shape->dims[d], value);
+    }
+    return hlo;
+}
+
+// The result's local shape: a tuple of the results' shards where the op gives several.
+static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule *rule, SpmdSharding **shardings) {
+    HloArena *arena = partitioner->module->arena;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, rule->result_count);
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        shapes[i] = spmd_local_shape(arena, partitioner->mesh, rule->tensors[rule->operand_count + i].shape, shardings[i]);
+    }
+    if (!hlo_shape_is_tuple(rule->op->shape)) return shapes[0];
+    return hlo_shape_tuple(arena, shapes, rule->result_count);
+}
+
+HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                               HloInstruction *const *operands) {
+    const HloInstruction *op = rule->op;
+    SpmdAtomSet manual = spmd_manual_axes(partitioner, op), partial = spmd_partial_axes(rule, factors);
+    SpmdSharding **shardings = HLO_ARENA_NEW(partitioner->arena, SpmdSharding *, rule->result_count);
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, rule->operand_count + i, factors, manual);
+    }
+    const HloShape *shape = local_result(partitioner, rule, shardings);
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
+    const SpmdOp *row = spmd_op(op->opcode);
+    if (row->adjust) {
+        const HloShape **locals = HLO_ARENA_NEW(partitioner->arena, const HloShape *, op->operand_count);
+        for (int32_t i = 0; i < op->operand_count; i++) locals[i] = operands[i]->shape;
+        void *attributes = hlo_attributes_copy(partitioner->module->arena, hlo_op_info(op->opcode)->family, op->attributes);
+        row->adjust(rule, partitioner->module->arena, attributes, locals, made->shape);
+        hlo_instruction_set_attributes(made, attributes);
+    }
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, rule->result_count);
+    spmd_emit_leaves(partitioner, made, leaves);
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        HloOpcode reduction = rule->reduction;
+        if (rule->operand_count == 1 && spmd_operand(partitioner, 0).hlo) {
+            SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
+            partial |= local.partial;
+            if (local.partial) reduction = local.reduction;
+        }
+        spmd_define(partitioner, i, leaves[i], shardings[i], partial, reduction);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_partition_default(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    HLO_FAIL_IF(!rule, HLO_UNIMPLEMENTED, "%s of this form cannot be partitioned", hlo_op_text(op->opcode));
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
+        if (rule->reduction == HLO_OPCODE_COUNT) continue;
+        HloInstruction *identity = NULL;
+        if (spmd_partial_axes(rule, factors)) {
+            identity = spmd_emit_identity(partitioner, rule->reduction, operands[i]->shape->type);
+        }
+        operands[i] = identity ? spmd_mask_reduced(partitioner, rule, factors, i, operands[i], identity) : operands[i];
+    }
+    return spmd_emit_by_factors(partitioner, rule, factors, operands);
+}

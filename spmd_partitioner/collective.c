@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emits collectives with their reasons, and runs the paths that the reshard planner finds.
+#include <string.h>
+
+#include "spmd_partitioner/emit.h"
+
+static HloArena *arena_of(SpmdPartitioner *partitioner) { return partitioner->module->arena; }
+
+// Writes reason and remedy where they survive passes and text: into frontend attributes.
+static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason) {
+    HloText text = {0};
+    const SpmdMesh *mesh = partitioner->mesh;
+    hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
+    if (reason->from) {
+        hlo_text_string(&text, " is ");
+        spmd_sharding_print(&text, mesh, reason->from);
+    }
+    if (reason->to) {
+        hlo_text_string(&text, reason->from ? ", needed as " : " is needed as ");
+        spmd_sharding_print(&text, mesh, reason->to);
+    }
+    if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.reason", text.data);
+    hlo_text_free(&text);
+}
+
+static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
+                           const SpmdAxes *axes) {
+    HloText text = {0};
+    if (hlo_is(collective, HLO_OP_ALL_REDUCE) || hlo_is(collective, HLO_OP_REDUCE_SCATTER)) {
+        hlo_text_format(&text, "do not shard a summed dimension of %s over ", reason->op->name);
+        spmd_axes_print(&text, partitioner->mesh, axes);
+    } else if (reason->from && reason->to) {
+        hlo_text_format(&text, "annotate the producer of this array (%s of %s) with ", reason->what, reason->op->name);
+        spmd_sharding_print(&text, partitioner->mesh, reason->to);
+    }
+    if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy", text.data);
+    hlo_text_free(&text);
+}
+
+static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
+                                       HloInstruction *operand, const SpmdAxes *axes, int64_t dim,
+                                       const SpmdReason *reason) {
+    HloCollectiveAttributes attributes = {
+        .channel_id = partitioner->next_channel++,
+        .replica_groups = spmd_mesh_groups(arena_of(partitioner), partitioner->mesh, axes->items, axes->count),
+        .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL,
+    };
+    if (dim >= 0) attributes.dimensions = hlo_ints(arena_of(partitioner), &dim, 1);
+    HloInstruction *made = spmd_emit(partitioner, opcode, shape, &operand, 1, &attributes);
+    explain(partitioner, made, reason);
+    explain_remedy(partitioner, made, reason, axes);
+    return made;
+}
+
+static const HloShape *scaled(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
+    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, like->rank);
+    memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
+    dims[dim] = size;
+    return hlo_shape_with_default_layout(arena_of(partitioner),
+                                         hlo_shape_array(arena_of(partitioner), like->type, dims, like->rank));
+}
+
+HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason) {
+    int64_t group = spmd_axes_product(partitioner->mesh, axes);
+    const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] * group);
+    return emit_collective(partitioner, HLO_OP_ALL_GATHER, shape, operand, axes, dim, reason);
+}
+
+// Sums of narrow or logical types have no reducer of their own: `or` is what adds pred.
+static HloOpcode reducer_opcode(HloOpcode opcode, HloType type) {
+    return opcode == HLO_OP_ADD && type == HLO_PRED ? HLO_OP_OR : opcode;
+}
+
+HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                     const SpmdAxes *axes, const SpmdReason *reason) {
+    HloInstruction *made = emit_collective(partitioner, HLO_OP_ALL_REDUCE, operand->shape, operand, axes, -1, reason);
+    HloComputation *reducer = spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
+    hlo_instruction_set_called(made, &reducer, 1);
+    return made;
+}
+
+HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                         int64_t dim, const SpmdAxes *axes, const SpmdReason *reason) {
+    int64_t group = spmd_axes_product(partitioner->mesh, axes);
+    const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
+    HloInstruction *made = emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, axes, dim, reason);
+    HloComputation *reducer = spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
+    hlo_instruction_set_called(made, &reducer, 1);
+    return made;
+}
+
+HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason) {
+    return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, axes, dim, reason);
+}
+
+HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
+                                  const SpmdReason *reason) {
+    HloPermuteAttributes attributes = {.channel_id = partitioner->next_channel++, .source_target_pairs = pairs};
+    HloInstruction *made = spmd_emit(partitioner, HLO_OP_COLLECTIVE_PERMUTE, operand->shape, &operand, 1, &attributes);
+    explain(partitioner, made, reason);
+    explain_remedy(partitioner, made, reason, NULL);
+    return made;
+}
+
+// ---- steps ----
+
+static int64_t shards(const SpmdPartitioner *partitioner, const SpmdSharding *sharding, int64_t dim) {
+    return spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
+}
+
+// Local size of a dimension.
+static int64_t local_size(const SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *sharding,
+                          int64_t dim) {
+    return spmd_shard_size(local->global->dims[dim], shards(partitioner, sharding, dim));
+}
+
+// Grows a whole dimension to what `sharding` needs in all, before it is cut.
+static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *sharding,
+                               int64_t dim, int64_t group) {
+    int64_t total = local_size(partitioner, local, sharding, dim) * group;
+    return spmd_emit_pad(partitioner, local->hlo, dim, 0, total - local->hlo->shape->dims[dim], NULL);
+}
+
+static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step) {
+    int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
+    int64_t size = local_size(partitioner, local, step->after, step->dim);
+    HloInstruction *padded = pad_for(partitioner, local, step->after, step->dim, group);
+    HloInstruction *offset = spmd_emit_offset(partitioner, &step->axes, size);
+    return spmd_emit_dynamic_slice(partitioner, padded, step->dim, offset, size);
+}
+
+static HloInstruction *run_all_gather(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                      const SpmdReason *reason) {
+    HloInstruction *all = spmd_emit_all_gather(partitioner, local->hlo, step->dim, &step->axes, reason);
+    return spmd_emit_slice(partitioner, all, step->dim, 0, local_size(partitioner, local, step->after, step->dim), 1);
+}
+
+// An array all-to-all splits and joins the same dimension, so the target dimension is split in two first, and the
+// received blocks are moved in front of the source dimension afterwards.
+static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                      const SpmdReason *reason) {
+    int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
+    HloInstruction *padded = pad_for(partitioner, local, step->after, step->target, group);
+    int64_t rank = padded->shape->rank;
+    int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + 1);
+    int64_t *order = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + 1);
+    int64_t at = 0;
+    for (int64_t i = 0; i < rank; i++) {
+        if (i == step->target) dims[at++] = group;
+        dims[at++] = i == step->target ? padded->shape->dims[i] / group : padded->shape->dims[i];
+    }
+    HloInstruction *split = spmd_emit_reshape(partitioner, padded, dims, rank + 1);
+    HloInstruction *exchanged = spmd_emit_all_to_all(partitioner, split, step->target, &step->axes, reason);
+    at = 0;
+    for (int64_t i = 0; i < rank; i++) {
+        if (i == step->dim) order[at++] = step->target;
+        order[at++] = i < step->target ? i : i + 1;
+    }
+    HloInstruction *moved = spmd_emit_transpose(partitioner, exchanged, order);
+    for (int64_t i = 0; i < rank; i++) {
+        dims[i] = i == step->dim ? padded->shape->dims[i] * group : padded->shape->dims[i];
+        if (i == step->target) dims[i] /= group;
+    }
+    HloInstruction *joined = spmd_emit_reshape(partitioner, moved, dims, rank);
+    return spmd_emit_slice(partitioner, joined, step->dim, 0, local_size(partitioner, local, step->after, step->dim), 1);
+}
+
+// Devices by tile: the fixed atoms first, then each dimension's, then the rest.
+static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, SpmdAtomSet fixed) {
+    SpmdAxes order = {0};
+    SpmdAtomSet used = spmd_sharding_used(sharding);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < mesh->atom_count && pass == 0; i++) {
+            if (fixed >> i & 1) spmd_axes_push(&order, i);
+        }
+        for (int32_t i = 0; i < sharding->rank && pass == 0; i++) spmd_axes_append(&order, &sharding->dims[i]);
+        for (int32_t i = 0; i < mesh->atom_count && pass == 1; i++) {
+            if (!((fixed | used) >> i & 1)) spmd_axes_push(&order, i);
+        }
+    }
+    return order;
+}
+
+static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                   const SpmdReason *reason) {
+    const SpmdMesh *mesh = partitioner->mesh;
+    SpmdAtomSet fixed = local->partial | local->sharding->manual;
+    SpmdAxes before = tile_axes(mesh, local->sharding, fixed), after = tile_axes(mesh, step->after, fixed);
+    int64_t *source = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
+    HloPair *pairs = HLO_ARENA_NEW(arena_of(partitioner), HloPair, mesh->device_count);
+    for (int64_t i = 0; i < mesh->device_count; i++) source[spmd_axes_index(mesh, &before, i)] = i;
+    for (int64_t i = 0; i < mesh->device_count; i++) {
+        int64_t from = source[spmd_axes_index(mesh, &after, i)];
+        pairs[from] = (HloPair){from, i};
+    }
+    return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, mesh->device_count}, reason);
+}
+
+static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
+                                const SpmdReason *reason) {
+    switch (step->kind) {
+        case SPMD_STEP_SLICE: return run_slice(partitioner, local, step);
+        case SPMD_STEP_ALL_GATHER: return run_all_gather(partitioner, local, step, reason);
+        case SPMD_STEP_ALL_TO_ALL: return run_all_to_all(partitioner, local, step, reason);
+        case SPMD_STEP_PERMUTE: return run_permute(partitioner, local, step, reason);
+        case SPMD_STEP_ALL_REDUCE:
+            return spmd_emit_all_reduce(partitioner, local->hlo, local->reduction, &step->axes, reason);
+        case SPMD_STEP_REDUCE_SCATTER: break;
+    }
+    int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
+    HloInstruction *padded = pad_for(partitioner, local, step->after, step->dim, group);
+    return spmd_emit_reduce_scatter(partitioner, padded, local->reduction, step->dim, &step->axes, reason);
+}
+
+SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason) {
+    for (int32_t i = 0; i < path->count; i++) {
+        local.hlo = run_step(partitioner, &local, &path->steps[i], reason);
+        local.sharding = path->steps[i].after;
+        local.partial = path->steps[i].partial;
+    }
+    return local;
+}
+
+// ---- device orders that the mesh cannot hold ----
+
+static HloInstruction *emit_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
+                                    bool entering, const SpmdReason *reason) {
+    int64_t count = partitioner->mesh->device_count;
+    HloPair *pairs = HLO_ARENA_NEW(arena_of(partitioner), HloPair, count);
+    for (int64_t i = 0; i < count; i++) {
+        pairs[i] = entering ? (HloPair){array->devices[i], i} : (HloPair){i, array->devices[i]};
+    }
+    return spmd_emit_permute(partitioner, operand, (HloPairs){pairs, count}, reason);
+}
+
+HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
+                                       SpmdReason reason) {
+    return emit_foreign(partitioner, operand, array, true, &reason);
+}
+
+HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
+                                     SpmdReason reason) {
+    return emit_foreign(partitioner, operand, array, false, &reason);
+}

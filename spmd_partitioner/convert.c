@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/convert.h"
+
+#include <string.h>
+
+#include "spmd_partitioner/sdy.h"
+
+// A run of devices at equal distances: one factor of a device order.
+typedef struct Segment {
+    int64_t stride, size;
+} Segment;
+typedef HLO_VECTOR(Segment) Segments;
+
+// A tiled annotation taken apart: the factors of each tile dimension, major to minor.
+typedef struct Tiles {
+    int64_t count;     // of tile dimensions, subgroups included
+    Segments *dims;
+    int64_t devices;
+} Tiles;
+
+static int64_t product_of(HloInts ints) {
+    int64_t product = 1;
+    for (int64_t i = 0; i < ints.count; i++) product *= ints.items[i];
+    return product;
+}
+
+// Takes `size` devices off the major end of the transposed reshape list; false when it does not split evenly.
+static bool take_factors(HloArena *arena, Segments *rest, int64_t *first, int64_t size, Segments *out) {
+    while (size > 1) {
+        if (*first == rest->count) return false;
+        Segment *segment = &rest->items[*first];
+        if (size % segment->size == 0) {
+            hlo_vector_push(arena, out, *segment);
+            size /= segment->size;
+            ++*first;
+        } else if (segment->size % size == 0) {
+            int64_t below = segment->size / size;
+            Segment major = {segment->stride * below, size};
+            hlo_vector_push(arena, out, major);
+            segment->size = below;
+            return true;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool tiles_from_iota(HloArena *arena, const HloSharding *sharding, Tiles *tiles) {
+    const HloIotaDevices *iota = &sharding->iota;
+    int64_t count = iota->dims.count;
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, count);
+    int64_t stride = 1;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= iota->dims.items[i];
+    }
+    Segments order = {0};
+    for (int64_t i = 0; i < count; i++) {
+        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
+        Segment segment = {strides[from], iota->dims.items[from]};
+        if (segment.size > 1) hlo_vector_push(arena, &order, segment);
+    }
+    int64_t first = 0;
+    for (int64_t i = 0; i < tiles->count; i++) {
+        if (!take_factors(arena, &order, &first, sharding->tile_dims.items[i], &tiles->dims[i])) return false;
+    }
+    return true;
+}
+
+// The factors of one tile dimension of a device list: `weight` is the distance of neighbours in the list.
+static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight, int64_t size, Segments *out) {
+    Segments minor_first = {0};
+    for (int64_t done = 1; done < size;) {
+        int64_t delta = devices[weight * done] - devices[0];
+        int64_t run = 2;
+        while (run * done < size && devices[weight * done * run] - devices[0] == delta * run) run++;
+        while (run > 1 && size / done % run) run--;
+        if (delta <= 0 || run < 2) return false;
+        Segment segment = {delta, run};
+        hlo_vector_push(arena, &minor_first, segment);
+        done *= run;
+    }
+    for (int64_t i = minor_first.count - 1; i >= 0; i--) hlo_vector_push(arena, out, minor_first.items[i]);
+    return true;
+}
+
+// The device that the factors give to list position `index`.
+static int64_t device_at(const Tiles *tiles, int64_t index) {
+    int64_t device = 0;
+    for (int64_t i = tiles->count - 1; i >= 0; i--) {
+        for (int64_t k = tiles->dims[i].count - 1; k >= 0; k--) {
+            device += index % tiles->dims[i].items[k].size * tiles->dims[i].items[k].stride;
+            index /= tiles->dims[i].items[k].size;
+        }
+    }
+    return device;
+}
+
+static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *devices, Tiles *tiles) {
+    if (devices[0] != 0) return false;
+    int64_t weight = tiles->devices;
+    for (int64_t i = 0; i < tiles->count; i++) {
+        weight /= tile_dims.items[i];
+        if (!list_factors(arena, devices, weight, tile_dims.items[i], &tiles->dims[i])) return false;
+    }
+    for (int64_t i = 0; i < tiles->devices; i++) {
+        if (device_at(tiles, i) != devices[i]) return false;
+    }
+    return true;
+}
+
+// Takes a tiled annotation apart; false when its device order is not a product of strides.
+static bool tiles_new(HloArena *arena, const HloSharding *sharding, Tiles *tiles) {
+    *tiles = (Tiles){.count = sharding->tile_dims.count, .devices = product_of(sharding->tile_dims)};
+    tiles->dims = HLO_ARENA_NEW(arena, Segments, tiles->count);
+    if (sharding->iota.dims.count) return tiles_from_iota(arena, sharding, tiles);
+    return tiles_from_list(arena, sharding->tile_dims, sharding->devices.items, tiles);
+}
+
+// Number of array dimensions that a tiled annotation describes.
+static int64_t tiled_rank(const HloSharding *sharding) {
+    return sharding->tile_dims.count - sharding->subgroup_count - (sharding->last_tile_dim_replicate ? 1 : 0);
+}
+
+// ---- the mesh ----
+
+typedef struct Cuts {
+    int64_t items[2 * SPMD_MAX_ATOMS + 4];
+    int64_t count;
+} Cuts;
+
+// Adds a stride if it keeps the list a chain of divisors.
+static bool add_cut(Cuts *cuts, int64_t cut) {
+    int64_t at = 0;
+    while (at < cuts->count && cuts->items[at] < cut) at++;
+    if (at < cuts->count && cuts->items[at] == cut) return true;
+    if (at > 0 && cut % cuts->items[at - 1]) return false;
+    if (at < cuts->count && cuts->items[at] % cut) return false;
+    if (cuts->count == (int64_t)HLO_COUNT_OF(cuts->items)) return false;
+    memmove(cuts->items + at + 1, cuts->items + at, (size_t)(cuts->count - at) * sizeof(int64_t));
+    cuts->items[at] = cut;
+    cuts->count++;
+    return true;
+}
+
+// Adds the strides of one annotation, all or none of them.
+static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
+    Tiles tiles;
+    if (sharding->kind == HLO_SHARDING_TUPLE) {
+        for (int64_t i = 0; i < sharding->element_count; i++) add_annotation(scratch, cuts, sharding->elements[i], devices);
+        return;
+    }
+    if (sharding->kind != HLO_SHARDING_TILED || product_of(sharding->tile_dims) != devices) return;
+    if (!tiles_new(scratch, sharding, &tiles)) return;
+    Cuts trial = *cuts;
+    for (int64_t i = 0; i < tiles.count; i++) {
+        for (int64_t k = 0; k < tiles.dims[i].count; k++) {
+            Segment segment = tiles.dims[i].items[k];
+            if (!add_cut(&trial, segment.stride) || !add_cut(&trial, segment.stride * segment.size)) return;
+        }
+    }
+    *cuts = trial;
+}
+
+// The first V3 mesh of plain device order among the annotations, or NULL.
+static const HloMesh *named_mesh(const HloSharding *sharding, int64_t devices) {
+    if (!sharding) return NULL;
+    if (sharding->kind == HLO_SHARDING_TUPLE) {
+        for (int64_t i = 0; i < sharding->element_count; i++) {
+            const HloMesh *mesh = named_mesh(sharding->elements[i], devices);
+            if (mesh) return mesh;
+        }
+        return NULL;
+    }
+    if (sharding->kind != HLO_SHARDING_NAMED) return NULL;
+    const HloMesh *mesh = &sharding->named->mesh;
+    bool plain = !mesh->is_maximal && !mesh->iota.dims.count && !mesh->device_ids.count;
+    return plain && product_of(mesh->axis_sizes) == devices ? mesh : NULL;
+}
+
+// Named axes from options, sdy meshes or V3 annotations; their number, 0 if there are none.
+static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdOptions *options, int64_t devices,
+                          const SpmdMeshAxis **axes) {
+    if (options->mesh_axis_count) {
+        *axes = options->mesh;
+        return options->mesh_axis_count;
+    }
+    for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
+        const HloKeyValue *attribute = &module->frontend_attributes.items[i];
+        if (strcmp(attribute->key, "xla.sdy.meshes")) continue;
+        int64_t count = spmd_sdy_mesh(arena, attribute->value, devices, axes);
+        if (count) return count;
+    }
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            const HloMesh *mesh = named_mesh(at->sharding, devices);
+            if (!mesh) continue;
+            SpmdMeshAxis *copy = HLO_ARENA_NEW(arena, SpmdMeshAxis, mesh->axis_sizes.count);
+            for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
+                copy[i] = (SpmdMeshAxis){mesh->axis_names[i], mesh->axis_sizes.items[i]};
+            }
+            *axes = copy;
+            return mesh->axis_sizes.count;
+        }
+    }
+    return 0;
+}
+
+static void collect_cuts(HloArena *arena, const HloModule *module, int64_t devices, Cuts *cuts) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        const HloSharding *last = NULL;
+        for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (at->sharding && at->sharding != last) add_annotation(arena, cuts, at->sharding, devices);
+            last = at->sharding;
+        }
+    }
+}
+
+// Axes named axis0, axis1 … between neighbouring cuts.
+static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshAxis **axes) {
+    SpmdMeshAxis *made = HLO_ARENA_NEW(arena, SpmdMeshAxis, cuts->count + 1);
+    int64_t count = 0;
+    for (int64_t i = cuts->count - 1; i > 0; i--) {
+        made[count] = (SpmdMeshAxis){hlo_arena_format(arena, "axis%lld", (long long)count),
+                                     cuts->items[i] / cuts->items[i - 1]};
+        count++;
+    }
+    *axes = made;
+    return count;
+}
+
+// Checks one count against what was known; `what` says where it comes from.
+static HloStatus agree(int64_t *count, int64_t other, const char *what) {
+    if (other <= 0) return HLO_SUCCESS;
+    HLO_FAIL_IF(*count > 0 && *count != other, HLO_INVALID_ARGUMENT, "%s names %lld devices, but the program has %lld",
+                what, (long long)other, (long long)*count);
+    *count = other;
+    return HLO_SUCCESS;
+}
+
+static int64_t annotation_devices(const HloSharding *sharding) {
+    if (!sharding) return 0;
+    if (sharding->kind == HLO_SHARDING_TUPLE) {
+        for (int64_t i = 0; i < sharding->element_count; i++) {
+            int64_t count = annotation_devices(sharding->elements[i]);
+            if (count) return count;
+        }
+        return 0;
+    }
+    if (sharding->kind == HLO_SHARDING_TILED) return product_of(sharding->tile_dims);
+    if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->mesh.is_maximal) return 0;
+    return product_of(sharding->named->mesh.axis_sizes);
+}
+
+HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
+    int64_t mesh = options->mesh_axis_count ? 1 : 0;
+    for (int64_t i = 0; i < options->mesh_axis_count; i++) {
+        HLO_FAIL_IF(options->mesh[i].size < 1 || __builtin_mul_overflow(mesh, options->mesh[i].size, &mesh) ||
+                        mesh > SPMD_MAX_DEVICES,
+                    HLO_INVALID_ARGUMENT, "mesh axis '%s' has size %lld: sizes must be at least 1 and make at most %lld devices",
+                    options->mesh[i].name, (long long)options->mesh[i].size, (long long)SPMD_MAX_DEVICES);
+    }
+    *count = options->num_partitions;
+    HLO_FAIL_IF(*count < 0 || *count > SPMD_MAX_DEVICES, HLO_INVALID_ARGUMENT,
+                "the number of partitions must be from 1 to %lld", (long long)SPMD_MAX_DEVICES);
+    HLO_TRY(agree(count, mesh, "the mesh"));
+    if (module->num_partitions > 1) HLO_TRY(agree(count, module->num_partitions, "num_partitions of the module"));
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            HloStatus status = agree(count, annotation_devices(at->sharding), "its sharding");
+            if (status) return hlo_status_annotate(status, "instruction %%%s", at->name);
+        }
+    }
+    if (*count == 0) {
+        const SpmdMeshAxis *axes;
+        int64_t axis_count = named_axes(scratch, module, options, 0, &axes);
+        *count = 1;
+        for (int64_t i = 0; i < axis_count; i++) *count *= axes[i].size;
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
+    int64_t devices;
+    HLO_TRY(spmd_device_count(arena, module, options, &devices));
+    Cuts cuts = {.items = {1}, .count = 1};
+    add_cut(&cuts, devices);
+    const SpmdMeshAxis *axes;
+    int64_t axis_count = named_axes(arena, module, options, devices, &axes);
+    int64_t stride = devices;
+    for (int64_t i = 0; i < axis_count; i++) add_cut(&cuts, stride /= axes[i].size);
+    collect_cuts(arena, module, devices, &cuts);
+    if (!axis_count) axis_count = axes_from_cuts(arena, &cuts, &axes);
+    return spmd_mesh_with_cuts(arena, axes, axis_count, cuts.items, cuts.count, mesh);
+}
+
+// ---- reading ----
+
+// Appends the atoms of a factor, major to minor; false when the mesh does not split there.
+static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
+    int64_t size = 1;
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        const SpmdAtom *atom = &mesh->atoms[i];
+        if (atom->stride < segment.stride || atom->stride * atom->size > segment.stride * segment.size) continue;
+        spmd_axes_push(out, i);
+        size *= atom->size;
+    }
+    return size == segment.size;
+}
+
+// Which set trailing tile dimension `index` (counted from the array's rank) fills; NULL for plain replication.
+static SpmdAtomSet *subgroup_set(const HloSharding *sharding, int64_t index, SpmdAnnotation *annotation) {
+    if (index >= sharding->subgroup_count) return NULL;
+    if (sharding->subgroups[index] == HLO_SHARDING_MANUAL) return &annotation->sharding->manual;
+    if (sharding->subgroups[index] == HLO_SHARDING_UNREDUCED) return &annotation->unreduced;
+    return NULL;
+}
+
+static bool annotation_from_tiles(const SpmdMesh *mesh, const HloSharding *sharding, const Tiles *tiles, int64_t rank,
+                                  SpmdAnnotation *annotation) {
+    for (int64_t i = 0; i < tiles->count; i++) {
+        SpmdAxes axes = {0};
+        for (int64_t k = 0; k < tiles->dims[i].count; k++) {
+            if (!push_segment(mesh, tiles->dims[i].items[k], &axes)) return false;
+        }
+        if (i < rank) {
+            annotation->sharding->dims[i] = axes;
+        } else {
+            SpmdAtomSet *set = subgroup_set(sharding, i - rank, annotation);
+            if (set) *set |= spmd_axes_set(&axes);
+        }
+    }
+    return true;
+}
+
+// Any atoms, major first, whose product is `size`; every prime factor is there because the device counts agree.
+static SpmdAxes pick_atoms(const SpmdMesh *mesh, int64_t size, SpmdAtomSet *used) {
+    SpmdAxes axes = {0};
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        if ((*used >> i & 1) || size % mesh->atoms[i].size) continue;
+        spmd_axes_push(&axes, i);
+        *used |= (SpmdAtomSet)1 << i;
+        size /= mesh->atoms[i].size;
+    }
+    return axes;
+}
+
+// Devices in the order of the tiles of `sharding`: its dimensions' atoms, then all other atoms.
+static void tile_order(const SpmdMesh *mesh, const SpmdSharding *sharding, int64_t *devices) {
+    SpmdAxes order = {0};
+    for (int32_t i = 0; i < sharding->rank; i++) spmd_axes_append(&order, &sharding->dims[i]);
+    SpmdAtomSet used = spmd_axes_set(&order);
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        if (!(used >> i & 1)) spmd_axes_push(&order, i);
+    }
+    for (int64_t device = 0; device < mesh->device_count; device++) {
+        devices[spmd_axes_index(mesh, &order, device)] = device;
+    }
+}
+
+// Writes out the device list of a tiled annotation.
+static const int64_t *device_list(HloArena *arena, const HloSharding *sharding, int64_t count) {
+    if (!sharding->iota.dims.count) return sharding->devices.items;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
+    hlo_iota_devices_expand(&sharding->iota, devices);
+    return devices;
+}
+
+// An order that the mesh cannot hold: the same tile counts on the mesh, and where each device's part belongs.
+static HloStatus annotation_foreign(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
+                                    SpmdAnnotation *annotation) {
+    HLO_FAIL_IF(sharding->subgroup_count, HLO_UNIMPLEMENTED,
+                "manual or unreduced subgroups with a device order that the mesh cannot hold");
+    SpmdAtomSet used = 0;
+    for (int64_t i = 0; i < rank; i++) {
+        annotation->sharding->dims[i] = pick_atoms(mesh, sharding->tile_dims.items[i], &used);
+    }
+    int64_t count = mesh->device_count;
+    int64_t *ours = HLO_ARENA_NEW(arena, int64_t, count), *map = HLO_ARENA_NEW(arena, int64_t, count);
+    bool *seen = HLO_ARENA_NEW(arena, bool, count);
+    tile_order(mesh, annotation->sharding, ours);
+    const int64_t *theirs = device_list(arena, sharding, count);
+    for (int64_t i = 0; i < count; i++) {
+        HLO_FAIL_IF(theirs[i] < 0 || theirs[i] >= count || seen[theirs[i]], HLO_INVALID_ARGUMENT,
+                    "device %lld is repeated or out of range in a sharding", (long long)theirs[i]);
+        seen[theirs[i]] = true;
+        map[ours[i]] = theirs[i];
+    }
+    annotation->devices = map;
+    return HLO_SUCCESS;
+}
+
+static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
+                                       SpmdAnnotation *annotation) {
+    int64_t devices = product_of(sharding->tile_dims);
+    HLO_FAIL_IF(tiled_rank(sharding) != rank, HLO_INVALID_ARGUMENT,
+                "a sharding of %lld dimensions on an array of rank %lld", (long long)tiled_rank(sharding), (long long)rank);
+    HLO_FAIL_IF(devices != mesh->device_count, HLO_INVALID_ARGUMENT, "a sharding of %lld devices on a mesh of %lld",
+                (long long)devices, (long long)mesh->device_count);
+    int64_t listed = sharding->iota.dims.count ? product_of(sharding->iota.dims) : sharding->devices.count;
+    HLO_FAIL_IF(listed != devices, HLO_INVALID_ARGUMENT, "a sharding of %lld tiles lists %lld devices",
+                (long long)devices, (long long)listed);
+    Tiles tiles;
+    if (tiles_new(arena, sharding, &tiles) && annotation_from_tiles(mesh, sharding, &tiles, rank, annotation)) {
+        return HLO_SUCCESS;
+    }
+    annotation->sharding = spmd_sharding_new(arena, rank, 0);
+    return annotation_foreign(arena, mesh, sharding, rank, annotation);
+}
+
+// Factors of a list of V3 axes, in the strides of their own mesh.
+static void segments_from_axes(HloArena *arena, const HloMesh *mesh, const HloAxisRefs *axes, Segments *out) {
+    for (int64_t i = 0; i < axes->count; i++) {
+        const HloAxisRef *axis = &axes->items[i];
+        int64_t stride = 1, full = mesh->axis_sizes.items[axis->axis];
+        for (int64_t k = axis->axis + 1; k < mesh->axis_sizes.count; k++) stride *= mesh->axis_sizes.items[k];
+        int64_t size = axis->size ? axis->size : full;
+        Segment segment = {stride * (full / (axis->pre_size * size)), size};
+        hlo_vector_push(arena, out, segment);
+    }
+}
+
+static HloStatus axes_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
+                                 const HloAxisRefs *refs, SpmdAxes *out) {
+    Segments segments = {0};
+    segments_from_axes(arena, &named->mesh, refs, &segments);
+    for (int64_t i = 0; i < segments.count; i++) {
+        HLO_FAIL_IF(segments.items[i].size > 1 && !push_segment(mesh, segments.items[i], out), HLO_UNIMPLEMENTED,
+                    "a named sharding whose axes cut the module's mesh unevenly");
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
+                                       int64_t rank, SpmdAnnotation *annotation) {
+    if (named->mesh.is_maximal || named->whole == HLO_SHARDING_REPLICATED) return HLO_SUCCESS;
+    if (named->whole == HLO_SHARDING_MANUAL) annotation->sharding->manual = spmd_mesh_all(mesh);
+    if (named->whole == HLO_SHARDING_UNREDUCED) annotation->unreduced = spmd_mesh_all(mesh);
+    if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
+    HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT, "a sharding of %lld dimensions on an array of rank %lld",
+                (long long)named->dim_count, (long long)rank);
+    HLO_FAIL_IF(product_of(named->mesh.axis_sizes) != mesh->device_count, HLO_INVALID_ARGUMENT,
+                "a sharding of %lld devices on a mesh of %lld", (long long)product_of(named->mesh.axis_sizes),
+                (long long)mesh->device_count);
+    HLO_FAIL_IF(named->mesh.iota.dims.count || named->mesh.device_ids.count, HLO_UNIMPLEMENTED,
+                "a named sharding on a mesh with its own device order");
+    annotation->open = HLO_ARENA_NEW(arena, bool, rank);
+    for (int64_t i = 0; i < rank; i++) {
+        annotation->open[i] = named->dims[i].open;
+        HLO_TRY(axes_from_named(arena, mesh, named, &named->dims[i], &annotation->sharding->dims[i]));
+    }
+    SpmdAxes sets[3] = {{0}};
+    HLO_TRY(axes_from_named(arena, mesh, named, &named->replicated, &sets[0]));
+    HLO_TRY(axes_from_named(arena, mesh, named, &named->unreduced, &sets[1]));
+    HLO_TRY(axes_from_named(arena, mesh, named, &named->manual, &sets[2]));
+    annotation->replicated = spmd_axes_set(&sets[0]);
+    annotation->unreduced = spmd_axes_set(&sets[1]);
+    annotation->sharding->manual = spmd_axes_set(&sets[2]);
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
+                                   SpmdAnnotation *annotation) {
+    *annotation = (SpmdAnnotation){.sharding = spmd_sharding_new(arena, rank, 0)};
+    switch (sharding->kind) {
+        case HLO_SHARDING_TILED: return annotation_from_tiled(arena, mesh, sharding, rank, annotation);
+        case HLO_SHARDING_NAMED: return annotation_from_named(arena, mesh, sharding->named, rank, annotation);
+        case HLO_SHARDING_MANUAL: annotation->sharding->manual = spmd_mesh_all(mesh); return HLO_SUCCESS;
+        case HLO_SHARDING_UNREDUCED: annotation->unreduced = spmd_mesh_all(mesh); return HLO_SUCCESS;
+        case HLO_SHARDING_UNKNOWN:
+            annotation->open = HLO_ARENA_NEW(arena, bool, rank);
+            for (int64_t i = 0; i < rank; i++) annotation->open[i] = true;
+            return HLO_SUCCESS;
+        case HLO_SHARDING_REPLICATED:
+        case HLO_SHARDING_MAXIMAL: return HLO_SUCCESS;
+        case HLO_SHARDING_TUPLE: break;
+    }
+    return hlo_error(HLO_INVALID_ARGUMENT, "a tuple sharding on an array");
+}
+
+// ---- writing ----
+
+// V2 order: reshape the devices to runs of neighbouring atoms, transpose the runs into tile order.
+static void set_iota(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, HloSharding *out) {
+    int64_t sizes[SPMD_MAX_ATOMS] = {0}, firsts[SPMD_MAX_ATOMS] = {0};
+    int64_t count = 0;
+    for (int32_t i = 0; i < order->count; i++) {
+        if (i && order->items[i] == order->items[i - 1] + 1) {
+            sizes[count - 1] *= mesh->atoms[order->items[i]].size;
+        } else {
+            firsts[count] = order->items[i];
+            sizes[count++] = mesh->atoms[order->items[i]].size;
+        }
+    }
+    int64_t dims[SPMD_MAX_ATOMS + 1], permutation[SPMD_MAX_ATOMS + 1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = 0;
+        for (int64_t j = 0; j < count; j++) place += firsts[j] < firsts[i];
+        dims[place] = sizes[i];
+        permutation[i] = place;
+    }
+    if (count == 0) dims[count++] = 1;
+    out->iota.dims = hlo_ints(arena, dims, count);
+    if (count > 1) out->iota.permutation = hlo_ints(arena, permutation, count);
+}
+
+static void set_list(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, const int64_t *devices,
+                     HloSharding *out) {
+    int64_t *list = HLO_ARENA_NEW(arena, int64_t, mesh->device_count);
+    for (int64_t device = 0; device < mesh->device_count; device++) {
+        list[spmd_axes_index(mesh, order, device)] = devices[device];
+    }
+    out->devices = (HloInts){list, mesh->device_count};
+}
+
+const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
+                                        const int64_t *devices) {
+    SpmdAtomSet all = spmd_mesh_all(mesh), used = spmd_sharding_used(sharding);
+    if (sharding->manual && sharding->manual == all) return hlo_sharding_simple(arena, HLO_SHARDING_MANUAL);
+    if (!used && !sharding->manual) return hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
+    SpmdAtomSet groups[2] = {sharding->manual, all & ~used & ~sharding->manual};
+    HloShardingKind kinds[2] = {HLO_SHARDING_MANUAL, HLO_SHARDING_REPLICATED};
+    HloSharding *out = HLO_ARENA_NEW(arena, HloSharding, 1);
+    HloShardingKind *subgroups = HLO_ARENA_NEW(arena, HloShardingKind, 2);
+    int64_t *tiles = HLO_ARENA_NEW(arena, int64_t, sharding->rank + 2);
+    SpmdAxes order = {0};
+    out->kind = HLO_SHARDING_TILED;
+    for (int32_t i = 0; i < sharding->rank; i++) {
+        tiles[i] = spmd_axes_product(mesh, &sharding->dims[i]);
+        spmd_axes_append(&order, &sharding->dims[i]);
+    }
+    for (int g = 0; g < 2; g++) {
+        if (!groups[g]) continue;
+        for (int32_t i = 0; i < mesh->atom_count; i++) {
+            if (groups[g] >> i & 1) spmd_axes_push(&order, i);
+        }
+        subgroups[out->subgroup_count] = kinds[g];
+        tiles[sharding->rank + out->subgroup_count++] = spmd_atoms_product(mesh, groups[g]);
+    }
+    out->tile_dims = (HloInts){tiles, sharding->rank + out->subgroup_count};
+    out->last_tile_dim_replicate = out->subgroup_count == 1 && !sharding->manual;
+    if (out->last_tile_dim_replicate) out->subgroup_count = 0;
+    if (out->subgroup_count) out->subgroups = subgroups;
+    if (devices) {
+        set_list(arena, mesh, &order, devices, out);
+    } else {
+        set_iota(arena, mesh, &order, out);
+    }
+    return out;
+}

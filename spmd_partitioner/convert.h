@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// From written annotations (HloSharding V1, V2, V3) to the canonical form and back, and the one mesh that a module's
+// annotations have in common.
+#ifndef MESHLO_SPMD_PARTITIONER_CONVERT_H_
+#define MESHLO_SPMD_PARTITIONER_CONVERT_H_
+
+#include "spmd_partitioner/sharding.h"
+
+// What an annotation says about one array.
+typedef struct SpmdAnnotation {
+    SpmdSharding *sharding;
+    bool *open;              // per dimension: propagation may add axes; NULL when none may
+    SpmdAtomSet replicated;  // must not be added by propagation
+    SpmdAtomSet unreduced;
+    // For a device order that the module's mesh cannot hold: devices[d] is the device that must hold what the canonical
+    // form gives to device d. NULL for the mesh's own order.
+    const int64_t *devices;
+} SpmdAnnotation;
+
+// The number of devices that options, module header and annotations agree on, at least 1. INVALID_ARGUMENT when they do
+// not agree.
+HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count);
+// The mesh: the options' axes, else those of the module's sdy meshes or of its V3 annotations, else axes named axis0,
+// axis1 … made from the strides that annotations use. Refined so that as many annotations as possible fit.
+HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh);
+// Reads an annotation that is not a tuple. INVALID_ARGUMENT when its rank or device count is wrong; UNIMPLEMENTED for a
+// manual sharding whose device order does not fit the mesh.
+HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
+                                   SpmdAnnotation *annotation);
+// The V2 form of a sharding (the V1 form, with `devices` as in SpmdAnnotation, where the order is foreign).
+const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
+                                        const int64_t *devices);
+
+#endif

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manual regions and the custom-calls that the partitioner knows, and the --shard option.
+#ifndef MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
+#define MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
+
+#include "spmd_partitioner/propagate.h"
+
+typedef enum SpmdCustomCall {
+    SPMD_CALL_UNKNOWN,
+    SPMD_CALL_IDENTITY,        // Sharding and other calls that return their operand
+    SPMD_CALL_FULL_TO_SHARD,   // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enter a manual region
+    SPMD_CALL_SHARD_TO_FULL,   // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
+    SPMD_CALL_ELEMENTWISE,     // one factor a dimension
+    SPMD_CALL_TOPK,            // works along the last dimension
+} SpmdCustomCall;
+
+// What a custom-call is to the partitioner.
+SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
+// Marks every array inside of a manual region with its manual axes.
+void spmd_plan_manual(SpmdPlan *plan);
+// The axes that leaf `leaf` of an entering or leaving call is manual over, and the sharding of the global array at that
+// border (in or out), with the manual axes in its dimensions.
+HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdAtomSet *manual,
+                             SpmdSharding **global);
+// Applies the options' "TARGET=SPEC" lines to the plan. INVALID_ARGUMENT for targets, axes or ranks that do not exist.
+HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options);
+
+#endif

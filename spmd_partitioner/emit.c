@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/emit.h"
+
+#include <string.h>
+
+static HloArena *arena_of(SpmdPartitioner *partitioner) { return partitioner->module->arena; }
+
+// An array shape with the default layout.
+static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank) {
+    HloArena *arena = arena_of(partitioner);
+    return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, type, dims, rank));
+}
+
+// The shape of `like` with dimension `dim` changed.
+static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
+    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, like->rank);
+    memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
+    dims[dim] = size;
+    return array_shape(partitioner, like->type, dims, like->rank);
+}
+
+HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
+                          HloInstruction *const *operands, int64_t operand_count, const void *attributes) {
+    HloInstruction *made = hlo_instruction_new(partitioner->scope->target, opcode, shape, operands, operand_count,
+                                               attributes, NULL);
+    made->metadata = partitioner->metadata;
+    return made;
+}
+
+HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *operand) {
+    return spmd_emit(partitioner, opcode, operand->shape, &operand, 1, NULL);
+}
+
+HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    return spmd_emit(partitioner, opcode, a->shape, operands, 2, NULL);
+}
+
+HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a,
+                                  HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    HloCompareAttributes attributes = {.direction = direction};
+    const HloShape *shape = array_shape(partitioner, HLO_PRED, a->shape->dims, a->shape->rank);
+    return spmd_emit(partitioner, HLO_OP_COMPARE, shape, operands, 2, &attributes);
+}
+
+HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
+                                 HloInstruction *no) {
+    HloInstruction *operands[] = {condition, yes, no};
+    return spmd_emit(partitioner, HLO_OP_SELECT, yes->shape, operands, 3, NULL);
+}
+
+HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type) {
+    if (operand->shape->type == type) return operand;
+    const HloShape *shape = array_shape(partitioner, type, operand->shape->dims, operand->shape->rank);
+    return spmd_emit(partitioner, HLO_OP_CONVERT, shape, &operand, 1, NULL);
+}
+
+static HloInstruction *emit_literal(SpmdPartitioner *partitioner, const HloLiteral *literal) {
+    HloConstantAttributes attributes = {literal};
+    return spmd_emit(partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes);
+}
+
+HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int64_t value) {
+    HloLiteral *literal = hlo_literal_in_arena(arena_of(partitioner), array_shape(partitioner, type, NULL, 0));
+    if (hlo_type_is_complex(type)) {
+        hlo_literal_set_complex(literal, 0, (double)value);
+    } else if (hlo_type_is_float(type)) {
+        hlo_literal_set_double(literal, 0, (double)value);
+    } else {
+        hlo_literal_set_int64(literal, 0, value);
+    }
+    return emit_literal(partitioner, literal);
+}
+
+// The largest or smallest value of an integer type, as the low bits of a 64-bit number.
+static int64_t integer_limit(HloType type, bool largest) {
+    int bits = hlo_type_info(type)->bits;
+    if (hlo_type_kind(type) == HLO_KIND_PRED) return largest;
+    if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) {
+        if (!largest) return 0;
+        return bits == 64 ? -1 : (int64_t)((UINT64_C(1) << bits) - 1);
+    }
+    int64_t maximum = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - 1)) - 1;
+    return largest ? maximum : -maximum - 1;
+}
+
+HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
+    bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
+    if (extreme && hlo_type_is_float(type)) {
+        HloLiteral *literal = hlo_literal_in_arena(arena_of(partitioner), array_shape(partitioner, type, NULL, 0));
+        hlo_literal_set_double(literal, 0, opcode == HLO_OP_MAXIMUM ? -__builtin_inf() : __builtin_inf());
+        return emit_literal(partitioner, literal);
+    }
+    if (extreme) return spmd_emit_scalar(partitioner, type, integer_limit(type, opcode == HLO_OP_MINIMUM));
+    if (opcode == HLO_OP_AND) return spmd_emit_scalar(partitioner, type, type == HLO_PRED ? 1 : -1);
+    return spmd_emit_scalar(partitioner, type, opcode == HLO_OP_MULTIPLY);
+}
+
+HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims,
+                                int64_t rank) {
+    HloDimensionsAttributes attributes = {{NULL, 0}};
+    return spmd_emit(partitioner, HLO_OP_BROADCAST, array_shape(partitioner, scalar->shape->type, dims, rank), &scalar,
+                     1, &attributes);
+}
+
+HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
+                               int64_t dim) {
+    HloIotaAttributes attributes = {dim};
+    return spmd_emit(partitioner, HLO_OP_IOTA, array_shape(partitioner, type, dims, rank), NULL, 0, &attributes);
+}
+
+HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *dims,
+                                  int64_t rank) {
+    HloReshapeAttributes attributes = {HLO_ABSENT};
+    return spmd_emit(partitioner, HLO_OP_RESHAPE, array_shape(partitioner, operand->shape->type, dims, rank), &operand,
+                     1, &attributes);
+}
+
+HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation) {
+    const HloShape *from = operand->shape;
+    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, from->rank);
+    for (int32_t i = 0; i < from->rank; i++) dims[i] = from->dims[permutation[i]];
+    HloDimensionsAttributes attributes = {hlo_ints(arena_of(partitioner), permutation, from->rank)};
+    return spmd_emit(partitioner, HLO_OP_TRANSPOSE, array_shape(partitioner, from->type, dims, from->rank), &operand, 1,
+                     &attributes);
+}
+
+HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
+                                int64_t limit, int64_t stride) {
+    const HloShape *shape = operand->shape;
+    if (start == 0 && limit == shape->dims[dim] && stride == 1) return operand;
+    HloArena *arena = arena_of(partitioner);
+    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, shape->rank), *limits = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        limits[i] = shape->dims[i];
+        strides[i] = 1;
+    }
+    starts[dim] = start;
+    limits[dim] = limit;
+    strides[dim] = stride;
+    HloSliceAttributes attributes = {{starts, shape->rank}, {limits, shape->rank}, {strides, shape->rank}};
+    int64_t size = limit > start ? (limit - start + stride - 1) / stride : 0;
+    return spmd_emit(partitioner, HLO_OP_SLICE, resized(partitioner, shape, dim, size), &operand, 1, &attributes);
+}
+
+HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                        HloInstruction *index, int64_t size) {
+    const HloShape *shape = operand->shape;
+    if (size == shape->dims[dim]) return operand;
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->rank + 1);
+    operands[0] = operand;
+    HloInstruction *zero = shape->rank > 1 ? spmd_emit_scalar(partitioner, index->shape->type, 0) : NULL;
+    for (int32_t i = 0; i < shape->rank; i++) operands[i + 1] = i == dim ? index : zero;
+    const HloShape *result = resized(partitioner, shape, dim, size);
+    HloDynamicSliceAttributes attributes = {{result->dims, result->rank}};
+    return spmd_emit(partitioner, HLO_OP_DYNAMIC_SLICE, result, operands, shape->rank + 1, &attributes);
+}
+
+HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
+                              int64_t high, HloInstruction *value) {
+    const HloShape *shape = operand->shape;
+    if (low == 0 && high == 0) return operand;
+    HloPadDimension *padding = HLO_ARENA_NEW(arena_of(partitioner), HloPadDimension, shape->rank);
+    padding[dim] = (HloPadDimension){low, high, 0};
+    HloPadAttributes attributes = {{padding, shape->rank}};
+    HloInstruction *operands[] = {operand, value ? value : spmd_emit_scalar(partitioner, shape->type, 0)};
+    return spmd_emit(partitioner, HLO_OP_PAD, resized(partitioner, shape, dim, shape->dims[dim] + low + high), operands,
+                     2, &attributes);
+}
+
+HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstruction *const *parts, int64_t count,
+                                      int64_t dim) {
+    if (count == 1) return parts[0];
+    int64_t size = 0;
+    for (int64_t i = 0; i < count; i++) size += parts[i]->shape->dims[dim];
+    HloDimensionsAttributes attributes = {hlo_ints(arena_of(partitioner), &dim, 1)};
+    return spmd_emit(partitioner, HLO_OP_CONCATENATE, resized(partitioner, parts[0]->shape, dim, size), parts, count,
+                     &attributes);
+}
+
+HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
+    uint64_t key = (uint64_t)opcode * HLO_TYPE_COUNT + (uint64_t)type + 1;
+    int64_t *found = hlo_int_map_find(&partitioner->reducers, key);
+    if (found) return (HloComputation *)(intptr_t)*found;
+    HloComputation *made = hlo_computation_new(partitioner->module, hlo_op_text(opcode));
+    const HloShape *scalar = array_shape(partitioner, type, NULL, 0);
+    HloInstruction *parameters[2];
+    for (int64_t i = 0; i < 2; i++) {
+        HloParameterAttributes attributes = {.number = i};
+        parameters[i] = hlo_instruction_new(made, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, i ? "y" : "x");
+    }
+    hlo_computation_set_root(made, hlo_instruction_new(made, opcode, scalar, parameters, 2, NULL, NULL));
+    hlo_int_map_set(partitioner->arena, &partitioner->reducers, key, (intptr_t)made);
+    return made;
+}
+
+// ---- where this device is ----
+
+static HloInstruction *device_id(SpmdPartitioner *partitioner) {
+    SpmdScope *scope = partitioner->scope;
+    if (!scope->device) {
+        const HloShape *shape = array_shape(partitioner, HLO_U32, NULL, 0);
+        HloInstruction *id = spmd_emit(partitioner, HLO_OP_PARTITION_ID, shape, NULL, 0, NULL);
+        scope->device = spmd_emit_convert(partitioner, id, HLO_S32);
+    }
+    return scope->device;
+}
+
+// One run of neighbouring atoms as a digit of the device number: device / stride % size.
+static HloInstruction *emit_digit(SpmdPartitioner *partitioner, int64_t stride, int64_t size) {
+    HloInstruction *digit = device_id(partitioner);
+    if (stride > 1) {
+        digit = spmd_emit_binary(partitioner, HLO_OP_DIVIDE, digit, spmd_emit_scalar(partitioner, HLO_S32, stride));
+    }
+    if (stride * size == partitioner->mesh->device_count) return digit;
+    return spmd_emit_binary(partitioner, HLO_OP_REMAINDER, digit, spmd_emit_scalar(partitioner, HLO_S32, size));
+}
+
+static HloInstruction *emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes) {
+    const SpmdMesh *mesh = partitioner->mesh;
+    HloInstruction *index = NULL;
+    for (int32_t i = 0; i < axes->count;) {
+        int64_t size = mesh->atoms[axes->items[i]].size;
+        int32_t next = i + 1;
+        while (next < axes->count && axes->items[next] == axes->items[next - 1] + 1) {
+            size *= mesh->atoms[axes->items[next++]].size;
+        }
+        HloInstruction *digit = emit_digit(partitioner, mesh->atoms[axes->items[next - 1]].stride, size);
+        if (index) {
+            index = spmd_emit_binary(partitioner, HLO_OP_MULTIPLY, index, spmd_emit_scalar(partitioner, HLO_S32, size));
+            index = spmd_emit_binary(partitioner, HLO_OP_ADD, index, digit);
+        } else {
+            index = digit;
+        }
+        i = next;
+    }
+    return index ? index : spmd_emit_scalar(partitioner, HLO_S32, 0);
+}
+
+HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes) {
+    uint64_t key = hlo_hash_mix(axes->count, hlo_hash_bytes(axes->items, axes->count));
+    int64_t *found = hlo_int_map_find(&partitioner->scope->indices, key);
+    if (found) return (HloInstruction *)(intptr_t)*found;
+    HloInstruction *index = emit_index(partitioner, axes);
+    hlo_int_map_set(partitioner->arena, &partitioner->scope->indices, key, (intptr_t)index);
+    return index;
+}
+
+HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size) {
+    HloInstruction *index = spmd_emit_index(partitioner, axes);
+    if (shard_size == 1) return index;
+    HloType type = shard_size > INT32_MAX / partitioner->mesh->device_count ? HLO_S64 : HLO_S32;
+    return spmd_emit_binary(partitioner, HLO_OP_MULTIPLY, spmd_emit_convert(partitioner, index, type),
+                            spmd_emit_scalar(partitioner, type, shard_size));
+}
+
+HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
+                               int64_t limit, HloInstruction *value) {
+    const HloShape *shape = operand->shape;
+    int64_t size = shape->dims[dim];
+    if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
+    HloInstruction *offset = spmd_emit_offset(partitioner, axes, size);
+    HloType type = offset->shape->type;
+    HloInstruction *room = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, limit), offset);
+    HloInstruction *position = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, dim);
+    HloInstruction *inside = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, position,
+                                               spmd_emit_splat(partitioner, room, shape->dims, shape->rank));
+    return spmd_emit_select(partitioner, inside, operand, spmd_emit_splat(partitioner, value, shape->dims, shape->rank));
+}

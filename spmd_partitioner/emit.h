@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing instructions into the computation that is being partitioned: one call an op, shapes worked out here.
+#ifndef MESHLO_SPMD_PARTITIONER_EMIT_H_
+#define MESHLO_SPMD_PARTITIONER_EMIT_H_
+
+#include "spmd_partitioner/partitioner.h"
+
+// Any op; metadata comes from the op that is being partitioned.
+HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
+                          HloInstruction *const *operands, int64_t operand_count, const void *attributes);
+HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *operand);
+// The result has the shape of `a`.
+HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b);
+// pred of the shape of `a`; `direction` is HLO_ComparisonDirection_*.
+HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a, HloInstruction *b);
+HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
+                                 HloInstruction *no);
+HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type);
+// A scalar constant of any array type.
+HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int64_t value);
+// The scalar that `opcode` (add, multiply, minimum, maximum, and, or, xor) leaves unchanged.
+HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type);
+// A scalar spread over `dims`.
+HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims, int64_t rank);
+// 0, 1, 2 … along `dim` of an array of these dims.
+HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
+                               int64_t dim);
+HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *dims,
+                                  int64_t rank);
+HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation);
+// Elements start, start + stride … below limit of one dimension.
+HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
+                                int64_t limit, int64_t stride);
+// `size` elements of one dimension from a scalar s32 index on.
+HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                        HloInstruction *index, int64_t size);
+// Adds `low` and `high` copies of a scalar around one dimension (zero when `value` is NULL).
+HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
+                              int64_t high, HloInstruction *value);
+HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstruction *const *parts, int64_t count,
+                                      int64_t dim);
+// The computation op(a, b) of scalars; made once a module.
+HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type);
+
+// s32: the position of this device along a list of axes.
+HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes);
+// s32: first global element of this device's shard of `shard_size` elements.
+HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size);
+// Sets everything at or beyond `limit` of dimension `dim`, counted from the global start of this device's shard, to a
+// scalar. Nothing is emitted when no shard reaches so far.
+HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
+                               int64_t limit, HloInstruction *value);
+
+// Collectives. Each carries its reason. `axes` are those inside a group, major to minor.
+HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason);
+HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                     const SpmdAxes *axes, const SpmdReason *reason);
+HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                         int64_t dim, const SpmdAxes *axes, const SpmdReason *reason);
+// Exchanges blocks of dimension `dim`, whose size is that of the group.
+HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                     const SpmdAxes *axes, const SpmdReason *reason);
+// Sends from pairs[i].source to pairs[i].target; the pairs must live in the module's arena.
+HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
+                                  const SpmdReason *reason);
+// Runs the steps of a reshard path on an array.
+SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason);
+
+// Moves the parts of an array that entered in a foreign device order to where the mesh wants them, and back at the exit.
+HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
+                                       SpmdReason reason);
+HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
+                                     SpmdReason reason);
+
+// This device's elements [scale * i + offset, scale * i + offset + size) of dimension `dim`, where i is its position along
+// the dimension's axes; elements outside of the global array are set to `fill` (NULL: left undefined). Neighbours are
+// asked by collective-permute, or the whole dimension is gathered where that moves less.
+HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, int64_t scale,
+                                 int64_t offset, int64_t size, HloInstruction *fill, const SpmdReason *reason);
+
+#endif

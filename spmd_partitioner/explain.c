@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/explain.h"
+
+#include <string.h>
+
+// ---- the collectives of a module ----
+
+typedef struct Builder {
+    SpmdReport *report;
+    const HloModule *module;
+    HLO_VECTOR(SpmdCollective) items;
+    int64_t trips[64];  // of the loops around the computation being read, as a product by depth
+    int32_t depth;
+} Builder;
+
+static const char *keep(HloArena *arena, const char *text) {
+    return text ? hlo_arena_string(arena, text, strlen(text)) : "";
+}
+
+int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {
+    int64_t operands = 0;
+    for (int32_t i = 0; i < collective->operand_count; i++) operands += hlo_shape_bytes(collective->operands[i]->shape);
+    int64_t group = group_size > 0 ? group_size : 1;
+    switch (collective->opcode) {
+        case HLO_OP_ALL_GATHER:
+        case HLO_OP_ALL_GATHER_START: return operands * (group - 1);
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START: return (int64_t)(2 * (double)operands * (double)(group - 1) / (double)group);
+        case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_RAGGED_ALL_TO_ALL: return (int64_t)((double)operands * (double)(group - 1) / (double)group);
+        default: return operands;
+    }
+}
+
+// "all-reduce" for all-reduce and all-reduce-start.
+static const char *plain_opcode(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_ALL_GATHER_START: return hlo_op_text(HLO_OP_ALL_GATHER);
+        case HLO_OP_ALL_REDUCE_START: return hlo_op_text(HLO_OP_ALL_REDUCE);
+        case HLO_OP_COLLECTIVE_PERMUTE_START: return hlo_op_text(HLO_OP_COLLECTIVE_PERMUTE);
+        default: return hlo_op_text(opcode);
+    }
+}
+
+// Sizes of the groups of a collective; a permute counts its pairs that are no copies as one group each.
+static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective *collective) {
+    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
+        HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
+        collective->group_size = 2;
+        for (int64_t i = 0; i < pairs.count; i++) collective->num_groups += pairs.items[i].source != pairs.items[i].target;
+        return;
+    }
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
+    collective->group_size = groups ? hlo_replica_groups_size(groups) : 0;
+    if (collective->group_size == 0) collective->group_size = devices;
+    collective->num_groups = collective->group_size ? devices / collective->group_size : 1;
+}
+
+static void add_collective(Builder *builder, const HloInstruction *op) {
+    HloArena *arena = builder->report->arena;
+    SpmdCollective collective = {.name = keep(arena, op->name), .opcode = plain_opcode(op->opcode),
+                                 .computation = keep(arena, op->parent->name)};
+    set_groups(op, builder->report->num_partitions, &collective);
+    collective.bytes_per_device = spmd_collective_bytes(op, collective.group_size);
+    collective.trip_count = builder->trips[builder->depth];
+    collective.reason = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.reason"));
+    collective.remedy = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.remedy"));
+    const char *file;
+    int64_t line;
+    hlo_instruction_source(op, &file, &line);
+    collective.source = file ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
+    hlo_vector_push(arena, &builder->items, collective);
+    builder->report->total_bytes_per_device +=
+        collective.bytes_per_device * (collective.trip_count > 0 ? collective.trip_count : 1);
+}
+
+// ---- trip counts ----
+
+// What an element of a loop's carry is, followed through copies and tuples.
+static const HloInstruction *through_copies(const HloInstruction *at) {
+    while (hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_CONVERT)) at = at->operands[0];
+    return at;
+}
+
+static bool constant_value(const HloInstruction *at, int64_t *value) {
+    at = through_copies(at);
+    if (!hlo_is(at, HLO_OP_CONSTANT) || !hlo_type_is_integer(at->shape->type) || at->shape->rank) return false;
+    *value = hlo_literal_get_int64(hlo_constant_literal(at), 0);
+    return true;
+}
+
+// The carry element that an instruction reads, or -1.
+static int64_t carry_index(const HloInstruction *at) {
+    at = through_copies(at);
+    if (!hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) || !hlo_is(at->operands[0], HLO_OP_PARAMETER)) return -1;
+    return HLO_ATTRIBUTES(at, TupleIndex)->index;
+}
+
+// A loop that counts a carry element up from a constant by a constant while it is less than a constant; else -1.
+static int64_t trip_count(const HloInstruction *loop) {
+    const HloInstruction *test = loop->called[0]->root, *next = loop->called[1]->root;
+    int64_t limit, start, step;
+    if (!hlo_is(test, HLO_OP_COMPARE) || !hlo_is(next, HLO_OP_TUPLE)) return -1;
+    int32_t direction = HLO_ATTRIBUTES(test, Compare)->direction;
+    int64_t index = carry_index(test->operands[0]);
+    if (index < 0 || !constant_value(test->operands[1], &limit)) return -1;
+    if (direction == HLO_ComparisonDirection_LE) limit++;
+    if (direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE) return -1;
+    const HloInstruction *init = loop->operands[0];
+    if (!hlo_is(init, HLO_OP_TUPLE) || !constant_value(init->operands[index], &start)) return -1;
+    const HloInstruction *update = through_copies(next->operands[index]);
+    if (!hlo_is(update, HLO_OP_ADD)) return -1;
+    int side = carry_index(update->operands[0]) == index ? 0 : 1;
+    if (carry_index(update->operands[side]) != index || !constant_value(update->operands[1 - side], &step)) return -1;
+    if (step < 1) return -1;
+    return limit > start ? (limit - start + step - 1) / step : 0;
+}
+
+static void read_computation(Builder *builder, const HloComputation *computation) {
+    for (const HloInstruction *at = computation->first; at; at = at->next) {
+        if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
+            add_collective(builder, at);
+            continue;
+        }
+        bool flows = hlo_is(at, HLO_OP_WHILE) || hlo_is(at, HLO_OP_CALL) || hlo_is(at, HLO_OP_CONDITIONAL) ||
+                     hlo_is(at, HLO_OP_ASYNC_START);
+        if (!flows || builder->depth + 1 == (int32_t)HLO_COUNT_OF(builder->trips)) continue;
+        int64_t around = builder->trips[builder->depth];
+        int64_t trips = hlo_is(at, HLO_OP_WHILE) ? trip_count(at) : 1;
+        builder->trips[++builder->depth] = around < 0 || trips < 0 ? -1 : around * trips;
+        for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
+        builder->depth--;
+    }
+}
+
+static HloStatus read_module(void *argument) {
+    Builder *builder = argument;
+    builder->trips[0] = 1;
+    if (builder->module->entry) read_computation(builder, builder->module->entry);
+    builder->report->collectives = builder->items.items;
+    builder->report->collective_count = builder->items.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **result) {
+    SpmdReport *report = hlo_allocate_zeroed(1, sizeof(*report));
+    HloArena *arena = hlo_arena_new();
+    if (!report || !arena) {
+        hlo_free(report);
+        hlo_arena_free(arena);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    report->arena = arena;
+    report->num_partitions = partitioned->num_partitions > 0 ? partitioned->num_partitions : 1;
+    if (partitioned->replica_count > 1) report->num_partitions *= partitioned->replica_count;
+    Builder builder = {.report = report, .module = partitioned};
+    HloStatus status = hlo_protect(read_module, &builder);
+    if (status) {
+        spmd_report_free(report);
+        return status;
+    }
+    *result = report;
+    return HLO_SUCCESS;
+}
+
+void spmd_report_free(SpmdReport *report) {
+    if (!report) return;
+    hlo_arena_free(report->arena);
+    hlo_free(report);
+}
+
+// ---- output ----
+
+static void print_bytes(HloText *text, int64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < HLO_COUNT_OF(units)) {
+        value /= 1024;
+        unit++;
+    }
+    hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_collective(HloText *text, const SpmdCollective *collective) {
+    hlo_text_format(text, "%-19s %%%s  ", collective->opcode, collective->name);
+    print_bytes(text, collective->bytes_per_device);
+    hlo_text_format(text, " a device, %lld group%s of %lld", (long long)collective->num_groups,
+                    collective->num_groups == 1 ? "" : "s", (long long)collective->group_size);
+    if (collective->trip_count < 0) hlo_text_string(text, ", in a loop of unknown length");
+    if (collective->trip_count > 1) hlo_text_format(text, ", %lld times", (long long)collective->trip_count);
+    hlo_text_char(text, '\n');
+    if (*collective->reason) hlo_text_format(text, "    why     %s\n", collective->reason);
+    if (*collective->source) hlo_text_format(text, "    source  %s\n", collective->source);
+    if (*collective->remedy) hlo_text_format(text, "    remedy  %s\n", collective->remedy);
+}
+
+void spmd_report_print(HloText *text, const SpmdReport *report) {
+    for (int64_t i = 0; i < report->collective_count; i++) print_collective(text, &report->collectives[i]);
+    hlo_text_format(text, "%lld collective%s on %lld devices, ", (long long)report->collective_count,
+                    report->collective_count == 1 ? "" : "s", (long long)report->num_partitions);
+    print_bytes(text, report->total_bytes_per_device);
+    hlo_text_string(text, " sent by each device\n");
+}
+
+void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
+    hlo_json_begin_object(writer);
+    hlo_json_key(writer, "num_partitions");
+    hlo_json_int64(writer, report->num_partitions);
+    hlo_json_key(writer, "collectives");
+    hlo_json_begin_array(writer);
+    for (int64_t i = 0; i < report->collective_count; i++) {
+        const SpmdCollective *collective = &report->collectives[i];
+        const char *const texts[][2] = {{"name", collective->name}, {"opcode", collective->opcode},
+                                        {"computation", collective->computation}, {"reason", collective->reason},
+                                        {"source", collective->source}, {"remedy", collective->remedy}};
+        const struct { const char *key; int64_t value; } numbers[] = {
+            {"bytes_per_device", collective->bytes_per_device}, {"group_size", collective->group_size},
+            {"num_groups", collective->num_groups}, {"trip_count", collective->trip_count}};
+        hlo_json_begin_object(writer);
+        for (size_t k = 0; k < HLO_COUNT_OF(texts); k++) {
+            hlo_json_key(writer, texts[k][0]);
+            hlo_json_string(writer, texts[k][1]);
+        }
+        for (size_t k = 0; k < HLO_COUNT_OF(numbers); k++) {
+            hlo_json_key(writer, numbers[k].key);
+            hlo_json_int64(writer, numbers[k].value);
+        }
+        hlo_json_end_object(writer);
+    }
+    hlo_json_end_array(writer);
+    hlo_json_key(writer, "total_bytes_per_device");
+    hlo_json_int64(writer, report->total_bytes_per_device);
+    hlo_json_key(writer, "seconds");
+    hlo_json_double(writer, report->seconds);
+    hlo_json_end_object(writer);
+}
+
+// ---- --propagate-only ----
+
+static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const HloInstruction *op) {
+    int64_t count = hlo_shape_leaf_count(op->shape);
+    const HloSharding **leaves = HLO_ARENA_NEW(arena, const HloSharding *, count);
+    for (int64_t i = 0; i < count; i++) {
+        const SpmdArray *array = spmd_plan_array(plan, op, i);
+        leaves[i] = spmd_sharding_to_hlo(arena, plan->mesh, array->sharding, array->devices);
+    }
+    return hlo_shape_is_tuple(op->shape) ? hlo_sharding_tuple(arena, leaves, count) : leaves[0];
+}
+
+HloStatus spmd_plan_annotate(const SpmdPlan *plan, HloModule *copy) {
+    HloStringMap instructions = {0};
+    for (int64_t c = 0; c < copy->computations.count; c++) {
+        for (HloInstruction *at = copy->computations.items[c]->first; at; at = at->next) {
+            hlo_string_map_set(plan->arena, &instructions, at->name, strlen(at->name), at);
+        }
+    }
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (const HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            HloInstruction *target = hlo_string_map_get(&instructions, at->name, strlen(at->name));
+            if (!target || plan->free[at->id] || hlo_shape_leaf_count(at->shape) == 0) continue;
+            target->sharding = written(plan, copy->arena, at);
+        }
+    }
+    copy->num_partitions = plan->mesh->device_count;
+    copy->use_spmd_partitioning = plan->mesh->device_count > 1;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/mesh.h"
+
+#include <string.h>
+
+// Appends the prime factors of `size` as atoms of `axis`, larger strides first; `stride` is that of the last one.
+static HloStatus push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stride) {
+    int64_t rest = size, above = stride * size;
+    for (int64_t prime = 2; rest > 1; prime++) {
+        if (prime * prime > rest) prime = rest;
+        while (rest % prime == 0) {
+            HLO_FAIL_IF(mesh->atom_count == SPMD_MAX_ATOMS, HLO_INVALID_ARGUMENT,
+                        "a mesh of more than %lld devices is not supported", (long long)SPMD_MAX_DEVICES);
+            above /= prime;
+            mesh->atoms[mesh->atom_count++] = (SpmdAtom){.axis = axis, .size = prime, .stride = above};
+            rest /= prime;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_axes(const SpmdMeshAxis *axes, int64_t axis_count, int64_t *device_count) {
+    int64_t product = 1;
+    for (int64_t i = 0; i < axis_count; i++) {
+        HLO_FAIL_IF(axes[i].size < 1, HLO_INVALID_ARGUMENT, "mesh axis '%s' has size %lld: it must be at least 1",
+                    axes[i].name, (long long)axes[i].size);
+        for (int64_t j = 0; j < i; j++) {
+            HLO_FAIL_IF(!strcmp(axes[i].name, axes[j].name), HLO_INVALID_ARGUMENT,
+                        "mesh axis '%s' is named twice", axes[i].name);
+        }
+        HLO_FAIL_IF(__builtin_mul_overflow(product, axes[i].size, &product) || product > SPMD_MAX_DEVICES,
+                    HLO_INVALID_ARGUMENT, "a mesh of more than %lld devices is not supported",
+                    (long long)SPMD_MAX_DEVICES);
+    }
+    *device_count = product;
+    return HLO_SUCCESS;
+}
+
+static const SpmdMeshAxis *copy_axes(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count) {
+    SpmdMeshAxis *copy = HLO_ARENA_NEW(arena, SpmdMeshAxis, axis_count + 1);
+    for (int64_t i = 0; i < axis_count; i++) {
+        copy[i] = (SpmdMeshAxis){hlo_arena_string(arena, axes[i].name, strlen(axes[i].name)), axes[i].size};
+    }
+    return copy;
+}
+
+// Splits one axis, whose minor neighbour has stride `low`, at the cuts inside of it.
+static HloStatus push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *cuts, int64_t cut_count) {
+    int64_t high = low * mesh->axes[axis].size;
+    for (int64_t i = cut_count - 1; i >= 0; i--) {
+        if (cuts[i] >= high || cuts[i] <= low || high % cuts[i] || cuts[i] % low) continue;
+        HLO_TRY(push_primes(mesh, axis, high / cuts[i], cuts[i]));
+        high = cuts[i];
+    }
+    return push_primes(mesh, axis, high / low, low);
+}
+
+HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
+                              int64_t cut_count, const SpmdMesh **result) {
+    SpmdMesh *mesh = HLO_ARENA_NEW(arena, SpmdMesh, 1);
+    HLO_TRY(check_axes(axes, axis_count, &mesh->device_count));
+    mesh->axes = copy_axes(arena, axes, axis_count);
+    mesh->axis_count = (int32_t)axis_count;
+    int64_t low = mesh->device_count;
+    for (int32_t axis = 0; axis < mesh->axis_count; axis++) {
+        low /= axes[axis].size;
+        HLO_TRY(push_axis(mesh, axis, low, cuts, cut_count));
+    }
+    *result = mesh;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_mesh_new(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const SpmdMesh **mesh) {
+    return spmd_mesh_with_cuts(arena, axes, axis_count, NULL, 0, mesh);
+}
+
+int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length) {
+    for (int32_t i = 0; i < mesh->axis_count; i++) {
+        if (strlen(mesh->axes[i].name) == length && !memcmp(mesh->axes[i].name, name, length)) return i;
+    }
+    return -1;
+}
+
+int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms) {
+    int64_t product = 1;
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        if (atoms >> i & 1) product *= mesh->atoms[i].size;
+    }
+    return product;
+}
+
+// A run of atoms that are neighbours in the mesh and in the wanted order: one dimension of an iota.
+typedef struct Run {
+    int32_t first, last;  // atom numbers, inclusive
+    int64_t size;
+    int64_t order;        // its place among the runs by mesh order
+} Run;
+
+// Splits `order` (a permutation of all atoms) into runs.
+static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, const bool *starts) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        int32_t atom = order[i];
+        if (i == 0 || starts[i] || runs[count - 1].last + 1 != atom) {
+            runs[count++] = (Run){.first = atom, .last = atom, .size = mesh->atoms[atom].size};
+        } else {
+            runs[count - 1].last = atom;
+            runs[count - 1].size *= mesh->atoms[atom].size;
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        for (int32_t j = 0; j < count; j++) runs[i].order += runs[j].first < runs[i].first;
+    }
+    return count;
+}
+
+const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
+    uint8_t order[SPMD_MAX_ATOMS];
+    bool starts[SPMD_MAX_ATOMS + 1] = {false};
+    SpmdAtomSet inside = 0;
+    int32_t total = 0;
+    int64_t size = 1;
+    for (int32_t i = 0; i < count; i++) {
+        inside |= (SpmdAtomSet)1 << atoms[i];
+        size *= mesh->atoms[atoms[i]].size;
+    }
+    for (int32_t i = 0; i < mesh->atom_count; i++) {
+        if (!(inside >> i & 1)) order[total++] = (uint8_t)i;
+    }
+    memcpy(order + total, atoms, (size_t)count);
+    Run runs[SPMD_MAX_ATOMS + 1] = {{0}};
+    int32_t run_count = find_runs(mesh, order, runs, starts);
+    int64_t dims[SPMD_MAX_ATOMS + 1], permutation[SPMD_MAX_ATOMS + 1];
+    for (int32_t i = 0; i < run_count; i++) {
+        dims[runs[i].order] = runs[i].size;
+        permutation[i] = runs[i].order;
+    }
+    if (run_count <= 1) return hlo_replica_groups_iota(arena, mesh->device_count / size, size, &mesh->device_count, NULL, 1);
+    return hlo_replica_groups_iota(arena, mesh->device_count / size, size, dims, permutation, run_count);
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk: every computation that data flows through is written anew for one device.
+#include "spmd_partitioner/partitioner.h"
+
+#include <string.h>
+
+#include "spmd_partitioner/boundary.h"
+#include "spmd_partitioner/emit.h"
+
+// A form of an array that was made before.
+typedef struct Cached {
+    SpmdLocal local;
+    SpmdAtomSet keep;
+    const SpmdSharding *to;
+    struct Cached *next;
+} Cached;
+
+static const Cached *cache_find(const HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep) {
+    int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
+    for (const Cached *at = found ? (const Cached *)(intptr_t)*found : NULL; at; at = at->next) {
+        if (at->keep == keep && spmd_sharding_equal(at->to, to)) return at;
+    }
+    return NULL;
+}
+
+static void cache_add(HloArena *arena, HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep,
+                      SpmdLocal local) {
+    int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
+    Cached *entry = HLO_ARENA_NEW(arena, Cached, 1);
+    *entry = (Cached){.local = local, .keep = keep, .to = to, .next = found ? (Cached *)(intptr_t)*found : NULL};
+    hlo_int_map_set(arena, map, (uint64_t)id + 1, (intptr_t)entry);
+}
+
+SpmdLocal *spmd_local(SpmdPartitioner *partitioner, const HloInstruction *source, int64_t leaf) {
+    SpmdLocal *local = partitioner->locals[partitioner->plan->first_leaf[source->id] + leaf];
+    HLO_BUG_IF(!local);
+    return local;
+}
+
+const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf) {
+    return spmd_plan_array(partitioner->plan, partitioner->op, leaf)->sharding;
+}
+
+SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    return spmd_plan_array(partitioner->plan, op, 0)->sharding->manual;
+}
+
+// ---- copies ----
+
+// Copies frontend attributes but those of shardings.
+static void keep_attributes(HloInstruction *clone) {
+    HloKeyValues old = clone->frontend_attributes;
+    HloKeyValue *items = HLO_ARENA_NEW(clone->parent->module->arena, HloKeyValue, old.count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < old.count; i++) {
+        if (strncmp(old.items[i].key, "xla.sdy.", 8) != 0) items[count++] = old.items[i];
+    }
+    clone->frontend_attributes = (HloKeyValues){count ? items : NULL, count};
+}
+
+HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
+                           HloInstruction *const *operands, int64_t operand_count) {
+    HloInstruction *clone = hlo_instruction_clone(partitioner->scope->target, op, shape, operands, operand_count);
+    clone->sharding = NULL;
+    keep_attributes(clone);
+    if (op->called_count && !spmd_is_flow_op(op->opcode)) {
+        HloComputation **called = HLO_ARENA_NEW(partitioner->arena, HloComputation *, op->called_count);
+        for (int32_t i = 0; i < op->called_count; i++) called[i] = spmd_called(partitioner, op->called[i]);
+        hlo_instruction_set_called(clone, called, op->called_count);
+    }
+    return clone;
+}
+
+HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *called) {
+    HloComputation **clone = &partitioner->clones[called->id];
+    if (!*clone) *clone = hlo_computation_clone(partitioner->module, called, called->name);
+    return *clone;
+}
+
+// Makes `op` the one that instructions are emitted for.
+static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    partitioner->op = op;
+    partitioner->metadata = NULL;
+    if (!op->metadata) return;
+    HloMetadata *copy = hlo_arena_copy(partitioner->module->arena, op->metadata, sizeof(*copy));
+    HloArena *arena = partitioner->module->arena;
+    const char **strings[] = {&copy->op_type, &copy->op_name, &copy->source_file, &copy->profile_type,
+                              &copy->deduplicated_name, &copy->scheduling_name};
+    for (size_t i = 0; i < HLO_COUNT_OF(strings); i++) {
+        if (*strings[i]) *strings[i] = hlo_arena_string(arena, *strings[i], strlen(*strings[i]));
+    }
+    partitioner->metadata = copy;
+}
+
+// ---- free arrays ----
+
+static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to);
+
+static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloInstruction *source,
+                                       const SpmdSharding *to) {
+    const HloLiteral *literal = hlo_constant_literal(source);
+    const HloShape *local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, source->shape, to);
+    if (hlo_literal_is_splat(literal) && !spmd_sharding_is_replicated(to)) {
+        HloLiteral *scalar = hlo_literal_in_arena(partitioner->module->arena,
+                                                  hlo_shape_scalar(partitioner->module->arena, source->shape->type));
+        memcpy(scalar->data, literal->data, (size_t)hlo_type_bytes(source->shape->type));
+        HloConstantAttributes attributes = {scalar};
+        HloInstruction *value = spmd_emit(partitioner, HLO_OP_CONSTANT, scalar->shape, NULL, 0, &attributes);
+        return spmd_emit_splat(partitioner, value, local->dims, local->rank);
+    }
+    SpmdLocal whole = {.global = source->shape, .sharding = spmd_sharding_new(partitioner->arena, to->rank, to->manual)};
+    whole.hlo = spmd_clone(partitioner, source, source->shape, NULL, 0);
+    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, source->shape, whole.sharding, 0, to, 0);
+    SpmdReason reason = {.op = source, .what = "value"};
+    return spmd_emit_path(partitioner, whole, &path, &reason).hlo;
+}
+
+// Counts in integers that hold every index, so that narrow and floating types round as the unsharded op does.
+static HloInstruction *demand_iota(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    int64_t dim = HLO_ATTRIBUTES(source, Iota)->dimension;
+    const HloShape *local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, source->shape, to);
+    if (!to->dims[dim].count) {
+        return spmd_emit_iota(partitioner, source->shape->type, local->dims, local->rank, dim);
+    }
+    HloInstruction *offset = spmd_emit_offset(partitioner, &to->dims[dim], local->dims[dim]);
+    HloType type = offset->shape->type;
+    HloType wanted = source->shape->type;
+    if (hlo_type_is_integer(wanted) && hlo_type_bytes(wanted) >= hlo_type_bytes(type)) type = wanted;
+    offset = spmd_emit_convert(partitioner, offset, type);
+    HloInstruction *count = spmd_emit_iota(partitioner, type, local->dims, local->rank, dim);
+    HloInstruction *spread = spmd_emit_splat(partitioner, offset, local->dims, local->rank);
+    return spmd_emit_convert(partitioner, spmd_emit_binary(partitioner, HLO_OP_ADD, count, spread), wanted);
+}
+
+static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    const SpmdRule *rule = partitioner->plan->rules[source->id];
+    SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
+    spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), to, factors);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, source->operand_count);
+    for (int32_t i = 0; i < source->operand_count; i++) {
+        SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, i, factors, to->manual);
+        SpmdReason reason = {.op = source, .what = "scalar operand"};
+        operands[i] = spmd_reshard(partitioner, *spmd_local(partitioner, source->operands[i], 0), wanted, 0, reason).hlo;
+    }
+    const HloShape *local = spmd_local_shape(partitioner->arena, partitioner->mesh, source->shape, to);
+    return spmd_clone(partitioner, source, local, operands, source->operand_count);
+}
+
+// A free array in the sharding that somebody needs.
+static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    const Cached *cached = cache_find(&partitioner->scope->frees, source->id, to, 0);
+    if (cached) return cached->local;
+    const HloInstruction *op = partitioner->op;
+    const HloMetadata *metadata = partitioner->metadata;
+    set_op(partitioner, source);
+    SpmdLocal local = {.global = source->shape, .sharding = to};
+    if (hlo_is(source, HLO_OP_CONSTANT)) {
+        local.hlo = demand_constant(partitioner, source, to);
+    } else if (hlo_is(source, HLO_OP_IOTA)) {
+        local.hlo = demand_iota(partitioner, source, to);
+    } else {
+        local.hlo = demand_op(partitioner, source, to);
+    }
+    partitioner->op = op;
+    partitioner->metadata = metadata;
+    cache_add(partitioner->arena, &partitioner->scope->frees, source->id, to, 0, local);
+    return local;
+}
+
+// ---- operands and results ----
+
+SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
+                       SpmdReason reason) {
+    if (!local.hlo) return demand(partitioner, local.source, to);
+    if (!hlo_shape_is_array(local.global)) return local;
+    if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
+    const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
+    if (cached) return cached->local;
+    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding, local.partial,
+                                      to, keep);
+    if (!reason.from) reason.from = local.sharding;
+    if (!reason.to) reason.to = to;
+    SpmdLocal result = spmd_emit_path(partitioner, local, &path, &reason);
+    result.sharding = to;
+    cache_add(partitioner->arena, &partitioner->scope->reshards, local.hlo->id, to, keep, result);
+    return result;
+}
+
+static const char *operand_name(SpmdPartitioner *partitioner, int64_t index) {
+    return hlo_arena_format(partitioner->arena, "operand %lld", (long long)index);
+}
+
+HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, const SpmdSharding *to) {
+    SpmdReason reason = {.op = partitioner->op, .what = operand_name(partitioner, index)};
+    return spmd_reshard(partitioner, spmd_operand(partitioner, index), to, 0, reason).hlo;
+}
+
+HloInstruction *spmd_operand_whole(SpmdPartitioner *partitioner, int64_t index) {
+    SpmdLocal local = spmd_operand(partitioner, index);
+    SpmdAtomSet manual = local.sharding ? local.sharding->manual : 0;
+    return spmd_operand_as(partitioner, index, spmd_sharding_new(partitioner->arena, local.global->rank, manual));
+}
+
+void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local) {
+    int32_t number = partitioner->plan->first_leaf[partitioner->op->id] + (int32_t)leaf;
+    partitioner->locals[number] = hlo_arena_copy(partitioner->arena, local, sizeof(*local));
+}
+
+// True if the only user would give the same partial sum: then finishing it can wait.
+static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstruction *op, HloOpcode reduction) {
+    if (op->users.count != 1 || hlo_instruction_is_root(op)) return false;
+    const HloInstruction *user = op->users.items[0];
+    if (spmd_plan_array(partitioner->plan, op, 0)->annotated) return false;
+    switch (user->opcode) {
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_COPY: return true;
+        case HLO_OP_NEGATE: return reduction == HLO_OP_ADD;
+        default: return false;
+    }
+}
+
+void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
+                 SpmdAtomSet partial, HloOpcode reduction) {
+    const HloInstruction *op = partitioner->op;
+    const SpmdArray *array = spmd_plan_array(partitioner->plan, op, leaf);
+    SpmdLocal local = {.hlo = hlo, .global = hlo_shape_leaf(op->shape, leaf), .sharding = sharding, .partial = partial,
+                       .reduction = reduction};
+    bool now = array->annotated || (partial && !can_stay_partial(partitioner, op, reduction));
+    if (now) local = spmd_reshard(partitioner, local, array->sharding, 0, (SpmdReason){.op = op, .what = "result"});
+    spmd_define_as(partitioner, leaf, &local);
+}
+
+// ---- tuples ----
+
+static HloInstruction *emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves,
+                                 int64_t *next) {
+    if (!hlo_shape_is_tuple(shape)) return leaves[(*next)++];
+    HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->element_count);
+    const HloShape **shapes = HLO_ARENA_NEW(partitioner->module->arena, const HloShape *, shape->element_count);
+    for (int32_t i = 0; i < shape->element_count; i++) {
+        parts[i] = emit_tree(partitioner, shape->elements[i], leaves, next);
+        shapes[i] = parts[i]->shape;
+    }
+    const HloShape *tuple = hlo_shape_tuple(partitioner->module->arena, shapes, shape->element_count);
+    return spmd_emit(partitioner, HLO_OP_TUPLE, tuple, parts, shape->element_count, NULL);
+}
+
+HloInstruction *spmd_emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves) {
+    int64_t next = 0;
+    return emit_tree(partitioner, shape, leaves, &next);
+}
+
+static void emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloInstruction **leaves, int64_t *next) {
+    if (!hlo_shape_is_tuple(tree->shape)) {
+        leaves[(*next)++] = tree;
+        return;
+    }
+    for (int32_t i = 0; i < tree->shape->element_count; i++) {
+        HloTupleIndexAttributes attributes = {i};
+        HloInstruction *part = spmd_emit(partitioner, HLO_OP_GET_TUPLE_ELEMENT, tree->shape->elements[i], &tree, 1,
+                                         &attributes);
+        emit_leaves(partitioner, part, leaves, next);
+    }
+}
+
+void spmd_emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloInstruction **leaves) {
+    int64_t next = 0;
+    emit_leaves(partitioner, tree, leaves, &next);
+}
+
+// ---- computations ----
+
+static HloStatus partition_instruction(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    set_op(partitioner, op);
+    if (partitioner->plan->free[op->id]) {
+        SpmdLocal local = {.global = op->shape, .source = op, .sharding = spmd_planned(partitioner, 0)};
+        spmd_define_as(partitioner, 0, &local);
+        return HLO_SUCCESS;
+    }
+    const SpmdOp *row = spmd_op(op->opcode);
+    HloStatus status = row->partition ? row->partition(partitioner, op) : spmd_partition_default(partitioner, op);
+    return hlo_status_code(status) == HLO_OK ? status : hlo_status_annotate(status, "instruction %%%s", op->name);
+}
+
+// The wanted form of every leaf of a computation's root.
+static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruction *root,
+                                 const SpmdArray *const *wanted) {
+    int64_t count = hlo_shape_leaf_count(root->shape);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    set_op(partitioner, root);
+    for (int64_t i = 0; i < count; i++) {
+        SpmdReason reason = {.op = root, .what = hlo_arena_format(partitioner->arena, "result %lld", (long long)i)};
+        leaves[i] = spmd_reshard(partitioner, *spmd_local(partitioner, root, i), wanted[i]->sharding, 0, reason).hlo;
+        bool leaves_program = root == partitioner->plan->module->entry->root;
+        reason.what = "device order";
+        if (leaves_program && wanted[i]->devices) leaves[i] = spmd_emit_to_foreign(partitioner, leaves[i], wanted[i], reason);
+    }
+    return spmd_emit_tree(partitioner, root->shape, leaves);
+}
+
+static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComputation *source,
+                                   const SpmdArray *const *wanted, HloComputation **made) {
+    SpmdScope *outer = partitioner->scope;
+    const HloInstruction *op = partitioner->op;
+    const HloMetadata *metadata = partitioner->metadata;
+    SpmdScope scope = {.target = hlo_computation_new(partitioner->module, source->name)};
+    partitioner->scope = &scope;
+    scope.target->execution_thread = NULL;
+    for (const HloInstruction *at = source->first; at; at = at->next) {
+        HloStatus status = partition_instruction(partitioner, at);
+        if (status) {
+            partitioner->scope = outer;
+            return status;
+        }
+    }
+    hlo_computation_set_root(scope.target, emit_root(partitioner, source->root, wanted));
+    partitioner->scope = outer;
+    partitioner->op = op;
+    partitioner->metadata = metadata;
+    *made = scope.target;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComputation *source,
+                                     const SpmdArray *const *wanted, HloComputation **made) {
+    uint64_t key = (uint64_t)source->id + 1;
+    int64_t leaves = hlo_shape_leaf_count(source->root->shape);
+    for (int64_t i = 0; i < leaves; i++) {
+        for (int32_t d = 0; d < wanted[i]->sharding->rank; d++) {
+            const SpmdAxes *axes = &wanted[i]->sharding->dims[d];
+            key = hlo_hash_mix(hlo_hash_mix(key, axes->count), hlo_hash_bytes(axes->items, axes->count));
+        }
+    }
+    int64_t *found = hlo_int_map_find(&partitioner->computations, key);
+    if (found) {
+        *made = (HloComputation *)(intptr_t)*found;
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(write_computation(partitioner, source, wanted, made));
+    hlo_int_map_set(partitioner->arena, &partitioner->computations, key, (intptr_t)*made);
+    return HLO_SUCCESS;
+}
+
+// ---- the module ----
+
+// Takes out what nobody uses, last instructions first.
+static void remove_dead(HloComputation *computation) {
+    for (HloInstruction *at = computation->last, *before; at; at = before) {
+        before = at->previous;
+        bool needed = at->users.count || at == computation->root || hlo_is(at, HLO_OP_PARAMETER) ||
+                      at->control_successors.count || hlo_instruction_has_side_effect(at);
+        if (!needed) hlo_instruction_remove(at);
+    }
+}
+
+// Aliases between a parameter and a result that are no longer of one shape are dropped.
+static void set_boundary(const SpmdPlan *plan, HloModule *module) {
+    module->num_partitions = plan->mesh->device_count;
+    module->use_spmd_partitioning = plan->mesh->device_count > 1;
+    module->propagate_to_parameters = (HloBools){NULL, 0};
+    module->propagate_to_output = (HloBools){NULL, 0};
+    module->is_scheduled = false;
+    spmd_boundary_write(plan, module);
+}
+
+HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
+    HloModule *module = *partitioned;
+    SpmdPartitioner partitioner = {.arena = plan->arena, .plan = plan, .mesh = plan->mesh, .module = module,
+                                   .next_channel = 1};
+    int64_t leaves = 0;
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            leaves += hlo_shape_leaf_count(at->shape);
+        }
+    }
+    partitioner.locals = HLO_ARENA_NEW(plan->arena, SpmdLocal *, leaves);
+    partitioner.clones = HLO_ARENA_NEW(plan->arena, HloComputation *, plan->module->computation_limit);
+    partitioner.next_channel = spmd_next_channel(plan->module);
+    const SpmdArray **wanted = HLO_ARENA_NEW(plan->arena, const SpmdArray *, plan->result_count);
+    for (int64_t i = 0; i < plan->result_count; i++) wanted[i] = &plan->arrays.items[plan->results[i]];
+    hlo_module_copy_header(module, plan->module);
+    HloComputation *entry;
+    HLO_TRY(spmd_partition_computation(&partitioner, plan->module->entry, wanted, &entry));
+    hlo_module_set_entry(module, entry);
+    for (int64_t i = 0; i < module->computations.count; i++) remove_dead(module->computations.items[i]);
+    hlo_module_remove_unreachable(module);
+    set_boundary(plan, module);
+    return HLO_SUCCESS;
+}

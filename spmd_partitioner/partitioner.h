@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk that rewrites a program to its per-device form, and what partition functions work with.
+#ifndef MESHLO_SPMD_PARTITIONER_PARTITIONER_H_
+#define MESHLO_SPMD_PARTITIONER_PARTITIONER_H_
+
+#include "spmd_partitioner/propagate.h"
+#include "spmd_partitioner/reshard.h"
+
+// A partitioned array: what one device holds of it.
+typedef struct SpmdLocal {
+    HloInstruction *hlo;           // NULL for a free array: spmd_reshard() makes it
+    const HloInstruction *source;  // of a free array
+    const HloShape *global;
+    const SpmdSharding *sharding;
+    SpmdAtomSet partial;           // axes over which the devices' values still have to be combined
+    HloOpcode reduction;           // with this op
+} SpmdLocal;
+
+// The computation that is being written.
+typedef struct SpmdScope {
+    HloComputation *target;
+    HloInstruction *device;         // partition-id, made when first needed
+    HloIntMap indices;              // hash of an axis list -> its shard index instruction (as intptr)
+    HloIntMap reshards;             // by id of an instruction in the scope: SpmdCached chain of its reshards
+    HloIntMap frees;                // by source instruction id: SpmdCached chain of a free array's forms
+} SpmdScope;
+
+// Why a collective is emitted; shown by explain.
+typedef struct SpmdReason {
+    const HloInstruction *op;       // source instruction
+    const char *what;               // "operand 1", "result", "while carry 2"
+    const SpmdSharding *from, *to;  // NULL where they do not say anything
+} SpmdReason;
+
+struct SpmdPartitioner {
+    HloArena *arena;                // scratch
+    const SpmdPlan *plan;
+    const SpmdMesh *mesh;
+    HloModule *module;              // being written
+    SpmdLocal **locals;             // by leaf number of the plan
+    HloIntMap computations;         // hash of source computation and wanted results -> its partitioned form
+    HloComputation **clones;        // by source computation id: a plain copy (reducers, comparators), or NULL
+    HloIntMap reducers;             // opcode, type -> computation
+    SpmdScope *scope;
+    const HloInstruction *op;       // being partitioned
+    const HloMetadata *metadata;    // its metadata, in the new module
+    int64_t next_channel;
+};
+
+// Partitions `module` as `plan` says into a new module.
+HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned);
+
+// ---- arrays ----
+
+// The partitioned form of leaf `leaf` of a source instruction.
+SpmdLocal *spmd_local(SpmdPartitioner *partitioner, const HloInstruction *source, int64_t leaf);
+// The partitioned form of operand `index` of the current op (an array), as it is.
+static inline SpmdLocal spmd_operand(SpmdPartitioner *partitioner, int64_t index) {
+    return *spmd_local(partitioner, partitioner->op->operands[index], 0);
+}
+// The manual axes of an op: those of its operands.
+SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op);
+// Reshards to `to`, finishing partial results except over `keep`. Free arrays are made.
+SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
+                       SpmdReason reason);
+// Operand `index` of the current op in sharding `to`, complete.
+HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, const SpmdSharding *to);
+// Operand `index` of the current op, whole on every device.
+HloInstruction *spmd_operand_whole(SpmdPartitioner *partitioner, int64_t index);
+// The sharding that the plan gives to leaf `leaf` of the current op.
+const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf);
+// Says what leaf `leaf` of the current op's result is; reshards it if the plan insists.
+void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
+                 SpmdAtomSet partial, HloOpcode reduction);
+// Leaf `leaf` of the current op's result is `local`, whatever the plan says.
+void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local);
+// The tuple tree of `shape` over leaves; each is given in its local form.
+HloInstruction *spmd_emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves);
+// The leaves of an instruction in order, taken out of its tuples.
+void spmd_emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloInstruction **leaves);
+// An op of the source with new operands and shape; annotations are kept but those that sharding used up.
+HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
+                           HloInstruction *const *operands, int64_t operand_count);
+// A plain copy of a reducer, comparator or the like in the new module.
+HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *called);
+// Partitions a body; leaf i of its result gets the sharding of wanted[i]. Made once for equal demands.
+HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComputation *source,
+                                     const SpmdArray *const *wanted, HloComputation **made);
+
+// ---- by the rule ----
+
+// Axes for each factor of the current op, chosen by communicated bytes among those that operands and results suggest.
+// Windowed (SPMD_PERMUTE) factors get axes only if `windows`.
+SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows);
+// What operand number `operand` must be for these factors, complete and not masked.
+SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                              int32_t operand);
+// Sets what lies outside of uneven reduced dimensions of an operand to a scalar.
+HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                  int32_t operand, HloInstruction *hlo, HloInstruction *value);
+// Axes over which results are partial: those of the reduced factors.
+SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors);
+// Emits the current op on local operands and defines its results for these factors.
+HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                               HloInstruction *const *operands);
+// All of it: what ops without a partition function do.
+HloStatus spmd_partition_default(SpmdPartitioner *partitioner, const HloInstruction *op);
+
+#endif

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes a module apart for propagation: arrays, the nodes between them, and what the annotations say.
+#include <stdlib.h>
+#include <string.h>
+
+#include "spmd_partitioner/custom_call.h"
+#include "spmd_partitioner/propagate.h"
+#include "spmd_partitioner/sdy.h"
+
+// Longest chain of free instructions that is made on demand; beyond it a free-looking one is partitioned like others.
+enum { FREE_DEPTH = 1500 };
+
+typedef struct Builder {
+    SpmdPlan *plan;
+    HloArena *arena;
+    const SpmdOptions *options;
+    HLO_VECTOR(const HloShape *) leaf_shapes;
+    int32_t *parent;     // union-find over leaves
+    int32_t *free_depth;  // by instruction id
+    HloIntMap groups;    // shard group id -> array
+} Builder;
+
+bool spmd_is_flow_op(HloOpcode opcode) {
+    return opcode == HLO_OP_CALL || opcode == HLO_OP_WHILE || opcode == HLO_OP_CONDITIONAL || opcode == HLO_OP_FUSION;
+}
+
+int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index) {
+    int64_t offset = 0;
+    for (int64_t i = 0; i < index; i++) offset += hlo_shape_leaf_count(tuple->elements[i]);
+    return offset;
+}
+
+static int32_t leaf_number(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf) {
+    return plan->first_leaf[instruction->id] + (int32_t)leaf;
+}
+
+const SpmdArray *spmd_plan_array(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf) {
+    return &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, instruction, leaf)]];
+}
+
+// ---- which computations, which leaves ----
+
+// The computations that are partitioned themselves, callees first.
+static void find_computations(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    int64_t count;
+    HloComputation **all = hlo_module_post_order(plan->module, builder->arena, &count);
+    bool *flow = HLO_ARENA_NEW(builder->arena, bool, plan->module->computation_limit);
+    flow[plan->module->entry->id] = true;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        if (!flow[all[i]->id]) continue;
+        for (HloInstruction *at = all[i]->first; at; at = at->next) {
+            for (int32_t k = 0; spmd_is_flow_op(at->opcode) && k < at->called_count; k++) flow[at->called[k]->id] = true;
+        }
+    }
+    plan->computations = HLO_ARENA_NEW(builder->arena, HloComputation *, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (flow[all[i]->id]) plan->computations[plan->computation_count++] = all[i];
+    }
+}
+
+static void number_leaves(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            plan->first_leaf[at->id] = (int32_t)builder->leaf_shapes.count;
+            int64_t count = hlo_shape_leaf_count(at->shape);
+            for (int64_t i = 0; i < count; i++) {
+                const HloShape *leaf = hlo_shape_leaf(at->shape, i);
+                hlo_vector_push(builder->arena, &builder->leaf_shapes, leaf);
+            }
+        }
+    }
+    builder->parent = HLO_ARENA_NEW(builder->arena, int32_t, builder->leaf_shapes.count);
+    for (int32_t i = 0; i < (int32_t)builder->leaf_shapes.count; i++) builder->parent[i] = i;
+}
+
+static int32_t find(Builder *builder, int32_t leaf) {
+    while (builder->parent[leaf] != leaf) {
+        builder->parent[leaf] = builder->parent[builder->parent[leaf]];
+        leaf = builder->parent[leaf];
+    }
+    return leaf;
+}
+
+// Leaf `a_leaf` … of `a` and `b_leaf` … of `b` are the same arrays.
+static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, const HloInstruction *b, int64_t b_leaf,
+                 int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        int32_t x = find(builder, leaf_number(builder->plan, a, a_leaf + i));
+        int32_t y = find(builder, leaf_number(builder->plan, b, b_leaf + i));
+        builder->parent[x > y ? x : y] = x > y ? y : x;
+    }
+}
+
+static void unite(Builder *builder, const HloInstruction *op) {
+    int64_t leaves = hlo_shape_leaf_count(op->shape);
+    if (hlo_is(op, HLO_OP_WHILE)) {
+        same(builder, op, 0, op->called[0]->parameters.items[0], 0, leaves);
+        same(builder, op, 0, op->called[1]->parameters.items[0], 0, leaves);
+        return;
+    }
+    if (op->sharding) return;  // annotated: arrays of its own, tied by edges
+    if (hlo_is(op, HLO_OP_TUPLE)) {
+        int64_t offset = 0;
+        for (int32_t i = 0; i < op->operand_count; i++) {
+            int64_t count = hlo_shape_leaf_count(op->operands[i]->shape);
+            same(builder, op, offset, op->operands[i], 0, count);
+            offset += count;
+        }
+    } else if (hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT)) {
+        int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
+        same(builder, op, 0, op->operands[0], offset, leaves);
+    } else if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER) || hlo_is(op, HLO_OP_DOMAIN) || hlo_is(op, HLO_OP_ADD_DEPENDENCY)) {
+        same(builder, op, 0, op->operands[0], 0, leaves);
+    }
+}
+
+// ---- free instructions ----
+
+static int32_t operand_depth(const Builder *builder, const HloInstruction *operand) {
+    if (hlo_shape_is_scalar(operand->shape) && !builder->plan->free[operand->id]) return 0;
+    return builder->plan->free[operand->id] ? builder->free_depth[operand->id] : -1;
+}
+
+// True if the value at an index depends on the index and on scalars only: it is cheaper to make it than to move it.
+static bool is_free(Builder *builder, const HloInstruction *op) {
+    if (op->sharding || !hlo_shape_is_array(op->shape) || op->shape->rank == 0) return false;
+    if (hlo_is(op, HLO_OP_CONSTANT) || hlo_is(op, HLO_OP_IOTA)) return true;
+    if (!hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) && !hlo_is(op, HLO_OP_BROADCAST)) return false;
+    int32_t depth = 0;
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        int32_t below = operand_depth(builder, op->operands[i]);
+        if (below < 0) return false;
+        if (below >= depth) depth = below + 1;
+    }
+    builder->free_depth[op->id] = depth;
+    return depth < FREE_DEPTH && op->operand_count > 0;
+}
+
+static void find_free(Builder *builder) {
+    for (int64_t c = 0; c < builder->plan->computation_count; c++) {
+        for (HloInstruction *at = builder->plan->computations[c]->first; at; at = at->next) {
+            builder->plan->free[at->id] = is_free(builder, at);
+        }
+    }
+}
+
+// ---- arrays ----
+
+static int32_t new_array(Builder *builder, const HloShape *shape) {
+    SpmdArray array = {.shape = shape, .sharding = spmd_sharding_new(builder->arena, shape->rank, 0)};
+    array.open = HLO_ARENA_NEW(builder->arena, bool, shape->rank);
+    for (int32_t i = 0; i < shape->rank; i++) array.open[i] = true;
+    hlo_vector_push(builder->arena, &builder->plan->arrays, array);
+    return (int32_t)builder->plan->arrays.count - 1;
+}
+
+static void make_arrays(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    int64_t count = builder->leaf_shapes.count;
+    plan->array_of_leaf = HLO_ARENA_NEW(builder->arena, int32_t, count);
+    for (int32_t i = 0; i < (int32_t)count; i++) {
+        int32_t root = find(builder, i);
+        plan->array_of_leaf[i] = root == i ? new_array(builder, builder->leaf_shapes.items[i]) : plan->array_of_leaf[root];
+    }
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            if (plan->free[at->id]) plan->arrays.items[plan->array_of_leaf[leaf_number(plan, at, 0)]].free = true;
+        }
+    }
+}
+
+// ---- annotations ----
+
+static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
+    SpmdAtomSet manual = array->sharding->manual;
+    array->sharding = annotation->sharding;
+    array->sharding->manual |= manual;
+    array->replicated |= annotation->replicated;
+    array->annotated = true;
+    array->devices = annotation->devices;
+    for (int32_t i = 0; i < array->sharding->rank; i++) array->open[i] = annotation->open && annotation->open[i];
+}
+
+// unspecified_dims=[0,1] of a Sharding custom-call opens those dimensions.
+static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
+    const char *at = op->backend_config ? strstr(op->backend_config, "unspecified_dims=[") : NULL;
+    if (!at) return;
+    at += strlen("unspecified_dims=[");
+    while (*at && *at != ']') {
+        char *end;
+        int64_t dim = strtoll(at, &end, 10);
+        if (end == at) return;
+        if (dim >= 0 && dim < array->sharding->rank) array->open[dim] = true;
+        at = *end == ',' ? end + 1 : end;
+    }
+}
+
+static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
+    SpmdPlan *plan = builder->plan;
+    SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, op, leaf)]];
+    if (!hlo_shape_is_array(array->shape)) return HLO_SUCCESS;
+    SpmdAnnotation annotation;
+    const char *sdy = hlo_instruction_frontend_attribute(op, "xla.sdy.sharding");
+    if (!sdy || !spmd_sdy_sharding(builder->arena, plan->mesh, sdy, leaf, array->shape->rank, &annotation)) {
+        if (!sharding || sharding->kind == HLO_SHARDING_UNKNOWN) return HLO_SUCCESS;
+        HloStatus status = spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
+        if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
+    }
+    seed(array, &annotation);
+    open_unspecified(op, array);
+    return HLO_SUCCESS;
+}
+
+static HloStatus seed_instruction(Builder *builder, const HloInstruction *op) {
+    const HloSharding *sharding = op->sharding;
+    if (!sharding && !hlo_instruction_frontend_attribute(op, "xla.sdy.sharding")) return HLO_SUCCESS;
+    int64_t leaves = hlo_shape_leaf_count(op->shape);
+    bool tuple = sharding && sharding->kind == HLO_SHARDING_TUPLE;
+    HLO_FAIL_IF(tuple && sharding->element_count != leaves && leaves > 0, HLO_INVALID_ARGUMENT,
+                "instruction %%%s: a sharding of %lld elements on a tuple of %lld arrays", op->name,
+                (long long)sharding->element_count, (long long)leaves);
+    for (int64_t i = 0; i < leaves; i++) {
+        HLO_TRY(seed_leaf(builder, op, i, tuple ? sharding->elements[i] : sharding));
+    }
+    return HLO_SUCCESS;
+}
+
+static bool flag_of(HloBools flags, int64_t index, bool missing) {
+    if (!flags.count) return missing;
+    return flags.items[flags.count == 1 ? 0 : index < flags.count ? index : flags.count - 1];
+}
+
+static void set_open(SpmdArray *array, bool open) {
+    for (int32_t i = 0; i < array->sharding->rank; i++) array->open[i] = open;
+}
+
+// What the module header allows at the entry's boundary. Without a word in it, arrays without annotation are open.
+static void apply_boundary_flags(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    HloBools parameters = plan->module->propagate_to_parameters, output = plan->module->propagate_to_output;
+    int64_t number = 0;
+    for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {
+        const HloInstruction *parameter = plan->module->entry->parameters.items[p];
+        int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        for (int64_t i = 0; i < leaves; i++, number++) {
+            SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, parameter, i)]];
+            if (parameters.count) set_open(array, flag_of(parameters, number, !array->annotated));
+        }
+    }
+    for (int64_t i = 0; i < plan->result_count; i++) {
+        if (output.count) set_open(&plan->arrays.items[plan->results[i]], flag_of(output, i, true));
+    }
+}
+
+// ---- nodes ----
+
+static void add_edge_between(Builder *builder, int32_t a, int32_t b) {
+    const SpmdArray *arrays = builder->plan->arrays.items;
+    if (a == b || arrays[a].free || arrays[b].free || !hlo_shape_is_array(arrays[a].shape)) return;
+    int32_t *both = HLO_ARENA_NEW(builder->arena, int32_t, 2);
+    both[0] = a;
+    both[1] = b;
+    SpmdNode node = {.arrays = both, .count = 2};
+    hlo_vector_push(builder->arena, &builder->plan->nodes, node);
+}
+
+static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf, const HloInstruction *b,
+                      int64_t b_leaf, int64_t count) {
+    const int32_t *arrays = builder->plan->array_of_leaf;
+    for (int64_t i = 0; i < count; i++) {
+        add_edge_between(builder, arrays[leaf_number(builder->plan, a, a_leaf + i)],
+                         arrays[leaf_number(builder->plan, b, b_leaf + i)]);
+    }
+}
+
+static void add_call_edges(Builder *builder, const HloInstruction *op) {
+    const HloComputation *body = op->called[0];
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        add_edges(builder, op->operands[i], 0, body->parameters.items[i], 0, hlo_shape_leaf_count(op->operands[i]->shape));
+    }
+    add_edges(builder, op, 0, body->root, 0, hlo_shape_leaf_count(op->shape));
+}
+
+static void add_conditional_edges(Builder *builder, const HloInstruction *op) {
+    for (int32_t i = 0; i < op->called_count; i++) {
+        const HloInstruction *argument = op->operands[i + 1];
+        add_edges(builder, argument, 0, op->called[i]->parameters.items[0], 0, hlo_shape_leaf_count(argument->shape));
+        add_edges(builder, op, 0, op->called[i]->root, 0, hlo_shape_leaf_count(op->shape));
+    }
+}
+
+// Edges of instructions that only pass arrays on; those that share arrays already give none.
+static void add_flow_edges(Builder *builder, const HloInstruction *op) {
+    int64_t leaves = hlo_shape_leaf_count(op->shape), offset = 0;
+    switch (op->opcode) {
+        case HLO_OP_CALL:
+        case HLO_OP_FUSION: add_call_edges(builder, op); return;
+        case HLO_OP_CONDITIONAL: add_conditional_edges(builder, op); return;
+        case HLO_OP_WHILE:
+            add_edges(builder, op, 0, op->operands[0], 0, leaves);
+            add_edges(builder, op, 0, op->called[1]->root, 0, leaves);
+            return;
+        case HLO_OP_TUPLE:
+            for (int32_t i = 0; i < op->operand_count; i++) {
+                int64_t count = hlo_shape_leaf_count(op->operands[i]->shape);
+                add_edges(builder, op, offset, op->operands[i], 0, count);
+                offset += count;
+            }
+            return;
+        case HLO_OP_GET_TUPLE_ELEMENT:
+            offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
+            add_edges(builder, op, 0, op->operands[0], offset, leaves);
+            return;
+        case HLO_OP_OPTIMIZATION_BARRIER:
+        case HLO_OP_DOMAIN:
+        case HLO_OP_ADD_DEPENDENCY: add_edges(builder, op, 0, op->operands[0], 0, leaves); return;
+        default: return;
+    }
+}
+
+// The stage in which an op starts to take part.
+static int32_t first_stage(const HloInstruction *op) {
+    if (hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE)) return 0;
+    switch (op->opcode) {
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_BITCAST:
+        case HLO_OP_BITCAST_CONVERT:
+        case HLO_OP_CUSTOM_CALL: return 0;
+        default: return 1;
+    }
+}
+
+static void add_rule(Builder *builder, const HloInstruction *op) {
+    SpmdPlan *plan = builder->plan;
+    SpmdRule *rule = spmd_rule_new(builder->arena, op);
+    plan->rules[op->id] = rule;
+    if (!rule || plan->free[op->id]) return;
+    SpmdNode node = {.rule = rule, .count = spmd_rule_tensors(rule), .stage = first_stage(op)};
+    node.arrays = HLO_ARENA_NEW(builder->arena, int32_t, node.count);
+    for (int32_t t = 0; t < node.count; t++) {
+        int32_t leaf = t < rule->operand_count ? leaf_number(plan, op->operands[t], 0)
+                                               : leaf_number(plan, op, t - rule->operand_count);
+        node.arrays[t] = plan->array_of_leaf[leaf];
+        if (plan->arrays.items[node.arrays[t]].free) node.arrays[t] = -1;
+    }
+    hlo_vector_push(builder->arena, &plan->nodes, node);
+}
+
+// shard_as N and shard_like N: everything of a group is sharded alike.
+static void join_group(Builder *builder, const HloInstruction *op) {
+    if (!op->sharding || op->sharding->group == HLO_SHARD_GROUP_NONE) return;
+    int32_t array = builder->plan->array_of_leaf[leaf_number(builder->plan, op, 0)];
+    uint64_t key = (uint64_t)op->sharding->group_id;
+    int64_t *first = hlo_int_map_find(&builder->groups, key);
+    if (!first) {
+        hlo_int_map_set(builder->arena, &builder->groups, key, array);
+    } else if (hlo_shape_equal(builder->plan->arrays.items[*first].shape, builder->plan->arrays.items[array].shape,
+                               HLO_COMPARE_DIMS_ONLY)) {
+        add_edge_between(builder, (int32_t)*first, array);
+    }
+}
+
+// The entry's results are arrays of their own, so that what the caller wants may differ from what the program makes.
+static void make_results(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    const HloInstruction *root = plan->module->entry->root;
+    plan->result_count = hlo_shape_leaf_count(root->shape);
+    plan->results = HLO_ARENA_NEW(builder->arena, int32_t, plan->result_count);
+    for (int64_t i = 0; i < plan->result_count; i++) {
+        const SpmdArray *made = spmd_plan_array(plan, root, i);
+        bool annotated = made->annotated && root->sharding;
+        SpmdSharding *sharding = annotated ? spmd_sharding_copy(builder->arena, made->sharding) : NULL;
+        bool *open = made->open;
+        const int64_t *devices = made->devices;
+        plan->results[i] = new_array(builder, hlo_shape_leaf(root->shape, i));
+        SpmdArray *result = &plan->arrays.items[plan->results[i]];
+        if (!annotated) continue;
+        result->sharding = sharding;
+        result->annotated = true;
+        result->devices = devices;
+        for (int32_t d = 0; d < sharding->rank; d++) result->open[d] = open[d];
+    }
+}
+
+static HloStatus check_supported(const HloInstruction *op) {
+    HLO_FAIL_IF(!spmd_op(op->opcode)->rule && !spmd_op(op->opcode)->partition, HLO_UNIMPLEMENTED,
+                "instruction %%%s: %s cannot be partitioned", op->name, hlo_op_text(op->opcode));
+    return HLO_SUCCESS;
+}
+
+static HloStatus add_nodes(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            HLO_TRY(check_supported(at));
+            HLO_TRY(seed_instruction(builder, at));
+        }
+    }
+    make_results(builder);
+    HLO_TRY(spmd_apply_shard_options(plan, builder->options));
+    apply_boundary_flags(builder);
+    spmd_plan_manual(plan);
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            add_rule(builder, at);
+            add_flow_edges(builder, at);
+            join_group(builder, at);
+        }
+    }
+    for (int64_t i = 0; i < plan->result_count; i++) {
+        int32_t made = plan->array_of_leaf[leaf_number(plan, plan->module->entry->root, i)];
+        add_edge_between(builder, made, plan->results[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+                          SpmdPlan **result) {
+    SpmdPlan *plan = HLO_ARENA_NEW(arena, SpmdPlan, 1);
+    *plan = (SpmdPlan){.arena = arena, .module = module, .mesh = mesh};
+    plan->first_leaf = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
+    plan->rules = HLO_ARENA_NEW(arena, SpmdRule *, module->instruction_limit);
+    plan->free = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
+    Builder builder = {.plan = plan, .arena = arena, .options = options};
+    builder.free_depth = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
+    find_computations(&builder);
+    number_leaves(&builder);
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) unite(&builder, at);
+    }
+    find_free(&builder);
+    make_arrays(&builder);
+    HLO_TRY(add_nodes(&builder));
+    *result = plan;
+    return HLO_SUCCESS;
+}

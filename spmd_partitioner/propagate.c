@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so that what is certain
+// is settled before what is a guess:
+//   0  ops that only pass elements on (elementwise, reshape, transpose, edges)
+//   1  all ops, pass-through factors; broadcast only from result to operand
+//   2  also summed and windowed dimensions
+//   3  broadcast from operand to result too
+//   4  conflicts are settled by the larger array
+#include "spmd_partitioner/propagate.h"
+
+#include <string.h>
+
+enum { LAST_STAGE = 4, BROADCAST_STAGE = 3, REDUCE_STAGE = 2 };
+
+typedef struct Work {
+    SpmdPlan *plan;
+    HloArena *scratch;
+    int32_t stage;
+    int32_t *first_node;    // by array: index into `touching`
+    int32_t *touching;      // nodes by array
+    int32_t *queue;         // ring of node numbers
+    bool *queued;
+    int64_t head, count;
+} Work;
+
+static void enqueue(Work *work, int32_t node) {
+    if (work->queued[node] || work->plan->nodes.items[node].stage > work->stage) return;
+    work->queued[node] = true;
+    work->queue[(work->head + work->count++) % work->plan->nodes.count] = node;
+}
+
+// Builds the lists of nodes by array.
+static void index_nodes(Work *work) {
+    SpmdPlan *plan = work->plan;
+    int32_t *first = HLO_ARENA_NEW(work->scratch, int32_t, plan->arrays.count + 2);
+    int64_t total = 0;
+    for (int64_t n = 0; n < plan->nodes.count; n++) {
+        for (int32_t i = 0; i < plan->nodes.items[n].count; i++) {
+            if (plan->nodes.items[n].arrays[i] < 0) continue;
+            first[plan->nodes.items[n].arrays[i] + 2]++;
+            total++;
+        }
+    }
+    for (int64_t i = 2; i < plan->arrays.count + 2; i++) first[i] += first[i - 1];
+    work->touching = HLO_ARENA_NEW(work->scratch, int32_t, total);
+    for (int64_t n = 0; n < plan->nodes.count; n++) {
+        for (int32_t i = 0; i < plan->nodes.items[n].count; i++) {
+            int32_t array = plan->nodes.items[n].arrays[i];
+            if (array >= 0) work->touching[first[array + 1]++] = (int32_t)n;
+        }
+    }
+    work->first_node = first;
+}
+
+static void enqueue_users(Work *work, int32_t array) {
+    for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) enqueue(work, work->touching[i]);
+}
+
+// Cuts `axes` in front of the first atom that this dimension of the array cannot take.
+static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
+    SpmdAtomSet taken = array->replicated | array->sharding->manual;
+    for (int32_t i = 0; i < array->sharding->rank; i++) {
+        if (i != dim) taken |= spmd_axes_set(&array->sharding->dims[i]);
+    }
+    int64_t shards = 1;
+    for (int32_t i = 0; i < axes->count; i++) {
+        shards *= plan->mesh->atoms[axes->items[i]].size;
+        if ((taken >> axes->items[i] & 1) || shards > array->shape->dims[dim]) return spmd_axes_head(axes, i);
+    }
+    return *axes;
+}
+
+// Offers axes to a dimension of an array; they are taken if they extend what is there.
+static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes) {
+    SpmdArray *array = &work->plan->arrays.items[number];
+    SpmdAxes *have = &array->sharding->dims[dim];
+    if (!array->open[dim] || axes->count <= have->count || !spmd_axes_is_prefix(have, axes)) return;
+    SpmdAxes take = acceptable(work->plan, array, dim, axes);
+    if (take.count <= have->count) return;
+    *have = take;
+    enqueue_users(work, number);
+}
+
+static void run_edge(Work *work, const SpmdNode *node) {
+    if (node->arrays[0] < 0 || node->arrays[1] < 0) return;
+    for (int side = 0; side < 2; side++) {
+        const SpmdArray *from = &work->plan->arrays.items[node->arrays[side]];
+        for (int32_t dim = 0; dim < from->sharding->rank; dim++) {
+            offer(work, node->arrays[1 - side], dim, &from->sharding->dims[dim]);
+        }
+    }
+}
+
+// What the tensors of a node say about one factor, merged.
+typedef struct Merged {
+    SpmdAxes axes;
+    int64_t bytes;  // of the array that says so
+} Merged;
+
+static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
+    int32_t count = 0;
+    while (count < a->count && count < b->count && a->items[count] == b->items[count]) count++;
+    return count;
+}
+
+static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes) {
+    if (spmd_axes_is_prefix(axes, &merged->axes)) return;
+    if (spmd_axes_is_prefix(&merged->axes, axes)) {
+        merged->axes = *axes;
+        merged->bytes = bytes;
+    } else if (work->stage == LAST_STAGE) {
+        if (bytes <= merged->bytes) return;
+        merged->axes = *axes;
+        merged->bytes = bytes;
+    } else {
+        merged->axes = spmd_axes_head(&merged->axes, common_prefix(&merged->axes, axes));
+    }
+}
+
+static bool factor_runs(const Work *work, const SpmdFactor *factor) {
+    if (factor->blocked || factor->kind == SPMD_REPLICATE) return false;
+    return factor->kind == SPMD_PASS || work->stage >= REDUCE_STAGE;
+}
+
+// Merges what all tensors say; factors that do not take part in this stage stay empty.
+static void merge_tensors(Work *work, const SpmdNode *node, Merged *merged, SpmdAxes *said) {
+    const SpmdRule *rule = node->rule;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (node->arrays[t] < 0) continue;
+        const SpmdArray *array = &work->plan->arrays.items[node->arrays[t]];
+        if (spmd_sharding_is_replicated(array->sharding)) continue;
+        memset(said, 0, (size_t)rule->factors.count * sizeof(*said));
+        spmd_rule_project(rule, work->plan->mesh, t, array->sharding, said);
+        int64_t bytes = hlo_shape_bytes(array->shape);
+        for (int64_t f = 0; f < rule->factors.count; f++) {
+            if (said[f].count && factor_runs(work, &rule->factors.items[f])) merge(work, &merged[f], &said[f], bytes);
+        }
+    }
+}
+
+// True if `factor` occurs in some dimension of a tensor.
+static bool has_factor(const SpmdTensor *tensor, int32_t factor) {
+    for (int32_t d = 0; d < tensor->shape->rank; d++) {
+        for (int32_t i = 0; i < tensor->dims[d].count; i++) {
+            if (tensor->dims[d].items[i] == factor) return true;
+        }
+    }
+    return false;
+}
+
+// Where two factors of one tensor want the same atom: before the last stage neither gets it, then the larger array's.
+static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t tensor, const Merged *merged, SpmdAxes *out) {
+    const SpmdRule *rule = node->rule;
+    for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) out[f] = merged[f].axes;
+    for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
+        if (!merged[f].axes.count || !has_factor(&rule->tensors[tensor], f)) continue;
+        for (int32_t g = 0; g < (int32_t)rule->factors.count; g++) {
+            if (g == f || !merged[g].axes.count || !has_factor(&rule->tensors[tensor], g)) continue;
+            bool yields = work->stage < LAST_STAGE || merged[g].bytes > merged[f].bytes ||
+                          (merged[g].bytes == merged[f].bytes && g < f);
+            SpmdAtomSet other = yields ? spmd_axes_set(&merged[g].axes) : 0;
+            int32_t keep = 0;
+            while (keep < out[f].count && !(other >> out[f].items[keep] & 1)) keep++;
+            out[f] = spmd_axes_head(&out[f], keep);
+        }
+    }
+}
+
+static void run_rule(Work *work, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    int64_t factors = rule->factors.count;
+    if (!factors) return;
+    HloArenaMark mark = hlo_arena_mark(work->scratch);
+    Merged *merged = HLO_ARENA_NEW(work->scratch, Merged, factors);
+    SpmdAxes *axes = HLO_ARENA_NEW(work->scratch, SpmdAxes, factors);
+    merge_tensors(work, node, merged, axes);
+    bool any = false;
+    for (int64_t f = 0; f < factors; f++) any |= merged[f].axes.count > 0;
+    for (int32_t t = 0; any && t < node->count; t++) {
+        bool forward = t >= rule->operand_count;
+        if (node->arrays[t] < 0) continue;
+        if (forward && hlo_is(rule->op, HLO_OP_BROADCAST) && work->stage < BROADCAST_STAGE) continue;
+        settle_conflicts(work, node, t, merged, axes);
+        for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
+            SpmdAxes wanted = spmd_rule_dim_axes(rule, work->plan->mesh, t, dim, axes);
+            offer(work, node->arrays[t], dim, &wanted);
+        }
+    }
+    hlo_arena_reset(work->scratch, mark);
+}
+
+static void run_stage(Work *work) {
+    for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
+    while (work->count) {
+        int32_t number = work->queue[work->head];
+        work->head = (work->head + 1) % work->plan->nodes.count;
+        work->count--;
+        work->queued[number] = false;
+        const SpmdNode *node = &work->plan->nodes.items[number];
+        if (node->rule) {
+            run_rule(work, node);
+        } else {
+            run_edge(work, node);
+        }
+    }
+}
+
+void spmd_propagate_plan(SpmdPlan *plan) {
+    if (!plan->nodes.count) return;
+    Work work = {.plan = plan, .scratch = plan->arena};
+    work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
+    work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
+    index_nodes(&work);
+    for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
+}
+
+HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+                        SpmdPlan **plan) {
+    HLO_TRY(spmd_plan_build(arena, module, mesh, options, plan));
+    spmd_propagate_plan(*plan);
+    return HLO_SUCCESS;
+}

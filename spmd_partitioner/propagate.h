@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Propagation: from the annotations to a sharding for every array of a module.
+#ifndef MESHLO_SPMD_PARTITIONER_PROPAGATE_H_
+#define MESHLO_SPMD_PARTITIONER_PROPAGATE_H_
+
+#include "spmd_partitioner/convert.h"
+#include "spmd_partitioner/rule.h"
+
+// One array of the program: instructions that only pass it on (tuples, loops) share it.
+typedef struct SpmdArray {
+    const HloShape *shape;
+    SpmdSharding *sharding;
+    bool *open;              // per dimension
+    SpmdAtomSet replicated;  // never added
+    bool annotated;          // by the user
+    bool free;               // made where it is needed: propagation ignores it
+    const int64_t *devices;  // of a foreign device order (entry boundary only)
+} SpmdArray;
+
+// What ties arrays together: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such as
+// the initial value and the carry of a loop.
+typedef struct SpmdNode {
+    const SpmdRule *rule;
+    int32_t *arrays;  // by tensor of the rule; -1 where the array is free
+    int32_t count;
+    int32_t stage;    // first stage of propagation in which it takes part
+} SpmdNode;
+
+// The shardings of a whole module. Instructions are found by id, their arrays by leaf.
+typedef struct SpmdPlan {
+    HloArena *arena;
+    const HloModule *module;
+    const SpmdMesh *mesh;
+    HloComputation **computations;  // callees first
+    int64_t computation_count;
+    int32_t *first_leaf;            // by instruction id
+    int32_t *array_of_leaf;
+    HLO_VECTOR(SpmdArray) arrays;
+    SpmdRule **rules;               // by instruction id; NULL where there is none
+    bool *free;                     // by instruction id: a function of the element's index and of scalars, made where needed
+    HLO_VECTOR(SpmdNode) nodes;     // what propagation works on
+    int32_t *results;               // arrays of the entry's results, by leaf: what the caller wants
+    int64_t result_count;
+} SpmdPlan;
+
+// Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_propagate_plan() does the rest.
+HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+                          SpmdPlan **plan);
+// Runs propagation to its fixpoint, stage by stage.
+void spmd_propagate_plan(SpmdPlan *plan);
+// Both. The plan lives in `arena`; `mesh` must too. INVALID_ARGUMENT for annotations that do not fit.
+HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
+                        SpmdPlan **plan);
+// The array that is leaf `leaf` of an instruction's result.
+const SpmdArray *spmd_plan_array(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf);
+// True if a computation is partitioned itself: the entry, and bodies of calls, loops and branches.
+bool spmd_is_flow_op(HloOpcode opcode);
+// Number of leaves of a shape in front of element `index` of a tuple.
+int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index);
+
+#endif

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/reshard.h"
+
+#include <string.h>
+
+// Weight of a step beside its bytes, so that of two equally cheap paths the shorter one wins.
+enum { STEP_WEIGHT = 64, SLICE_WEIGHT = 1, STATE_LIMIT = 3000 };
+
+// A node of the search: a sharding with partial axes, and how it was reached.
+typedef struct State {
+    SpmdSharding *sharding;
+    SpmdAtomSet partial;
+    int64_t cost;
+    int32_t parent;  // -1 at the start
+    bool done;
+    SpmdStep step;   // the last step
+} State;
+
+typedef struct Search {
+    HloArena *arena;
+    const SpmdMesh *mesh;
+    const HloShape *global;
+    const SpmdSharding *to;
+    SpmdAtomSet keep;
+    HLO_VECTOR(State) states;
+    HloIntMap first;  // hash of a state -> its number + 1
+    int32_t *next;    // chain of equal hashes, by state number
+    int32_t current;
+} Search;
+
+static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
+    uint64_t hash = partial + 1;
+    for (int32_t i = 0; i < sharding->rank; i++) {
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(sharding->dims[i].items, sharding->dims[i].count));
+        hash = hlo_hash_mix(hash, sharding->dims[i].count);
+    }
+    return hash;
+}
+
+// Adds a state or makes a known one cheaper.
+static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, const SpmdStep *step) {
+    uint64_t hash = state_hash(sharding, partial);
+    int64_t *found = hlo_int_map_find(&search->first, hash);
+    for (int64_t i = found ? *found - 1 : -1; i >= 0; i = search->next[i]) {
+        State *state = &search->states.items[i];
+        if (state->partial != partial || !spmd_sharding_equal(state->sharding, sharding)) continue;
+        if (state->done || state->cost <= cost) return;
+        state->cost = cost;
+        state->parent = search->current;
+        state->step = *step;
+        return;
+    }
+    if (search->states.count >= STATE_LIMIT) return;
+    State state = {.sharding = sharding, .partial = partial, .cost = cost, .parent = search->current};
+    if (step) state.step = *step;
+    search->next[search->states.count] = found ? (int32_t)*found - 1 : -1;
+    hlo_vector_push(search->arena, &search->states, state);
+    hlo_int_map_set(search->arena, &search->first, hash, search->states.count);
+}
+
+static int64_t local_bytes(const Search *search, const SpmdSharding *sharding) {
+    return spmd_local_bytes(search->mesh, search->global, sharding);
+}
+
+static int64_t ring(int64_t bytes, int64_t group) { return group < 2 ? 0 : (bytes / group) * (group - 1); }
+
+// Records the result of a step on the current state.
+static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, int64_t cost, SpmdStep step) {
+    step.after = after;
+    step.partial = partial;
+    reach(search, after, partial, search->states.items[search->current].cost + cost, &step);
+}
+
+// True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs no halo.
+static bool even(const Search *search, const SpmdSharding *sharding, int32_t dim, int64_t times) {
+    return spmd_cut_is_even(search->global->dims[dim], spmd_axes_product(search->mesh, &sharding->dims[dim]), times);
+}
+
+// The next atoms that dimension `dim` still needs, as far as they are in `from`.
+static SpmdAxes next_axes(const Search *search, const SpmdSharding *now, int32_t dim, SpmdAtomSet from) {
+    SpmdAxes run = {0};
+    const SpmdAxes *have = &now->dims[dim], *want = &search->to->dims[dim];
+    if (!spmd_axes_is_prefix(have, want)) return run;
+    for (int32_t i = have->count; i < want->count && (from >> want->items[i] & 1); i++) {
+        spmd_axes_push(&run, want->items[i]);
+    }
+    return run;
+}
+
+static void try_slices(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
+    SpmdAtomSet idle = ~(spmd_sharding_used(now) | partial | now->manual);
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        SpmdAxes run = next_axes(search, now, dim, idle);
+        if (!run.count || !even(search, now, dim, spmd_axes_product(search->mesh, &run))) continue;
+        SpmdSharding *after = spmd_sharding_copy(search->arena, now);
+        spmd_axes_append(&after->dims[dim], &run);
+        step_to(search, after, partial, SLICE_WEIGHT, (SpmdStep){.kind = SPMD_STEP_SLICE, .dim = dim, .axes = run});
+    }
+}
+
+static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
+    SpmdAtomSet open = partial & ~search->keep;
+    if (!open) return;
+    int64_t bytes = local_bytes(search, now);
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        SpmdAxes run = next_axes(search, now, dim, open);
+        int64_t group = spmd_axes_product(search->mesh, &run);
+        if (!run.count || !even(search, now, dim, group)) continue;
+        SpmdSharding *after = spmd_sharding_copy(search->arena, now);
+        spmd_axes_append(&after->dims[dim], &run);
+        step_to(search, after, partial & ~spmd_axes_set(&run), ring(bytes, group) + STEP_WEIGHT,
+                (SpmdStep){.kind = SPMD_STEP_REDUCE_SCATTER, .dim = dim, .axes = run});
+    }
+    SpmdStep step = {.kind = SPMD_STEP_ALL_REDUCE};
+    for (int32_t i = 0; i < search->mesh->atom_count; i++) {
+        if (open >> i & 1) spmd_axes_push(&step.axes, i);
+    }
+    step_to(search, spmd_sharding_copy(search->arena, now), partial & ~open,
+            2 * ring(bytes, spmd_atoms_product(search->mesh, open)) + STEP_WEIGHT, step);
+}
+
+static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        for (int32_t left = now->dims[dim].count - 1; left >= 0; left--) {
+            if (spmd_axes_is_prefix(&now->dims[dim], &search->to->dims[dim])) break;
+            SpmdSharding *after = spmd_sharding_copy(search->arena, now);
+            after->dims[dim] = spmd_axes_head(&now->dims[dim], left);
+            SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
+            int64_t group = spmd_axes_product(search->mesh, &run);
+            if (!even(search, after, dim, group)) continue;
+            int64_t bytes = local_bytes(search, now) * group;
+            step_to(search, after, partial, ring(bytes, group) + STEP_WEIGHT,
+                    (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
+        }
+    }
+}
+
+static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet partial, int32_t dim, int32_t left,
+                           int32_t target) {
+    SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
+    int64_t group = spmd_axes_product(search->mesh, &run);
+    SpmdSharding *after = spmd_sharding_copy(search->arena, now);
+    after->dims[dim] = spmd_axes_head(&now->dims[dim], left);
+    spmd_axes_append(&after->dims[target], &run);
+    if (!spmd_axes_is_prefix(&after->dims[target], &search->to->dims[target])) return;
+    if (!even(search, after, dim, group) || !even(search, now, target, group)) return;
+    step_to(search, after, partial, ring(local_bytes(search, now), group) + STEP_WEIGHT,
+            (SpmdStep){.kind = SPMD_STEP_ALL_TO_ALL, .dim = dim, .target = target, .axes = run});
+}
+
+static void try_all_to_alls(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        if (spmd_axes_is_prefix(&now->dims[dim], &search->to->dims[dim])) continue;
+        for (int32_t left = now->dims[dim].count - 1; left >= 0; left--) {
+            for (int32_t target = 0; target < now->rank; target++) {
+                if (target != dim) try_all_to_all(search, now, partial, dim, left, target);
+            }
+        }
+    }
+}
+
+// Where an atom stands in a sharding: its dimension and place, or false.
+static bool find_atom(const SpmdSharding *sharding, uint8_t atom, int32_t *dim, int32_t *place) {
+    for (*dim = 0; *dim < sharding->rank; ++*dim) {
+        for (*place = 0; *place < sharding->dims[*dim].count; ++*place) {
+            if (sharding->dims[*dim].items[*place] == atom) return true;
+        }
+    }
+    return false;
+}
+
+// Puts `atom` where another one of the same size stands; what stood there goes where `atom` was.
+static void swap_in(SpmdSharding *sharding, int32_t dim, int32_t place, uint8_t atom) {
+    int32_t other_dim, other_place;
+    bool found = find_atom(sharding, atom, &other_dim, &other_place);
+    uint8_t displaced = sharding->dims[dim].items[place];
+    sharding->dims[dim].items[place] = atom;
+    if (found) sharding->dims[other_dim].items[other_place] = displaced;
+}
+
+// Gives dimension `dim` the wanted atoms, place by place, as far as sizes allow and they are not `fixed`.
+static bool align_dim(const Search *search, SpmdSharding *sharding, int32_t dim, SpmdAtomSet fixed) {
+    const SpmdAxes *want = &search->to->dims[dim];
+    bool changed = false;
+    for (int32_t place = 0; place < want->count && place < sharding->dims[dim].count; place++) {
+        uint8_t atom = want->items[place], now = sharding->dims[dim].items[place];
+        if (atom == now) continue;
+        bool same = search->mesh->atoms[atom].size == search->mesh->atoms[now].size;
+        if (!same || (fixed >> atom & 1)) break;
+        swap_in(sharding, dim, place, atom);
+        changed = true;
+    }
+    return changed;
+}
+
+static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
+    SpmdAtomSet fixed = partial | now->manual;
+    int64_t cost = local_bytes(search, now) + STEP_WEIGHT;
+    SpmdSharding *all = spmd_sharding_copy(search->arena, now);
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        SpmdSharding *one = spmd_sharding_copy(search->arena, now);
+        if (align_dim(search, one, dim, fixed)) {
+            step_to(search, one, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+        }
+        align_dim(search, all, dim, fixed);
+    }
+    if (!spmd_sharding_equal(all, now)) step_to(search, all, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+}
+
+// The open state of least cost, or -1.
+static int32_t cheapest(const Search *search) {
+    int32_t best = -1;
+    for (int32_t i = 0; i < (int32_t)search->states.count; i++) {
+        const State *state = &search->states.items[i];
+        if (state->done || (best >= 0 && state->cost >= search->states.items[best].cost)) continue;
+        best = i;
+    }
+    return best;
+}
+
+static bool at_goal(const Search *search, const State *state) {
+    return !(state->partial & ~search->keep) && spmd_sharding_equal(state->sharding, search->to);
+}
+
+// The steps from the start to a state.
+static SpmdPath path_to(const Search *search, int32_t goal) {
+    SpmdPath path = {0};
+    for (int32_t i = goal; search->states.items[i].parent >= 0; i = search->states.items[i].parent) path.count++;
+    SpmdStep *steps = HLO_ARENA_NEW(search->arena, SpmdStep, path.count + 1);
+    int32_t at = path.count;
+    for (int32_t i = goal; search->states.items[i].parent >= 0; i = search->states.items[i].parent) {
+        steps[--at] = search->states.items[i].step;
+    }
+    path.steps = steps;
+    path.bytes = search->states.items[goal].cost;
+    for (int32_t i = 0; i < path.count; i++) {
+        path.bytes -= steps[i].kind == SPMD_STEP_SLICE ? SLICE_WEIGHT : STEP_WEIGHT;
+    }
+    return path;
+}
+
+// Finish partial results, gather every dimension that differs, slice: what is left when the search gives up.
+static SpmdPath gather_everything(Search *search, const SpmdSharding *from, SpmdAtomSet partial) {
+    SpmdStep *steps = HLO_ARENA_NEW(search->arena, SpmdStep, 2 * from->rank + 1);
+    SpmdPath path = {.steps = steps, .fell_back = true};
+    SpmdSharding *now = spmd_sharding_copy(search->arena, from);
+    SpmdStep reduce = {.kind = SPMD_STEP_ALL_REDUCE};
+    for (int32_t i = 0; i < search->mesh->atom_count; i++) {
+        if (partial & ~search->keep & ((SpmdAtomSet)1 << i)) spmd_axes_push(&reduce.axes, i);
+    }
+    partial &= search->keep;
+    reduce.after = from;
+    reduce.partial = partial;
+    if (reduce.axes.count) steps[path.count++] = reduce;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t dim = 0; dim < from->rank; dim++) {
+            const SpmdAxes *axes = pass ? &search->to->dims[dim] : &from->dims[dim];
+            if (!axes->count || spmd_axes_equal(&from->dims[dim], &search->to->dims[dim])) continue;
+            now = spmd_sharding_copy(search->arena, now);
+            now->dims[dim] = pass ? *axes : (SpmdAxes){0};
+            steps[path.count++] = (SpmdStep){.kind = pass ? SPMD_STEP_SLICE : SPMD_STEP_ALL_GATHER,
+                                             .dim = dim, .axes = *axes, .after = now, .partial = partial};
+            int64_t group = spmd_axes_product(search->mesh, axes);
+            if (!pass) path.bytes += ring(local_bytes(search, now), group);
+        }
+    }
+    return path;
+}
+
+SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
+                           SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial) {
+    Search search = {.arena = arena, .mesh = mesh, .global = global, .to = to, .keep = keep_partial, .current = -1};
+    SpmdSharding *start = spmd_sharding_copy(arena, from);
+    SpmdSharding *goal = spmd_sharding_copy(arena, to);
+    goal->manual = start->manual;  // a region's manual axes are no difference: the data is the same
+    search.to = goal;
+    if (!(partial & ~keep_partial) && spmd_sharding_equal(start, goal)) return (SpmdPath){0};
+    search.next = HLO_ARENA_NEW(arena, int32_t, STATE_LIMIT + 1);
+    reach(&search, start, partial, 0, NULL);
+    for (;;) {
+        int32_t best = cheapest(&search);
+        if (best < 0 || search.states.count >= STATE_LIMIT) return gather_everything(&search, from, partial);
+        search.states.items[best].done = true;
+        if (at_goal(&search, &search.states.items[best])) return path_to(&search, best);
+        search.current = best;
+        const SpmdSharding *now = search.states.items[best].sharding;
+        SpmdAtomSet open = search.states.items[best].partial;
+        try_slices(&search, now, open);
+        try_reductions(&search, now, open);
+        try_gathers(&search, now, open);
+        try_all_to_alls(&search, now, open);
+        try_permutes(&search, now, open);
+    }
+}
+
+int64_t spmd_reshard_bytes(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
+                           SpmdAtomSet partial, const SpmdSharding *to) {
+    return spmd_reshard_plan(arena, mesh, global, from, partial, to, 0).bytes;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reshard planner: the cheapest sequence of collectives from one sharding to another, by exact search.
+#ifndef MESHLO_SPMD_PARTITIONER_RESHARD_H_
+#define MESHLO_SPMD_PARTITIONER_RESHARD_H_
+
+#include "spmd_partitioner/sharding.h"
+
+typedef enum SpmdStepKind {
+    SPMD_STEP_SLICE,           // keep a part of a dimension: no communication
+    SPMD_STEP_ALL_GATHER,      // remove the last axes of a dimension
+    SPMD_STEP_ALL_TO_ALL,      // move the last axes of one dimension to the end of another one
+    SPMD_STEP_PERMUTE,         // other axes, same tiles
+    SPMD_STEP_REDUCE_SCATTER,  // finish partial results, each device a part of a dimension
+    SPMD_STEP_ALL_REDUCE,      // finish partial results
+} SpmdStepKind;
+
+typedef struct SpmdStep {
+    SpmdStepKind kind;
+    int32_t dim;     // the dimension it works on; the source dimension of an all-to-all
+    int32_t target;  // the target dimension of an all-to-all
+    SpmdAxes axes;   // the axes that it communicates over, major to minor
+    const SpmdSharding *after;   // sharding when it is done
+    SpmdAtomSet partial;         // partial axes when it is done
+} SpmdStep;
+
+typedef struct SpmdPath {
+    const SpmdStep *steps;
+    int32_t count;
+    int64_t bytes;       // that one device sends in all
+    bool fell_back;      // the search gave up: everything is gathered first
+} SpmdPath;
+
+// The cheapest path for an array of `global` shape that is sharded `from` with partial results over `partial`, to `to`
+// without partial results (atoms in `keep_partial` excepted). Bytes are weighed as spmd_collective_bytes() counts them.
+// Never fails: gathering everything is always a path.
+SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
+                           SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial);
+// Bytes of that path only.
+int64_t spmd_reshard_bytes(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
+                           SpmdAtomSet partial, const SpmdSharding *to);
+// True if shards of a dimension of `size` cut `few` ways are exactly `times` shards of it cut few * times ways.
+static inline bool spmd_cut_is_even(int64_t size, int64_t few, int64_t times) {
+    return few == 1 || spmd_shard_size(size, few) == times * spmd_shard_size(size, few * times);
+}
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/rule.h"
+
+#include <string.h>
+
+const SpmdOp *spmd_op(HloOpcode opcode) {
+    static const SpmdOp *const ops[] = {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) &spmd_op_##partition,
+#include "hlo/ops.def"
+#undef HLO_OP
+    };
+    return ops[opcode];
+}
+
+// Counts the array leaves of a result; -1 when some leaf is no array.
+static int32_t array_leaves(const HloShape *shape) {
+    int64_t count = hlo_shape_leaf_count(shape);
+    for (int64_t i = 0; i < count; i++) {
+        if (!hlo_shape_is_array(hlo_shape_leaf(shape, i))) return -1;
+    }
+    return (int32_t)count;
+}
+
+static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
+    rule->tensors[tensor].shape = shape;
+    rule->tensors[tensor].dims = HLO_ARENA_NEW(rule->arena, SpmdDimFactors, shape->rank);
+}
+
+SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op) {
+    const SpmdOp *row = spmd_op(op->opcode);
+    int32_t results = array_leaves(op->shape);
+    if (!row->rule || results < 0) return NULL;
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        if (!hlo_shape_is_array(op->operands[i]->shape)) return NULL;
+    }
+    SpmdRule *rule = HLO_ARENA_NEW(arena, SpmdRule, 1);
+    rule->arena = arena;
+    rule->op = op;
+    rule->operand_count = op->operand_count;
+    rule->result_count = results;
+    rule->reduction = HLO_OPCODE_COUNT;
+    rule->tensors = HLO_ARENA_NEW(arena, SpmdTensor, op->operand_count + results);
+    for (int32_t i = 0; i < op->operand_count; i++) set_tensor(rule, i, op->operands[i]->shape);
+    for (int32_t i = 0; i < results; i++) set_tensor(rule, op->operand_count + i, hlo_shape_leaf(op->shape, i));
+    row->rule(rule, op);
+    return rule;
+}
+
+int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
+    SpmdFactor factor = {.kind = kind, .size = size};
+    hlo_vector_push(rule->arena, &rule->factors, factor);
+    return (int32_t)rule->factors.count - 1;
+}
+
+void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) {
+    SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
+    int32_t *items = HLO_ARENA_NEW(rule->arena, int32_t, factors->count + 1);
+    if (factors->count) memcpy(items, factors->items, (size_t)factors->count * sizeof(*items));
+    items[factors->count] = factor;
+    factors->items = items;
+    factors->count++;
+    if (factors->count < 2) return;
+    for (int32_t i = 0; i < factors->count; i++) rule->factors.items[items[i]].exact = true;
+}
+
+// How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.
+static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first,
+                       int64_t *left) {
+    *left = factor->size;
+    int32_t count = 0;
+    while (first + count < axes->count) {
+        int64_t size = mesh->atoms[axes->items[first + count]].size;
+        if (factor->exact && *left % size) break;
+        *left /= size;
+        count++;
+    }
+    return count;
+}
+
+bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
+                       SpmdAxes *factors) {
+    bool complete = true;
+    for (int32_t dim = 0; dim < sharding->rank; dim++) {
+        const SpmdAxes *axes = &sharding->dims[dim];
+        const SpmdDimFactors *list = &rule->tensors[tensor].dims[dim];
+        int32_t at = 0;
+        for (int32_t i = 0; i < list->count && at < axes->count; i++) {
+            int64_t left;
+            int32_t count = fitting(&rule->factors.items[list->items[i]], mesh, axes, at, &left);
+            SpmdAxes part = spmd_axes_tail(axes, at);
+            factors[list->items[i]] = spmd_axes_head(&part, count);
+            at += count;
+            if (left != 1) break;
+        }
+        complete &= at == axes->count;
+    }
+    return complete;
+}
+
+SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
+                            const SpmdAxes *factors) {
+    SpmdAxes axes = {0};
+    const SpmdDimFactors *list = &rule->tensors[tensor].dims[dim];
+    for (int32_t i = 0; i < list->count; i++) {
+        int64_t left;
+        const SpmdAxes *wanted = &factors[list->items[i]];
+        int32_t count = fitting(&rule->factors.items[list->items[i]], mesh, wanted, 0, &left);
+        SpmdAxes head = spmd_axes_head(wanted, count);
+        spmd_axes_append(&axes, &head);
+        if (left != 1) break;
+    }
+    return axes;
+}
+
+SpmdSharding *spmd_rule_sharding(const SpmdRule *rule, HloArena *arena, const SpmdMesh *mesh, int32_t tensor,
+                                 const SpmdAxes *factors, SpmdAtomSet manual) {
+    SpmdSharding *sharding = spmd_sharding_new(arena, rule->tensors[tensor].shape->rank, manual);
+    for (int32_t dim = 0; dim < sharding->rank; dim++) {
+        sharding->dims[dim] = spmd_rule_dim_axes(rule, mesh, tensor, dim, factors);
+    }
+    return sharding;
+}

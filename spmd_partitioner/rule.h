@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factor rules: how the dimensions of an op's operands and results belong together, einsum-like. One rule an op family;
+// propagation, cost and partitioning all read it.
+#ifndef MESHLO_SPMD_PARTITIONER_RULE_H_
+#define MESHLO_SPMD_PARTITIONER_RULE_H_
+
+#include "spmd_partitioner/sharding.h"
+
+typedef enum SpmdFactorKind {
+    SPMD_PASS,       // local work: shards of operands give shards of results
+    SPMD_REDUCE,     // only in operands: shards give partial results
+    SPMD_REPLICATE,  // the op needs all of it
+    SPMD_PERMUTE,    // shards need some of their neighbours' elements: a partition function knows how
+} SpmdFactorKind;
+
+typedef struct SpmdFactor {
+    SpmdFactorKind kind;
+    int64_t size;
+    bool exact;    // part of a dimension of several factors: shards must divide it
+    bool blocked;  // propagation leaves it alone
+} SpmdFactor;
+
+// The factors of one dimension, major to minor; empty for a dimension that cannot be sharded.
+typedef struct SpmdDimFactors {
+    int32_t count;
+    int32_t *items;
+} SpmdDimFactors;
+
+typedef struct SpmdTensor {
+    const HloShape *shape;
+    SpmdDimFactors *dims;
+} SpmdTensor;
+
+// Tensors are the array operands, then the array leaves of the result.
+typedef struct SpmdRule {
+    HloArena *arena;
+    const HloInstruction *op;
+    HLO_VECTOR(SpmdFactor) factors;
+    int32_t operand_count, result_count;
+    SpmdTensor *tensors;
+    HloOpcode reduction;  // what combines partial results; HLO_OPCODE_COUNT if nothing can
+} SpmdRule;
+
+typedef struct SpmdPartitioner SpmdPartitioner;
+
+// What the `partition` column of hlo/ops.def names: a rule and, where the local form is more than the op on local
+// shapes, a function. `adjust` changes a copy of the attributes to local sizes.
+typedef struct SpmdOp {
+    const char *name;  // of the family, for messages
+    void (*rule)(SpmdRule *rule, const HloInstruction *op);
+    HloStatus (*partition)(SpmdPartitioner *partitioner, const HloInstruction *op);
+    void (*adjust)(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *local_operands,
+                   const HloShape *local_result);
+} SpmdOp;
+
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) extern const SpmdOp spmd_op_##partition;
+#include "hlo/ops.def"
+#undef HLO_OP
+
+// The row of an opcode.
+const SpmdOp *spmd_op(HloOpcode opcode);
+// Builds the rule of an instruction; NULL when its op has none (data-flow ops, leaves, unsupported ops).
+SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op);
+
+// A new factor; its number.
+int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size);
+// Appends a factor to a dimension of a tensor.
+void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
+// The tensor number of a result.
+static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) { return rule->operand_count + index; }
+static inline int32_t spmd_rule_tensors(const SpmdRule *rule) { return rule->operand_count + rule->result_count; }
+
+// Reads a tensor's sharding as axes per factor (`factors` has one entry a factor; those of other tensors are left as they
+// are). Axes that do not fall on factor borders are dropped; returns false if any were.
+bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
+                       SpmdAxes *factors);
+// The axes of one dimension of a tensor for given factors: as many as fit (minor factors only behind full major ones).
+SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
+                            const SpmdAxes *factors);
+// The sharding of a tensor for given factors.
+SpmdSharding *spmd_rule_sharding(const SpmdRule *rule, HloArena *arena, const SpmdMesh *mesh, int32_t tensor,
+                                 const SpmdAxes *factors, SpmdAtomSet manual);
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of manual regions.
+#include "spmd_partitioner/custom_call.h"
+
+#include <string.h>
+
+#include "spmd_partitioner/emit.h"
+
+static void same_dims(SpmdRule *rule, int32_t dims) {
+    const HloShape *result = rule->tensors[spmd_rule_result(rule, 0)].shape;
+    for (int32_t d = 0; d < dims; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, result->dims[d]);
+        for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+            if (rule->tensors[t].shape->rank > d) spmd_rule_map(rule, t, d, factor);
+        }
+    }
+}
+
+static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
+    int32_t rank = rule->tensors[spmd_rule_result(rule, 0)].shape->rank;
+    switch (spmd_custom_call_kind(op)) {
+        case SPMD_CALL_IDENTITY:
+        case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank); return;
+        case SPMD_CALL_TOPK: same_dims(rule, rank - 1); return;
+        case SPMD_CALL_FULL_TO_SHARD:
+        case SPMD_CALL_SHARD_TO_FULL:
+        case SPMD_CALL_UNKNOWN: return;
+    }
+}
+
+static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->shape), HLO_UNIMPLEMENTED,
+                "custom-call %s of several arrays cannot be partitioned", HLO_ATTRIBUTES(op, CustomCall)->target);
+    SpmdLocal local = spmd_operand(partitioner, 0);
+    SpmdReason reason = {.op = op, .what = "annotated array"};
+    local = spmd_reshard(partitioner, local, spmd_planned(partitioner, 0), 0, reason);
+    spmd_define_as(partitioner, 0, &local);
+    return HLO_SUCCESS;
+}
+
+// The sharding inside of a manual region: what is left without the manual axes.
+static SpmdSharding *inside_of(SpmdPartitioner *partitioner, const SpmdSharding *outside, SpmdAtomSet manual) {
+    SpmdSharding *inside = spmd_sharding_new(partitioner->arena, outside->rank, outside->manual | manual);
+    for (int32_t d = 0; d < outside->rank; d++) {
+        for (int32_t i = 0; i < outside->dims[d].count; i++) {
+            if (!(manual >> outside->dims[d].items[i] & 1)) spmd_axes_push(&inside->dims[d], outside->dims[d].items[i]);
+        }
+    }
+    return inside;
+}
+
+// Entering and leaving a manual region moves nothing: the same local array is seen with other axes.
+static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruction *op, bool entering) {
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        SpmdAtomSet manual;
+        SpmdSharding *outside;
+        HLO_TRY(spmd_manual_border(partitioner->plan, op, i, &manual, &outside));
+        SpmdLocal local = spmd_operand(partitioner, i);
+        SpmdAtomSet around = local.sharding->manual;
+        outside->manual = entering ? around : around & ~manual;
+        SpmdSharding *inside = inside_of(partitioner, outside, manual);
+        SpmdReason reason = {.op = op, .what = hlo_arena_format(partitioner->arena, "operand %d", i)};
+        local = spmd_reshard(partitioner, local, entering ? outside : inside, 0, reason);
+        local.global = hlo_shape_leaf(op->shape, i);
+        local.sharding = entering ? inside : outside;
+        spmd_define_as(partitioner, i, &local);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    SpmdCustomCall kind = spmd_custom_call_kind(op);
+    switch (kind) {
+        case SPMD_CALL_IDENTITY: return identity_partition(partitioner, op);
+        case SPMD_CALL_FULL_TO_SHARD:
+        case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op, kind == SPMD_CALL_FULL_TO_SHARD);
+        case SPMD_CALL_ELEMENTWISE:
+        case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);
+        case SPMD_CALL_UNKNOWN: break;
+    }
+    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
+    return hlo_error(HLO_UNIMPLEMENTED, "custom-call target \"%s\" has no partition rule", target ? target : "");
+}
+const SpmdOp spmd_op_custom_call = {.name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition};
+
+// ---- collectives of the program itself ----
+
+static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
+    HloInts busy = {NULL, 0};
+    if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Collective) busy = HLO_ATTRIBUTES(op, Collective)->dimensions;
+    for (int32_t i = 0; i < rule->result_count && i < rule->operand_count; i++) {
+        const HloShape *shape = rule->tensors[spmd_rule_result(rule, i)].shape;
+        if (shape->rank != rule->tensors[i].shape->rank) continue;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            if (hlo_ints_contain(busy, d)) continue;
+            int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
+            spmd_rule_map(rule, i, d, factor);
+            spmd_rule_map(rule, spmd_rule_result(rule, i), d, factor);
+        }
+    }
+}
+
+static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_FAIL_IF(partitioner->mesh->device_count > 1 && !spmd_manual_axes(partitioner, op), HLO_UNIMPLEMENTED,
+                "%s outside of a manual region has no meaning for a program of all devices", hlo_op_text(op->opcode));
+    return spmd_partition_default(partitioner, op);
+}
+const SpmdOp spmd_op_collective = {.name = "collective", .rule = collective_rule, .partition = collective_partition};

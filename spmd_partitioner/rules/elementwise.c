@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops whose result element depends on the operands' elements at the same, or a rearranged, index.
+#include "spmd_partitioner/emit.h"
+
+static void elementwise_rule(SpmdRule *rule, const HloInstruction *op) {
+    const HloShape *result = rule->tensors[spmd_rule_result(rule, 0)].shape;
+    (void)op;
+    for (int32_t d = 0; d < result->rank; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, result->dims[d]);
+        for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+            // A scalar predicate or bound stands for all elements.
+            if (rule->tensors[t].shape->rank == result->rank) spmd_rule_map(rule, t, d, factor);
+        }
+    }
+}
+const SpmdOp spmd_op_elementwise = {.name = "elementwise", .rule = elementwise_rule};
+const SpmdOp spmd_op_map = {.name = "map", .rule = elementwise_rule};
+
+static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
+    HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
+    int32_t result = spmd_rule_result(rule, 0);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
+        spmd_rule_map(rule, result, d, factor);
+        for (int64_t i = 0; i < dimensions.count; i++) {
+            if (dimensions.items[i] == d) spmd_rule_map(rule, 0, i, factor);
+        }
+    }
+}
+const SpmdOp spmd_op_broadcast = {.name = "broadcast", .rule = broadcast_rule};
+
+static void transpose_rule(SpmdRule *rule, const HloInstruction *op) {
+    HloInts permutation = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
+        spmd_rule_map(rule, 0, permutation.items[d], factor);
+        spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
+    }
+}
+const SpmdOp spmd_op_transpose = {.name = "transpose", .rule = transpose_rule};
+
+// The minor dimension that a change of element width adds or removes stays whole.
+static void bitcast_convert_rule(SpmdRule *rule, const HloInstruction *op) {
+    const HloShape *from = op->operands[0]->shape;
+    int32_t shared = from->rank < op->shape->rank ? from->rank : op->shape->rank;
+    for (int32_t d = 0; d < shared; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, from->dims[d]);
+        spmd_rule_map(rule, 0, d, factor);
+        spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
+    }
+}
+const SpmdOp spmd_op_bitcast_convert = {.name = "bitcast-convert", .rule = bitcast_convert_rule};
+
+static void batch_norm_inference_rule(SpmdRule *rule, const HloInstruction *op) {
+    int64_t feature = HLO_ATTRIBUTES(op, BatchNorm)->feature_index;
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
+        spmd_rule_map(rule, 0, d, factor);
+        spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
+        for (int32_t t = 1; d == feature && t < rule->operand_count; t++) spmd_rule_map(rule, t, 0, factor);
+    }
+}
+const SpmdOp spmd_op_batch_norm_inference = {.name = "batch-norm-inference", .rule = batch_norm_inference_rule};

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions. One operand and a known op: partial results, finished late. Everything else: the partial results of the
+// devices are gathered and reduced once more.
+#include <string.h>
+
+#include "spmd_partitioner/emit.h"
+
+// The op of a computation whose partial results can be combined by a collective; `call` stands for a second reduction.
+static HloOpcode combining_op(const HloInstruction *op) {
+    HloOpcode opcode = op->operand_count == 2 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
+    switch (opcode) {
+        case HLO_OP_ADD:
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_MINIMUM:
+        case HLO_OP_MAXIMUM:
+        case HLO_OP_AND:
+        case HLO_OP_OR:
+        case HLO_OP_XOR: return opcode;
+        default: return HLO_OP_CALL;
+    }
+}
+
+static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
+    HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
+    int32_t inputs = op->operand_count / 2;
+    const HloShape *shape = op->operands[0]->shape;
+    int64_t at = 0;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        bool reduced = hlo_ints_contain(dimensions, d);
+        int32_t factor = spmd_rule_factor(rule, reduced ? SPMD_REDUCE : SPMD_PASS, shape->dims[d]);
+        for (int32_t i = 0; i < inputs; i++) {
+            spmd_rule_map(rule, i, d, factor);
+            if (!reduced) spmd_rule_map(rule, spmd_rule_result(rule, i), at, factor);
+        }
+        at += !reduced;
+    }
+    rule->reduction = combining_op(op);
+}
+
+// True if an init value is a constant that the op leaves everything unchanged with.
+static bool is_identity(const HloInstruction *init, HloOpcode opcode) {
+    if (!hlo_is(init, HLO_OP_CONSTANT)) return false;
+    const HloLiteral *literal = hlo_constant_literal(init);
+    if (literal->elided || hlo_type_is_complex(literal->shape->type)) return false;
+    bool floating = hlo_type_is_float(literal->shape->type);
+    double value = floating ? hlo_literal_get_double(literal, 0) : (double)hlo_literal_get_int64(literal, 0);
+    if (opcode == HLO_OP_ADD || opcode == HLO_OP_OR || opcode == HLO_OP_XOR) return value == 0;
+    if (opcode == HLO_OP_MULTIPLY) return value == 1;
+    // Minimum and maximum may count their init value any number of times.
+    return opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND;
+}
+
+// op(init, partial results finished): where the init value is no identity it must count once only.
+static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule, HloInstruction *init) {
+    SpmdLocal local = *spmd_local(partitioner, rule->op, 0);
+    SpmdReason reason = {.op = rule->op, .what = "result"};
+    local = spmd_reshard(partitioner, local, spmd_planned(partitioner, 0), 0, reason);
+    const HloShape *shape = local.hlo->shape;
+    HloInstruction *spread = shape->rank ? spmd_emit_splat(partitioner, init, shape->dims, shape->rank) : init;
+    local.hlo = spmd_emit_binary(partitioner, rule->reduction, spread, local.hlo);
+    spmd_define_as(partitioner, 0, &local);
+}
+
+static HloStatus reduce_known(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloInstruction *op = rule->op;
+    HloInstruction *operands[2] = {spmd_factor_operand(partitioner, rule, factors, 0).hlo,
+                                   spmd_operand_whole(partitioner, 1)};
+    HloInstruction *init = operands[1];
+    bool partial = spmd_partial_axes(rule, factors) != 0;
+    bool plain = !partial || is_identity(op->operands[1], rule->reduction);
+    if (!plain) operands[1] = spmd_emit_identity(partitioner, rule->reduction, op->operands[1]->shape->type);
+    operands[0] = spmd_mask_reduced(partitioner, rule, factors, 0, operands[0], operands[1]);
+    HLO_TRY(spmd_emit_by_factors(partitioner, rule, factors, operands));
+    if (!plain) finish_with_init(partitioner, rule, init);
+    return HLO_SUCCESS;
+}
+
+// A reduction of the current op's computation over dimension 0 or the source's own dimensions; its leaves.
+static HloInstruction **emit_reduce(SpmdPartitioner *partitioner, const HloInstruction *op,
+                                    HloInstruction *const *operands, const HloShape *const *results, bool leading) {
+    int32_t inputs = op->operand_count / 2;
+    HloArena *arena = partitioner->module->arena;
+    const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(arena, results, inputs) : results[0];
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
+    int64_t zero = 0;
+    HloDimensionsAttributes attributes = {hlo_ints(arena, &zero, 1)};
+    if (leading) hlo_instruction_set_attributes(made, &attributes);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, inputs);
+    spmd_emit_leaves(partitioner, made, leaves);
+    return leaves;
+}
+
+// Gathers the devices' partial results along a new leading dimension and reduces that.
+static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                        HloInstruction *const *partials, HloInstruction **operands,
+                                        const HloShape *const *results) {
+    SpmdAxes axes = {0};
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind == SPMD_REDUCE) spmd_axes_append(&axes, &factors[f]);
+    }
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        const HloShape *shape = partials[i]->shape;
+        int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, shape->rank + 1);
+        dims[0] = 1;
+        for (int32_t d = 0; d < shape->rank; d++) dims[d + 1] = shape->dims[d];
+        SpmdReason reason = {.op = rule->op, .what = "partial result"};
+        HloInstruction *row = spmd_emit_reshape(partitioner, partials[i], dims, shape->rank + 1);
+        operands[i] = spmd_emit_all_gather(partitioner, row, 0, &axes, &reason);
+    }
+    return emit_reduce(partitioner, rule->op, operands, results, true);
+}
+
+// Any computation, any number of operands. The init value must be the computation's identity, as XLA demands of programs
+// whose reductions it splits.
+static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloInstruction *op = rule->op;
+    int32_t inputs = op->operand_count / 2;
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    SpmdSharding **shardings = HLO_ARENA_NEW(partitioner->arena, SpmdSharding *, inputs);
+    const HloShape **results = HLO_ARENA_NEW(partitioner->module->arena, const HloShape *, inputs);
+    for (int32_t i = 0; i < inputs; i++) {
+        operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
+        HloInstruction *local = spmd_factor_operand(partitioner, rule, factors, i).hlo;
+        operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, local, operands[inputs + i]);
+        shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i), factors,
+                                          spmd_manual_axes(partitioner, op));
+        const HloShape *global = rule->tensors[spmd_rule_result(rule, i)].shape;
+        results[i] = spmd_local_shape(partitioner->module->arena, partitioner->mesh, global, shardings[i]);
+    }
+    HloInstruction **leaves = emit_reduce(partitioner, op, operands, results, false);
+    if (spmd_partial_axes(rule, factors)) {
+        leaves = reduce_gathered(partitioner, rule, factors, leaves, operands, results);
+    }
+    for (int32_t i = 0; i < inputs; i++) spmd_define(partitioner, i, leaves[i], shardings[i], 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+
+static HloStatus reduce_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    HLO_FAIL_IF(!rule, HLO_UNIMPLEMENTED, "reduce of this form cannot be partitioned");
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    if (rule->reduction == HLO_OP_CALL) return reduce_any(partitioner, rule, factors);
+    return reduce_known(partitioner, rule, factors);
+}
+const SpmdOp spmd_op_reduce = {.name = "reduce", .rule = reduce_rule, .partition = reduce_partition};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides whole.
+#include "spmd_partitioner/emit.h"
+
+// Walks one side of a reshape, from major to minor.
+typedef struct Side {
+    const HloShape *shape;
+    int32_t tensor;
+    int32_t dim;   // current one
+    int64_t left;  // of its size, not covered by factors yet
+} Side;
+
+// Steps to the next dimension that has something left; false at the end.
+static bool advance(Side *side) {
+    while (side->left == 1) {
+        if (++side->dim >= side->shape->rank) return false;
+        side->left = side->shape->dims[side->dim];
+    }
+    return true;
+}
+
+static int64_t greatest_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// A factor of one side alone.
+static void add_alone(SpmdRule *rule, Side *side) {
+    spmd_rule_map(rule, side->tensor, side->dim, spmd_rule_factor(rule, SPMD_REPLICATE, side->left));
+    side->left = 1;
+}
+
+// Covers both sides with factors of their own until as many elements are covered on each.
+static void add_apart(SpmdRule *rule, Side *a, Side *b) {
+    int64_t covered_a = a->left, covered_b = b->left;
+    add_alone(rule, a);
+    add_alone(rule, b);
+    while (covered_a != covered_b) {
+        bool a_behind = covered_a < covered_b;
+        Side *behind = a_behind ? a : b;
+        if (!advance(behind)) return;
+        *(a_behind ? &covered_a : &covered_b) *= behind->left;
+        add_alone(rule, behind);
+    }
+}
+
+static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
+    const HloShape *from = op->operands[0]->shape;
+    Side a = {.shape = from, .tensor = 0, .dim = -1, .left = 1};
+    Side b = {.shape = op->shape, .tensor = spmd_rule_result(rule, 0), .dim = -1, .left = 1};
+    if (hlo_shape_elements(from) != hlo_shape_elements(op->shape) || hlo_shape_elements(from) == 0) return;
+    while (advance(&a) && advance(&b)) {
+        int64_t common = greatest_divisor(a.left, b.left);
+        if (common == 1) {
+            add_apart(rule, &a, &b);
+            continue;
+        }
+        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, common);
+        spmd_rule_map(rule, a.tensor, a.dim, factor);
+        spmd_rule_map(rule, b.tensor, b.dim, factor);
+        a.left /= common;
+        b.left /= common;
+        if (a.left > 1 && b.left > 1) add_apart(rule, &a, &b);
+    }
+}
+const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule};
+
+// A bitcast of one element width is a reshape if it moves no data: ours are row-major.
+static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_FAIL_IF(hlo_type_bytes(op->shape->type) != hlo_type_bytes(op->operands[0]->shape->type), HLO_UNIMPLEMENTED,
+                "bitcast that changes the element width cannot be partitioned");
+    return spmd_partition_default(partitioner, op);
+}
+const SpmdOp spmd_op_bitcast = {.name = "bitcast", .rule = reshape_rule, .partition = bitcast_partition};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/sharding.h"
+
+#include <string.h>
+
+SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manual) {
+    SpmdSharding *sharding = HLO_ARENA_NEW(arena, SpmdSharding, 1);
+    sharding->rank = (int32_t)rank;
+    sharding->manual = manual;
+    sharding->dims = HLO_ARENA_NEW(arena, SpmdAxes, rank);
+    return sharding;
+}
+
+SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding) {
+    SpmdSharding *copy = spmd_sharding_new(arena, sharding->rank, sharding->manual);
+    memcpy(copy->dims, sharding->dims, (size_t)sharding->rank * sizeof(SpmdAxes));
+    return copy;
+}
+
+bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b) {
+    return a->count == b->count && !memcmp(a->items, b->items, a->count);
+}
+
+bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
+    return a->count <= b->count && !memcmp(a->items, b->items, a->count);
+}
+
+bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b) {
+    if (a == b) return true;
+    if (a->rank != b->rank || a->manual != b->manual) return false;
+    for (int32_t i = 0; i < a->rank; i++) {
+        if (!spmd_axes_equal(&a->dims[i], &b->dims[i])) return false;
+    }
+    return true;
+}
+
+SpmdAtomSet spmd_axes_set(const SpmdAxes *axes) {
+    SpmdAtomSet set = 0;
+    for (int32_t i = 0; i < axes->count; i++) set |= (SpmdAtomSet)1 << axes->items[i];
+    return set;
+}
+
+SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding) {
+    SpmdAtomSet set = 0;
+    for (int32_t i = 0; i < sharding->rank; i++) set |= spmd_axes_set(&sharding->dims[i]);
+    return set;
+}
+
+bool spmd_sharding_is_replicated(const SpmdSharding *sharding) {
+    for (int32_t i = 0; i < sharding->rank; i++) {
+        if (sharding->dims[i].count) return false;
+    }
+    return true;
+}
+
+int64_t spmd_axes_product(const SpmdMesh *mesh, const SpmdAxes *axes) {
+    int64_t product = 1;
+    for (int32_t i = 0; i < axes->count; i++) product *= mesh->atoms[axes->items[i]].size;
+    return product;
+}
+
+void spmd_axes_push(SpmdAxes *axes, int32_t atom) {
+    HLO_BUG_IF(axes->count == SPMD_MAX_ATOMS);
+    axes->items[axes->count++] = (uint8_t)atom;
+}
+
+void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail) {
+    for (int32_t i = 0; i < tail->count; i++) spmd_axes_push(axes, tail->items[i]);
+}
+
+SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count) {
+    SpmdAxes head = *axes;
+    head.count = (uint8_t)count;
+    memset(head.items + count, 0, (size_t)(SPMD_MAX_ATOMS - count));
+    return head;
+}
+
+SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count) {
+    SpmdAxes tail = {0};
+    for (int32_t i = count; i < axes->count; i++) spmd_axes_push(&tail, axes->items[i]);
+    return tail;
+}
+
+const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
+                                 const SpmdSharding *sharding) {
+    if (!hlo_shape_is_array(global) || spmd_sharding_is_replicated(sharding)) return global;
+    HLO_BUG_IF(global->rank != sharding->rank);
+    HloShape *local = HLO_ARENA_NEW(arena, HloShape, 1);
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, global->rank);
+    for (int32_t i = 0; i < global->rank; i++) {
+        dims[i] = spmd_shard_size(global->dims[i], spmd_axes_product(mesh, &sharding->dims[i]));
+    }
+    *local = *global;
+    local->dims = dims;
+    return local;
+}
+
+int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *sharding) {
+    if (!hlo_shape_is_array(global)) return 0;
+    int64_t bytes = hlo_type_bytes(global->type);
+    for (int32_t i = 0; i < global->rank; i++) {
+        bytes *= spmd_shard_size(global->dims[i], spmd_axes_product(mesh, &sharding->dims[i]));
+    }
+    return bytes;
+}
+
+int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device) {
+    int64_t index = 0;
+    for (int32_t i = 0; i < axes->count; i++) {
+        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
+        index = index * atom->size + device / atom->stride % atom->size;
+    }
+    return index;
+}
+
+// The atoms of one axis that follow each other without a gap, from list position `first`; returns how many.
+static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first) {
+    int32_t count = 1;
+    while (first + count < axes->count && axes->items[first + count] == axes->items[first] + count &&
+           mesh->atoms[axes->items[first + count]].axis == mesh->atoms[axes->items[first]].axis) {
+        count++;
+    }
+    return count;
+}
+
+static void print_run(HloText *text, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
+    int32_t axis = mesh->atoms[atoms[0]].axis;
+    int64_t size = 1, pre = 1;
+    for (int32_t i = 0; i < count; i++) size *= mesh->atoms[atoms[i]].size;
+    for (int32_t i = 0; i < atoms[0]; i++) {
+        if (mesh->atoms[i].axis == axis) pre *= mesh->atoms[i].size;
+    }
+    hlo_text_string(text, mesh->axes[axis].name);
+    if (size != mesh->axes[axis].size) hlo_text_format(text, ":(%lld)%lld", (long long)pre, (long long)size);
+}
+
+void spmd_axes_print(HloText *text, const SpmdMesh *mesh, const SpmdAxes *axes) {
+    for (int32_t i = 0; i < axes->count;) {
+        int32_t count = axis_run(mesh, axes, i);
+        if (i) hlo_text_char(text, '+');
+        print_run(text, mesh, axes->items + i, count);
+        i += count;
+    }
+}
+
+void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding *sharding) {
+    hlo_text_char(text, '[');
+    for (int32_t i = 0; i < sharding->rank; i++) {
+        if (i) hlo_text_string(text, ", ");
+        hlo_text_char(text, '{');
+        spmd_axes_print(text, mesh, &sharding->dims[i]);
+        hlo_text_char(text, '}');
+    }
+    hlo_text_char(text, ']');
+}
+
+// Moves a heap text into an arena.
+static const char *take(HloArena *arena, HloText *text) {
+    const char *copy = hlo_arena_string(arena, text->data ? text->data : "", text->length);
+    hlo_text_free(text);
+    return copy;
+}
+
+const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding) {
+    HloText text = {0};
+    spmd_sharding_print(&text, mesh, sharding);
+    return take(arena, &text);
+}
+
+const char *spmd_axes_text(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes) {
+    HloText text = {0};
+    spmd_axes_print(&text, mesh, axes);
+    return take(arena, &text);
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Splitting global arrays into shards and reassembling them. Works on written shardings, one device at a time, so that
+// any device order will do.
+#include <string.h>
+
+#include "spmd_partitioner/boundary.h"
+#include "spmd_partitioner/sharding.h"
+
+int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
+    if (sharding->kind == HLO_SHARDING_TILED) return dim < sharding->tile_dims.count ? sharding->tile_dims.items[dim] : 1;
+    if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->whole != HLO_SHARDING_TILED) return 1;
+    const HloNamedSharding *named = sharding->named;
+    int64_t tiles = 1;
+    for (int64_t i = 0; dim < named->dim_count && i < named->dims[dim].count; i++) {
+        const HloAxisRef *axis = &named->dims[dim].items[i];
+        tiles *= axis->size ? axis->size : named->mesh.axis_sizes.items[axis->axis];
+    }
+    return tiles;
+}
+
+// Position of a device in a tiled annotation's list, or -1.
+static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
+    if (!sharding->iota.dims.count) {
+        for (int64_t i = 0; i < sharding->devices.count; i++) {
+            if (sharding->devices.items[i] == device) return i;
+        }
+        return -1;
+    }
+    const HloIotaDevices *iota = &sharding->iota;
+    int64_t position = 0, stride = 1;
+    for (int64_t i = iota->dims.count - 1; i >= 0; i--) {
+        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
+        int64_t below = 1;
+        for (int64_t k = from + 1; k < iota->dims.count; k++) below *= iota->dims.items[k];
+        position += device / below % iota->dims.items[from] * stride;
+        stride *= iota->dims.items[from];
+    }
+    return device < stride ? position : -1;
+}
+
+// Coordinate of a device along one dimension of a named sharding.
+static int64_t named_coordinate(const HloNamedSharding *named, int64_t dim, int64_t position) {
+    int64_t index = 0;
+    for (int64_t i = 0; i < named->dims[dim].count; i++) {
+        const HloAxisRef *axis = &named->dims[dim].items[i];
+        int64_t below = 1, full = named->mesh.axis_sizes.items[axis->axis];
+        for (int64_t k = axis->axis + 1; k < named->mesh.axis_sizes.count; k++) below *= named->mesh.axis_sizes.items[k];
+        int64_t size = axis->size ? axis->size : full;
+        below *= full / (axis->pre_size * size);
+        index = index * size + position / below % size;
+    }
+    return index;
+}
+
+// Position of a device in a named mesh.
+static HloStatus mesh_position(const HloMesh *mesh, int64_t device, int64_t *position) {
+    *position = device;
+    HLO_FAIL_IF(mesh->iota.dims.count, HLO_UNIMPLEMENTED, "a named sharding on a mesh with its own device order");
+    for (int64_t i = 0; i < mesh->device_ids.count; i++) {
+        if (mesh->device_ids.items[i] == device) *position = i;
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
+    for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
+    if (sharding->kind == HLO_SHARDING_NAMED && sharding->named->whole == HLO_SHARDING_TILED) {
+        HLO_FAIL_IF(sharding->named->dim_count != global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
+        int64_t position;
+        HLO_TRY(mesh_position(&sharding->named->mesh, device, &position));
+        for (int32_t d = 0; d < global->rank; d++) {
+            int64_t shard = spmd_shard_size(global->dims[d], spmd_tiles_of_dim(sharding, d));
+            offsets[d] = named_coordinate(sharding->named, d, position) * shard;
+        }
+        return HLO_SUCCESS;
+    }
+    if (sharding->kind != HLO_SHARDING_TILED) return HLO_SUCCESS;
+    HLO_FAIL_IF(sharding->tile_dims.count < global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
+    int64_t tile = tile_of_device(sharding, device);
+    HLO_FAIL_IF(tile < 0, HLO_INVALID_ARGUMENT, "device %lld is not in the sharding", (long long)device);
+    for (int64_t d = sharding->tile_dims.count - 1; d >= 0; d--) {
+        int64_t tiles = sharding->tile_dims.items[d];
+        if (d < global->rank) offsets[d] = tile % tiles * spmd_shard_size(global->dims[d], tiles);
+        tile /= tiles;
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSharding *sharding, const HloShape **local) {
+    *local = global;
+    if (!hlo_shape_is_array(global)) return HLO_SUCCESS;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, global->rank + 1);
+    bool tiled = sharding->kind == HLO_SHARDING_TILED;
+    HLO_FAIL_IF(tiled && sharding->tile_dims.count < global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
+    for (int32_t d = 0; d < global->rank; d++) {
+        dims[d] = spmd_shard_size(global->dims[d], spmd_tiles_of_dim(sharding, d));
+    }
+    *local = hlo_shape_with_dims(arena, global, dims, global->rank);
+    return HLO_SUCCESS;
+}
+
+// Copies the part of `global` at `offsets` to or from a shard; what lies outside of the global array is left alone.
+static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *global, const HloShape *local,
+                       const int64_t *offsets, bool split) {
+    int64_t bytes = hlo_type_bytes(global->type), rank = global->rank;
+    int64_t row = rank ? local->dims[rank - 1] : 1, rows = rank ? hlo_shape_elements(local) : 1;
+    if (rows == 0) return;
+    if (rank && offsets[rank - 1] + row > global->dims[rank - 1]) row = global->dims[rank - 1] - offsets[rank - 1];
+    rows = rank ? rows / local->dims[rank - 1] : 1;
+    for (int64_t r = 0; r < rows && row > 0; r++) {
+        int64_t rest = r, whole = 0, stride = 1, inside = 1;
+        for (int64_t d = rank - 2; d >= 0; d--) {
+            int64_t index = rest % local->dims[d] + offsets[d];
+            rest /= local->dims[d];
+            inside &= index < global->dims[d];
+            stride *= global->dims[d + 1];
+            whole += index * stride;
+        }
+        if (!inside) continue;
+        size_t global_at = (size_t)((whole + (rank ? offsets[rank - 1] : 0)) * bytes);
+        size_t local_at = (size_t)(r * (rank ? local->dims[rank - 1] : 1) * bytes);
+        memcpy((char *)to->data + (split ? local_at : global_at),
+               (const char *)from->data + (split ? global_at : local_at), (size_t)(row * bytes));
+    }
+}
+
+typedef struct Job {
+    const HloLiteral *global;
+    const HloSharding *sharding;
+    int64_t count;
+    HloLiteral **shards;               // of a split
+    const HloLiteral *const *sources;  // of a join
+    const HloShape *shape;
+    HloLiteral *result;
+    HloArena *arena;
+} Job;
+
+static HloStatus split(void *argument) {
+    Job *job = argument;
+    const HloShape *global = job->global->shape, *local;
+    HLO_TRY(spmd_shard_shape(job->arena, global, job->sharding, &local));
+    int64_t *offsets = HLO_ARENA_NEW(job->arena, int64_t, global->rank + 1);
+    for (int64_t i = 0; i < job->count; i++) {
+        HLO_TRY(spmd_shard_offsets(global, job->sharding, i, offsets));
+        job->shards[i] = hlo_literal_new(local);
+        HLO_FAIL_IF(!job->shards[i], HLO_RESOURCE_EXHAUSTED, "out of memory");
+        copy_block(job->global, job->shards[i], global, local, offsets, true);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding, int64_t num_partitions,
+                             HloLiteral **shards) {
+    HLO_FAIL_IF(!hlo_shape_is_array(global->shape) || !global->data, HLO_INVALID_ARGUMENT, "only arrays can be split");
+    for (int64_t i = 0; i < num_partitions; i++) shards[i] = NULL;
+    Job job = {.global = global, .sharding = sharding, .count = num_partitions, .shards = shards};
+    job.arena = hlo_arena_new();
+    HLO_FAIL_IF(!job.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(split, &job);
+    hlo_arena_free(job.arena);
+    for (int64_t i = 0; status && i < num_partitions; i++) {
+        hlo_literal_free(shards[i]);
+        shards[i] = NULL;
+    }
+    return status;
+}
+
+static HloStatus join(void *argument) {
+    Job *job = argument;
+    const HloShape *local;
+    HLO_TRY(spmd_shard_shape(job->arena, job->shape, job->sharding, &local));
+    int64_t *offsets = HLO_ARENA_NEW(job->arena, int64_t, job->shape->rank + 1);
+    for (int64_t i = job->count - 1; i >= 0; i--) {
+        HLO_FAIL_IF(!hlo_shape_equal(job->sources[i]->shape, local, HLO_COMPARE_IGNORE_LAYOUT), HLO_INVALID_ARGUMENT,
+                    "the part of device %lld has another shape than its sharding says", (long long)i);
+        HLO_TRY(spmd_shard_offsets(job->shape, job->sharding, i, offsets));
+        copy_block(job->sources[i], job->result, job->shape, local, offsets, false);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_unshard_literal(const HloLiteral *const *shards, const HloSharding *sharding, int64_t num_partitions,
+                               const HloShape *global_shape, HloLiteral **global) {
+    HLO_FAIL_IF(!hlo_shape_is_array(global_shape), HLO_INVALID_ARGUMENT, "only arrays can be reassembled");
+    Job job = {.sharding = sharding, .count = num_partitions, .sources = shards, .shape = global_shape};
+    job.arena = hlo_arena_new();
+    job.result = hlo_literal_new(global_shape);
+    HloStatus status = NULL;
+    if (!job.arena || !job.result) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (!status) status = hlo_protect(join, &job);
+    hlo_arena_free(job.arena);
+    if (status) {
+        hlo_literal_free(job.result);
+        return status;
+    }
+    *global = job.result;
+    return HLO_SUCCESS;
+}

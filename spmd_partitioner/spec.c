@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// PartitionSpec-like strings and the --shard option.
+#include <stdlib.h>
+#include <string.h>
+
+#include "spmd_partitioner/convert.h"
+#include "spmd_partitioner/custom_call.h"
+
+// Letters that differ between two names, at most; for suggestions.
+static int64_t edit_distance(const char *a, size_t a_length, const char *b) {
+    size_t b_length = strlen(b);
+    int64_t row[64];
+    if (b_length >= HLO_COUNT_OF(row)) return INT64_MAX;
+    for (size_t j = 0; j <= b_length; j++) row[j] = (int64_t)j;
+    for (size_t i = 1; i <= a_length; i++) {
+        int64_t diagonal = row[0];
+        row[0] = (int64_t)i;
+        for (size_t j = 1; j <= b_length; j++) {
+            int64_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int64_t shorter = row[j - 1] < row[j] ? row[j - 1] : row[j];
+            row[j] = change < shorter + 1 ? change : shorter + 1;
+        }
+    }
+    return row[b_length];
+}
+
+static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length) {
+    HloText known = {0};
+    const char *near = NULL;
+    for (int64_t i = 0; i < axis_count; i++) {
+        hlo_text_format(&known, "%s%s", i ? ", " : "", mesh[i].name);
+        if (edit_distance(name, length, mesh[i].name) <= 2) near = mesh[i].name;
+    }
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "unknown mesh axis '%.*s'%s%s%s; the mesh has: %s", (int)length,
+                                 name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+                                 known.data ? known.data : "no axes");
+    hlo_text_free(&known);
+    return status;
+}
+
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '"' || c == '\''; }
+
+// One axis name of a dimension; `used` counts how often each axis was named.
+static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, bool *used,
+                           int64_t *axis) {
+    while (length && blank(*name)) name++, length--;
+    while (length && blank(name[length - 1])) length--;
+    for (*axis = 0; *axis < axis_count; ++*axis) {
+        if (strlen(mesh[*axis].name) == length && !memcmp(mesh[*axis].name, name, length)) break;
+    }
+    if (*axis == axis_count) return unknown_axis(mesh, axis_count, name, length);
+    HLO_FAIL_IF(used[*axis], HLO_INVALID_ARGUMENT, "mesh axis '%s' is used twice in one sharding", mesh[*axis].name);
+    used[*axis] = true;
+    return HLO_SUCCESS;
+}
+
+// One dimension: `-`, ``, `?`, `a`, `a+b`, `(a,b)`, with a `?` among them to leave it open.
+static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *item, size_t length,
+                          bool *used, HloAxisRefs *refs) {
+    HloAxisRef *axes = HLO_ARENA_NEW(arena, HloAxisRef, axis_count + 1);
+    refs->items = axes;
+    while (length && (blank(*item) || *item == '(')) item++, length--;
+    while (length && (blank(item[length - 1]) || item[length - 1] == ')')) length--;
+    while (length) {
+        size_t part = 0;
+        while (part < length && item[part] != '+' && item[part] != ',') part++;
+        bool none = part == 0 || (part == 1 && *item == '-') || (part == 4 && !memcmp(item, "None", 4));
+        if (part == 1 && *item == '?') {
+            refs->open = true;
+        } else if (!none) {
+            int64_t axis;
+            HLO_TRY(take_axis(mesh, axis_count, item, part, used, &axis));
+            axes[refs->count++] = (HloAxisRef){.axis = axis, .pre_size = 1};
+        }
+        part += part < length;
+        item += part;
+        length -= part;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloMesh spec_mesh(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count) {
+    const char **names = HLO_ARENA_NEW(arena, const char *, axis_count);
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count);
+    for (int64_t i = 0; i < axis_count; i++) {
+        names[i] = hlo_arena_string(arena, mesh[i].name, strlen(mesh[i].name));
+        sizes[i] = mesh[i].size;
+    }
+    return (HloMesh){.axis_names = names, .axis_sizes = {sizes, axis_count}};
+}
+
+// Length of the first item of a spec: up to a comma outside of parentheses.
+static size_t item_length(const char *spec) {
+    int depth = 0;
+    size_t length = 0;
+    for (; spec[length]; length++) {
+        depth += (spec[length] == '(') - (spec[length] == ')');
+        if (spec[length] == ',' && depth <= 0) break;
+    }
+    return length;
+}
+
+HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *spec, int64_t rank,
+                          const HloSharding **result) {
+    HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
+    HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
+    bool *used = HLO_ARENA_NEW(arena, bool, axis_count + 1);
+    int64_t count = 0;
+    for (const char *at = spec; *spec;) {
+        size_t length = item_length(at);
+        HLO_FAIL_IF(count == rank, HLO_INVALID_ARGUMENT, "'%s' names more dimensions than the array has: %lld", spec,
+                    (long long)rank);
+        HLO_TRY(take_dim(arena, mesh, axis_count, at, length, used, &dims[count++]));
+        if (!at[length]) break;
+        at += length + 1;
+    }
+    *named = (HloNamedSharding){.mesh = spec_mesh(arena, mesh, axis_count), .whole = HLO_SHARDING_TILED, .dims = dims,
+                                .dim_count = rank};
+    HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
+    sharding->kind = HLO_SHARDING_NAMED;
+    sharding->named = named;
+    *result = sharding;
+    return HLO_SUCCESS;
+}
+
+// ---- --shard ----
+
+static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
+    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "the program has %lld results: r%lld does not exist",
+                (long long)plan->result_count, (long long)number);
+    *array = plan->results[number];
+    return HLO_SUCCESS;
+}
+
+// Array `number` among the flattened parameters.
+static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
+    int64_t left = number;
+    for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {
+        const HloInstruction *parameter = plan->module->entry->parameters.items[p];
+        int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        if (left < leaves) {
+            *array = plan->array_of_leaf[plan->first_leaf[parameter->id] + left];
+            return HLO_SUCCESS;
+        }
+        left -= leaves;
+    }
+    return hlo_error(HLO_INVALID_ARGUMENT, "the program has %lld parameters: p%lld does not exist",
+                     (long long)(number - left), (long long)number);
+}
+
+// The array that TARGET names: pN, rN, or an instruction of the entry computation.
+static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t length, int32_t *array) {
+    for (HloInstruction *at = plan->module->entry->first; at; at = at->next) {
+        if (strlen(at->name) != length || memcmp(at->name, name, length)) continue;
+        HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "--shard: %%%s is a tuple", at->name);
+        HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
+                    "--shard: %%%s is made where it is used and has no sharding of its own", at->name);
+        *array = plan->array_of_leaf[plan->first_leaf[at->id]];
+        return HLO_SUCCESS;
+    }
+    char *end;
+    int64_t number = length > 1 ? strtoll(name + 1, &end, 10) : -1;
+    bool whole = number >= 0 && end == name + length;
+    if (whole && *name == 'p') return parameter_target(plan, number, array);
+    if (whole && *name == 'r') return result_target(plan, number, array);
+    return hlo_error(HLO_INVALID_ARGUMENT, "--shard: '%.*s' is neither pN (a parameter), rN (a result) nor an instruction",
+                     (int)length, name);
+}
+
+static HloStatus apply_option(SpmdPlan *plan, const char *option) {
+    const char *equals = strchr(option, '=');
+    HLO_FAIL_IF(!equals, HLO_INVALID_ARGUMENT, "--shard '%s': expected TARGET=SPEC, as in p0=x,-", option);
+    int32_t number = 0;
+    HLO_TRY(find_target(plan, option, (size_t)(equals - option), &number));
+    SpmdArray *array = &plan->arrays.items[number];
+    const HloSharding *sharding;
+    HloStatus status = spmd_spec_parse(plan->arena, plan->mesh->axes, plan->mesh->axis_count, equals + 1,
+                                       array->shape->rank, &sharding);
+    if (status) return hlo_status_annotate(status, "--shard '%s'", option);
+    SpmdAnnotation annotation;
+    HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, array->shape->rank, &annotation));
+    array->sharding = annotation.sharding;
+    array->open = annotation.open;
+    array->devices = NULL;
+    array->annotated = true;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
+    for (int64_t i = 0; i < options->shard_count; i++) HLO_TRY(apply_option(plan, options->shards[i]));
+    return HLO_SUCCESS;
+}
