@@ -107,8 +107,7 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
 // A start keeps its operands and makes its results.
 static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const HloShape *shape = start->shape;
-    if (start->opcode == HLO_OP_ALL_REDUCE_START || !hlo_shape_is_tuple(shape) || shape->element_count < 2)
-        return define(liveness, start);
+    if (!hlo_shape_is_tuple(shape) || shape->element_count < 2) return define(liveness, start);
     const int64_t destination = start->opcode == HLO_OP_COPY_START ? 0 : 1, source = 1 - destination;
     Leaves leaves = define(liveness, start);
     const Leaves operands = concatenate_operands(liveness, start);
@@ -139,14 +138,46 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     return leaves;
 }
 
-// Whether an update may be made in place: the array is a temporary that only the update uses.
-static bool updates_in_place(Liveness *liveness, const HloInstruction *instruction) {
-    if (instruction->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE && instruction->opcode != HLO_OP_SCATTER) return false;
-    const HloInstruction *array = instruction->operands[0];
-    const Leaves *leaves = leaves_of(liveness, array);
-    if (instruction->opcode == HLO_OP_SCATTER && instruction->operand_count != 3) return false;
-    return leaves->count == 1 && array->users.count == 1 &&
-           (leaves->items[0]->buffer.kind != EMU_BUFFER_ARGUMENT || liveness->plan->computation->callers.count);
+// The operand whose buffer an instruction may write its result into: the array of an update (also of one at the root of a
+// fusion); NULL where there is none.
+static const HloInstruction *updated_operand(const HloInstruction *instruction) {
+    const HloInstruction *update = instruction;
+    if (instruction->opcode == HLO_OP_FUSION) {
+        update = instruction->called[0]->root;
+        while (update->opcode == HLO_OP_BITCAST) update = update->operands[0];
+    }
+    const bool scatters = update->opcode == HLO_OP_SCATTER && update->operand_count == 3;
+    if (update->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE && !scatters) return NULL;
+    const HloInstruction *array = update->operands[0];
+    if (update == instruction) return array;
+    while (array->opcode == HLO_OP_BITCAST) array = array->operands[0];
+    return array->opcode == HLO_OP_PARAMETER ? instruction->operands[hlo_parameter_number(array)] : NULL;
+}
+
+// Whether the buffers of a value may be overwritten by its only user: they are not arguments of the program.
+static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
+    const Leaves *leaves = leaves_of(liveness, value);
+    if (value->users.count != 1 || !leaves->count) return false;
+    for (int64_t i = 0; i < leaves->count; i++)
+        if (leaves->items[i]->buffer.kind == EMU_BUFFER_ARGUMENT && !liveness->plan->computation->callers.count)
+            return false;
+    return true;
+}
+
+// Results that take over their operands' buffers: updates, and all-reduces, operand by operand.
+static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
+    const HloInstruction *array = updated_operand(instruction);
+    if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
+        return *leaves_of(liveness, array);
+    Leaves leaves = define(liveness, instruction);
+    if (instruction->opcode != HLO_OP_ALL_REDUCE && instruction->opcode != HLO_OP_ALL_REDUCE_START) return leaves;
+    for (int32_t i = 0; i < instruction->operand_count && i < leaves.count; i++) {
+        const HloInstruction *operand = instruction->operands[i];
+        if (leaves_of(liveness, operand)->count != 1 || !may_overwrite(liveness, operand)) continue;
+        leaves.items[i]->buffer.bytes = 0;
+        leaves.items[i] = leaves_of(liveness, operand)->items[0];
+    }
+    return leaves;
 }
 
 // The buffers of a value; NULL items for values that stay inside a kernel.
@@ -174,11 +205,11 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     }
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     if (op_class == EMU_OP_DONE) return leaves_of_done(liveness, instruction);
-    if (op_class == EMU_OP_COLLECTIVE_START || op_class == EMU_OP_TRANSFER_START)
+    const bool starts = op_class == EMU_OP_COLLECTIVE_START || op_class == EMU_OP_TRANSFER_START;
+    if (starts && instruction->opcode != HLO_OP_ALL_REDUCE_START)
         return leaves_of_start(liveness, instruction);
     if (op_class != EMU_OP_FREE && !is_root) return (Leaves){0};
-    if (updates_in_place(liveness, instruction)) return *leaves_of(liveness, instruction->operands[0]);
-    return define(liveness, instruction);
+    return in_place(liveness, instruction);
 }
 
 // Everything that a kernel reads stays alive until it has run.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of hlo/ for a C program that embeds it: modules (hlo/ir/module.h), the builder (hlo/ir/builder.h), the verifier
-// (hlo/verify/verify.h) and passes (hlo/pass/pass.h). Each header is the manual of its part.
+// (hlo/verify/verify.h), text (hlo/text/text.h) and passes (hlo/pass/pass.h). Each header is the manual of its part.
 #ifndef MESHLO_HLO_HLO_H_
 #define MESHLO_HLO_HLO_H_
 
@@ -19,6 +19,7 @@
 #include "hlo/ir/shape.h"
 #include "hlo/ir/sharding.h"
 #include "hlo/ir/types.h"
+#include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 
 #endif

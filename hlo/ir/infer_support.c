@@ -33,34 +33,9 @@ HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, con
     return HLO_SUCCESS;
 }
 
-static void write_dimension(HloText *text, const HloShape *shape, int64_t index) {
-    bool bounded = shape->dims[index] != HLO_UNBOUNDED;
-    if (index) hlo_text_char(text, ',');
-    if (!bounded) hlo_text_char(text, '?');
-    if (bounded && hlo_shape_dimension_is_dynamic(shape, index)) hlo_text_string(text, "<=");
-    if (bounded) hlo_text_int64(text, shape->dims[index]);
-}
-
-// Layouts and the index comments of long tuples would only be in the way of a message.
-static void write_shape(HloText *text, const HloShape *shape) {
-    if (!hlo_shape_is_tuple(shape)) {
-        hlo_text_string(text, hlo_type_text(shape->type));
-        hlo_text_char(text, '[');
-        for (int64_t i = 0; i < shape->rank; i++) write_dimension(text, shape, i);
-        hlo_text_char(text, ']');
-        return;
-    }
-    hlo_text_char(text, '(');
-    for (int32_t i = 0; i < shape->element_count; i++) {
-        if (i) hlo_text_string(text, ", ");
-        write_shape(text, shape->elements[i]);
-    }
-    hlo_text_char(text, ')');
-}
-
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape) {
     HloText text = {0};
-    write_shape(&text, shape);
+    hlo_shape_print(&text, shape, false);
     const char *copy = hlo_arena_string(arena, text.data ? text.data : "?", text.data ? text.length : 1);
     hlo_text_free(&text);
     return copy;

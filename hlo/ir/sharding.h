@@ -95,8 +95,9 @@ HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);
 HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 // The devices of an iota order, `count` = product of dims numbers into `devices`.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
-// "{devices=[2,2]<=[4]}" and so on, as XLA prints it.
+// "{devices=[2,2]<=[4]}" and so on, as XLA prints it; the first one leaves out metadata={...}.
 HLO_EXPORT void hlo_sharding_print(HloText *text, const HloSharding *sharding);
+HLO_EXPORT void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata);
 
 HLO_END_C
 

@@ -21,6 +21,12 @@ static void print_iota(HloText *text, const HloIotaDevices *iota) {
     }
 }
 
+static void print_axis_name(HloText *text, const char *name) {
+    hlo_text_char(text, '\'');
+    hlo_text_string(text, name);
+    hlo_text_char(text, '\'');
+}
+
 static void print_mesh(HloText *text, const HloMesh *mesh) {
     if (mesh->is_maximal) {
         hlo_text_format(text, "maximal_mesh[device_id=%lld]", (long long)mesh->device_ids.items[0]);
@@ -29,7 +35,7 @@ static void print_mesh(HloText *text, const HloMesh *mesh) {
     hlo_text_string(text, "mesh[");
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
         if (i > 0) hlo_text_char(text, ',');
-        hlo_text_string(text, mesh->axis_names[i]);
+        print_axis_name(text, mesh->axis_names[i]);
         hlo_text_char(text, '=');
         hlo_text_int64(text, mesh->axis_sizes.items[i]);
     }
@@ -45,7 +51,7 @@ static void print_mesh(HloText *text, const HloMesh *mesh) {
 }
 
 static void print_axis(HloText *text, const HloMesh *mesh, const HloAxisRef *axis) {
-    hlo_text_string(text, mesh->axis_names[axis->axis]);
+    print_axis_name(text, mesh->axis_names[axis->axis]);
     if (axis->size) hlo_text_format(text, ":(%lld)%lld", (long long)axis->pre_size, (long long)axis->size);
 }
 
@@ -115,19 +121,21 @@ static void print_tiled(HloText *text, const HloSharding *sharding) {
     hlo_text_char(text, '}');
 }
 
-static void print_tuple(HloText *text, const HloSharding *sharding) {
+static void print_tuple(HloText *text, const HloSharding *sharding, bool metadata) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < sharding->element_count; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
         if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%lld*/", (long long)i);
-        hlo_sharding_print(text, sharding->elements[i]);
+        hlo_sharding_print_with(text, sharding->elements[i], metadata);
     }
     hlo_text_char(text, '}');
 }
 
-void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
+void hlo_sharding_print(HloText *text, const HloSharding *sharding) { hlo_sharding_print_with(text, sharding, false); }
+
+void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata) {
     if (sharding->kind == HLO_SHARDING_TUPLE) {
-        print_tuple(text, sharding);
+        print_tuple(text, sharding, metadata);
         return;
     }
     hlo_text_char(text, '{');
@@ -144,6 +152,11 @@ void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
     if (sharding->group != HLO_SHARD_GROUP_NONE) {
         hlo_text_format(text, " shard_%s %lld", sharding->group == HLO_SHARD_AS ? "as" : "like",
                         (long long)sharding->group_id);
+    }
+    if (metadata && sharding->metadata) {
+        hlo_text_string(text, sharding->kind == HLO_SHARDING_NAMED ? ", metadata={" : " metadata={");
+        hlo_text_string(text, sharding->metadata);
+        hlo_text_char(text, '}');
     }
     hlo_text_char(text, '}');
 }

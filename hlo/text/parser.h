@@ -131,6 +131,14 @@ bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
 
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding);
 bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **groups);
+// An iota without dimensions of size 1, with neighbours that stay neighbours merged, and without the identity
+// permutation: the form that XLA keeps and prints.
+void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota);
+
+// ---- parser_subgroup.c
+
+// Brings the trailing tile dimensions of a tiled sharding into XLA's form; it may turn out to be replicated or manual.
+bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloSharding *sharding);
 
 // ---- parser_field.c: attribute values by kind
 

@@ -373,8 +373,9 @@ static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloIns
 // XLA puts one sharding on every leaf of a tuple that was given a single one.
 static const HloSharding *spread(HloParser *parser, const HloSharding *sharding, const HloShape *shape) {
     if (!sharding || shape->type != HLO_TUPLE || sharding->kind == HLO_SHARDING_TUPLE) return sharding;
-    int64_t count = hlo_shape_leaf_count(shape);
-    const HloSharding **elements = HLO_ARENA_NEW(parser->arena, const HloSharding *, count > 0 ? count : 1);
+    int64_t leaves = hlo_shape_leaf_count(shape);
+    int64_t count = leaves > 0 ? leaves : 1;
+    const HloSharding **elements = HLO_ARENA_NEW(parser->arena, const HloSharding *, count);
     for (int64_t i = 0; i < count; i++) elements[i] = sharding;
     return hlo_sharding_tuple(parser->arena, elements, count);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings in their three forms, and replica groups in theirs.
 #include "hlo/text/parser.h"
+#include "hlo/text/printer.h"
 
 // [4,2]T(1,0) behind `<=`, or [8].
 static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
@@ -36,9 +37,7 @@ static int64_t product_of(HloInts ints) {
     return product;
 }
 
-// An iota without dimensions of size 1, with neighbours that stay neighbours merged, and without the identity
-// permutation: the form that XLA keeps and prints.
-static void simplify_iota(HloParser *parser, HloIotaDevices *iota) {
+void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota) {
     int64_t rank = iota->dims.count;
     if (rank == 0 || rank > 64) return;
     int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
@@ -82,6 +81,13 @@ static void simplify_iota(HloParser *parser, HloIotaDevices *iota) {
 // ---------------------------------------------------------------------------------------------------------------------
 // V3: meshes and named axes
 
+// 'a'= of XLA's newer text, or a= of its older one.
+static bool parse_axis_name(HloParser *parser, const char **name) {
+    size_t length;
+    if (hlo_parser_kind(parser) != HLO_TOKEN_STRING) return hlo_parse_attribute_name(parser, name, &length);
+    return hlo_parse_string(parser, name) && hlo_parser_expect(parser, '=', "'='");
+}
+
 static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
     HloStringVector names = {0};
     int64_t base = parser->numbers.count;
@@ -89,10 +95,9 @@ static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
     if (hlo_parser_kind(parser) != ']') {
         do {
             const char *name;
-            size_t length;
             int64_t size;
             const char *where = parser->lexer.token.start;
-            if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &size)) return false;
+            if (!parse_axis_name(parser, &name) || !hlo_parse_int(parser, &size)) return false;
             if (size < 1) return hlo_parser_fail(parser, where, "the size of a mesh axis must be positive");
             hlo_vector_push(parser->arena, &names, name);
             hlo_vector_push(parser->scratch, &parser->numbers, size);
@@ -112,7 +117,7 @@ static bool parse_device_ids(HloParser *parser, HloMesh *mesh) {
         if (product_of(mesh->iota.dims) != product_of(mesh->axis_sizes)) {
             return hlo_parser_fail(parser, where, "device_ids do not match the axes of the mesh");
         }
-        simplify_iota(parser, &mesh->iota);
+        hlo_parser_simplify_iota(parser, &mesh->iota);
         if (mesh->iota.permutation.count == 0) mesh->iota = (HloIotaDevices){0};
         return hlo_parser_expect(parser, ')', "')' of device_ids");
     }
@@ -162,17 +167,17 @@ static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
     return numeric && index < mesh->axis_sizes.count ? index : -1;
 }
 
-// a, or b:(1)2
+// 'a' or 'b':(1)2, with or without the quotes
 static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis) {
     const HloToken token = parser->lexer.token;
-    bool named = token.kind == HLO_TOKEN_IDENTIFIER || token.kind == HLO_TOKEN_NAME;
+    bool named = token.kind == HLO_TOKEN_IDENTIFIER || token.kind == HLO_TOKEN_NAME || token.kind == HLO_TOKEN_STRING;
     if (!named && token.kind != HLO_TOKEN_INT) return hlo_parser_expect(parser, HLO_TOKEN_NAME, "a mesh axis");
     *axis = (HloAxisRef){.axis = find_axis(mesh, token.text, token.length), .pre_size = 1};
     if (axis->axis < 0) {
         return HLO_PARSER_FAIL(parser, "the mesh has no axis '%.*s'", (int)token.length, token.text);
     }
     hlo_lex(&parser->lexer);
-    if (token.kind == HLO_TOKEN_INT) hlo_parser_eat(parser, ':');
+    hlo_parser_eat(parser, ':');
     if (!hlo_parser_eat(parser, '(')) return true;
     if (!hlo_parse_int(parser, &axis->pre_size) || !hlo_parser_expect(parser, ')', "')' of a sub-axis") ||
         !hlo_parse_int(parser, &axis->size)) {
@@ -207,23 +212,34 @@ static bool parse_axes(HloParser *parser, const HloMesh *mesh, bool may_be_open,
     return hlo_parser_expect(parser, '}', "'}' of an axis list");
 }
 
-// The text of one metadata={...} or of a list of them, as it is printed again.
-static bool parse_sharding_metadata(HloParser *parser, const char **text) {
-    const char *start = parser->lexer.token.start + 1;
+// One metadata={...} or a list of them, kept as the text that stands between the outer braces when it is printed.
+static bool parse_sharding_metadata(HloParser *parser, bool always_list, const char **result) {
+    HLO_VECTOR(const HloMetadata *) items = {0};
+    const char *start = parser->lexer.token.start;
     bool list = hlo_lex_peek(&parser->lexer) == '{';
-    const HloMetadata *metadata;
     if (list) hlo_lex(&parser->lexer);
     do {
+        const HloMetadata *metadata;
         if (!hlo_parse_metadata(parser, &metadata)) return false;
+        hlo_vector_push(parser->scratch, &items, metadata);
     } while (list && hlo_parser_eat(parser, ','));
-    const char *end = parser->lexer.last_end;
-    if (list) {
-        end = parser->lexer.token.start + 1;
-        if (!hlo_parser_expect(parser, '}', "'}' of a metadata list")) return false;
+    if (list && !hlo_parser_expect(parser, '}', "'}' of a metadata list")) return false;
+    // The heap text must not outlive a jump out of the arena: reserve the room first.
+    HloText text = {0};
+    size_t room = 64 + 8 * (size_t)(parser->lexer.last_end - start) + 256 * (size_t)items.count;
+    char *kept = hlo_arena_allocate(parser->arena, room);
+    bool braces = always_list || items.count > 1;
+    for (int64_t i = 0; i < items.count; i++) {
+        if (i > 0) hlo_text_append(&text, ", ", 2);
+        if (braces) hlo_text_char(&text, '{');
+        hlo_printer_metadata(&text, items.items[i]);
+        if (braces) hlo_text_char(&text, '}');
     }
-    const char *original = parser->original + (start - parser->lexer.begin);
-    *text = hlo_arena_string(parser->arena, original, (size_t)(end - 1 - start));
-    return true;
+    bool ok = !text.failed && text.length < room;
+    if (ok && text.length) memcpy(kept, text.data, text.length);
+    hlo_text_free(&text);
+    *result = kept;
+    return ok || HLO_PARSER_FAIL(parser, "the metadata is too long");
 }
 
 static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, const char **metadata) {
@@ -241,11 +257,39 @@ static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, const 
         } else if (strcmp(name, "manual") == 0) {
             ok = parse_axes(parser, &named->mesh, false, &named->manual);
         } else if (strcmp(name, "metadata") == 0) {
-            ok = parse_sharding_metadata(parser, metadata);
+            ok = parse_sharding_metadata(parser, true, metadata);
         } else {
             return hlo_parser_fail(parser, where, "expected replicated, unreduced, manual or metadata");
         }
         if (!ok) return false;
+    }
+    return true;
+}
+
+// True if two parts of an axis share something.
+static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *b) {
+    if (a->axis != b->axis) return false;
+    int64_t whole = mesh->axis_sizes.items[a->axis];
+    int64_t a_end = a->size ? a->pre_size * a->size : whole, b_end = b->size ? b->pre_size * b->size : whole;
+    return a->pre_size < b_end && b->pre_size < a_end;
+}
+
+// Each part of an axis may be used once.
+static bool check_axes(HloParser *parser, const char *where, const HloNamedSharding *named) {
+    HLO_VECTOR(const HloAxisRef *) used = {0};
+    for (int64_t list = 0; list < named->dim_count + 3; list++) {
+        const HloAxisRefs *others[] = {&named->replicated, &named->unreduced, &named->manual};
+        const HloAxisRefs *axes = list < named->dim_count ? &named->dims[list] : others[list - named->dim_count];
+        for (int64_t i = 0; i < axes->count; i++) {
+            if (used.count >= 256) return hlo_parser_fail(parser, where, "too many axes in a sharding");
+            for (int64_t j = 0; j < used.count; j++) {
+                if (overlap(&named->mesh, used.items[j], &axes->items[i])) {
+                    return hlo_parser_fail(parser, where, "axis %s is used twice",
+                                           named->mesh.axis_names[axes->items[i].axis]);
+                }
+            }
+            hlo_vector_push(parser->scratch, &used, &axes->items[i]);
+        }
     }
     return true;
 }
@@ -286,7 +330,9 @@ static bool parse_named(HloParser *parser, HloSharding *sharding) {
         named->whole = whole[i].kind;
         return parse_named_parts(parser, named, &sharding->metadata);
     }
-    return parse_named_dims(parser, named) && parse_named_parts(parser, named, &sharding->metadata);
+    const char *where = parser->lexer.token.start;
+    return parse_named_dims(parser, named) && parse_named_parts(parser, named, &sharding->metadata) &&
+           check_axes(parser, where, named);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -322,7 +368,7 @@ static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
         if (product_of(sharding->iota.dims) != product) {
             return hlo_parser_fail(parser, where, "the iota does not have as many devices as there are tiles");
         }
-        simplify_iota(parser, &sharding->iota);
+        hlo_parser_simplify_iota(parser, &sharding->iota);
         return true;
     }
     int64_t base = parser->numbers.count;
@@ -361,7 +407,7 @@ static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, b
     if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
     if (strcmp(name, "devices") == 0) return parse_tiles(parser, sharding);
     if (strcmp(name, "last_tile_dims") == 0) return parse_subgroups(parser, sharding);
-    if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, &sharding->metadata);
+    if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, false, &sharding->metadata);
     if (strcmp(name, "device") != 0) return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
     *has_device = true;
     return hlo_parse_int(parser, &sharding->maximal_device);
@@ -387,7 +433,7 @@ static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_devic
     return hlo_parser_expect(parser, '}', "'}' of a sharding");
 }
 
-static bool check_sharding(HloParser *parser, const char *where, const HloSharding *sharding, bool has_device) {
+static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, bool has_device) {
     if (sharding->kind == HLO_SHARDING_MAXIMAL) {
         return has_device || hlo_parser_fail(parser, where, "a maximal sharding needs device=");
     }
@@ -403,7 +449,7 @@ static bool check_sharding(HloParser *parser, const char *where, const HloShardi
     if (subgroups > sharding->tile_dims.count || (sharding->subgroup_count && sharding->last_tile_dim_replicate)) {
         return hlo_parser_fail(parser, where, "more subgroups than tile dimensions");
     }
-    return true;
+    return hlo_parser_simplify_subgroups(parser, where, sharding);
 }
 
 // A sharding whose '{' is already eaten.
@@ -468,7 +514,7 @@ static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {
     if (product_of(groups->iota.dims) != product_of(sizes)) {
         return hlo_parser_fail(parser, where, "the iota does not have as many devices as the groups");
     }
-    simplify_iota(parser, &groups->iota);
+    hlo_parser_simplify_iota(parser, &groups->iota);
     return true;
 }
 

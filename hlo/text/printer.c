@@ -3,6 +3,7 @@
 
 HloPrintOptions hlo_print_default(void) {
     return (HloPrintOptions){.print_metadata = true,
+                             .number_operands = true,
                              .print_backend_config = true,
                              .print_operand_names = true,
                              .print_program_shape = true,
@@ -311,12 +312,16 @@ typedef struct CallWalk {
     bool *seen;
 } CallWalk;
 
-// Depth is bounded by the call depth of the program, which parsers limit.
+// Depth is bounded by the call depth of the program, which parsers limit. XLA keeps the body of a loop in front of its
+// condition, and so prints them in that order.
 static void visit_calls(CallWalk *walk, const HloComputation *computation) {
     if (walk->seen[computation->id]) return;
     walk->seen[computation->id] = true;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
-        for (int32_t j = 0; j < i->called_count; j++) visit_calls(walk, i->called[j]);
+        bool backwards = i->opcode == HLO_OP_WHILE;
+        for (int32_t j = 0; j < i->called_count; j++) {
+            visit_calls(walk, i->called[backwards ? i->called_count - 1 - j : j]);
+        }
     }
     walk->order[walk->count++] = computation;
 }

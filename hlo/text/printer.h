@@ -28,6 +28,8 @@ bool hlo_printer_is_sugar(const HloComputation *computation);
 // ---- printer_instruction.c
 
 void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent);
+// What stands between the braces of metadata={...}; nothing if it is empty.
+void hlo_printer_metadata(HloText *text, const HloMetadata *metadata);
 
 // ---- printer_field.c
 

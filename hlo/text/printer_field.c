@@ -204,7 +204,7 @@ static void print_precisions(HloText *text, const HloPrecisions *precisions) {
 static void print_pairs(HloText *text, const HloPairs *pairs) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < pairs->count; i++) {
-        hlo_text_append(text, ",{" + (i == 0), (size_t)(2 - (i == 0)));
+        hlo_text_string(text, i ? ",{" : "{");
         hlo_text_int64(text, pairs->items[i].source);
         hlo_text_char(text, ',');
         hlo_text_int64(text, pairs->items[i].target);
@@ -337,6 +337,10 @@ void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) 
         const HloField *field = &family->fields[i];
         const void *value = (const char *)instruction->attributes + field->offset;
         if (field->text[0] == 0 || !shows(field, value)) continue;
+        // The original version of custom calls is the default one.
+        if (field->enumeration == &hlo_enum_CustomCallApi && *(const int32_t *)value == HLO_CustomCallApi_ORIGINAL) {
+            continue;
+        }
         hlo_text_append(text, ", ", 2);
         hlo_text_string(text, field->text);
         hlo_text_char(text, '=');

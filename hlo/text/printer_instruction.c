@@ -54,7 +54,7 @@ static void print_operands(HloPrinter *printer, const HloInstruction *instructio
     int32_t shown = printer->options.compact_operands && count > 4 ? 4 : count;
     for (int32_t i = 0; i < shown; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
-        if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%d*/", i);
+        if (i > 0 && printer->options.number_operands && i % 5 == 0) hlo_text_format(text, "/*index=%d*/", i);
         print_operand(printer, instruction->operands[i]);
     }
     if (shown < count) hlo_text_format(text, ", ...(+%d)", count - shown);
@@ -146,9 +146,7 @@ static void write_number(MetadataWriter *writer, const char *key, int64_t value)
     hlo_text_int64(writer->text, value);
 }
 
-static void print_metadata(HloText *text, const HloMetadata *metadata) {
-    size_t before = text->length;
-    hlo_text_string(text, ", metadata={");
+void hlo_printer_metadata(HloText *text, const HloMetadata *metadata) {
     MetadataWriter writer = {.text = text};
     write_string(&writer, "op_type=", metadata->op_type);
     write_string(&writer, "op_name=", metadata->op_name);
@@ -165,10 +163,17 @@ static void print_metadata(HloText *text, const HloMetadata *metadata) {
     write_string(&writer, "deduplicated_name=", metadata->deduplicated_name);
     write_string(&writer, "scheduling_name=", metadata->scheduling_name);
     write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
-    if (writer.any) {
-        hlo_text_char(text, '}');
-    } else {
+}
+
+static void print_metadata(HloText *text, const HloMetadata *metadata) {
+    size_t before = text->length;
+    hlo_text_string(text, ", metadata={");
+    size_t content = text->length;
+    hlo_printer_metadata(text, metadata);
+    if (text->length == content) {
         text->length = before;
+    } else {
+        hlo_text_char(text, '}');
     }
 }
 
@@ -221,7 +226,7 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
     }
     if (instruction->sharding) {
         hlo_text_string(text, ", sharding=");
-        hlo_sharding_print(text, instruction->sharding);
+        hlo_sharding_print_with(text, instruction->sharding, options->print_metadata);
     }
     if (instruction->frontend_attributes.count) {
         hlo_text_string(text, ", frontend_attributes=");

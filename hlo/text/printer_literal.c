@@ -81,20 +81,24 @@ static void print_element(HloText *text, HloType type, const char *data) {
     }
 }
 
-// {1, 2}, but { { 1, 2 }, { 3, 4 } } with blanks as soon as there is more than one dimension.
-static void print_array(HloText *text, const HloShape *shape, int dimension, const char **data) {
+// {1, 2} and { {1}, {2} }, but { { 1, 2 }, { 3, 4 } }: blanks in all braces but those of one dimension or one element.
+// From four dimensions on, rows say which of their outer dimension they are: { { /*i0=0*/ ...
+static void print_array(HloText *text, const HloShape *shape, int dimension, int64_t row, const char **data) {
     if (dimension == shape->rank) {
         print_element(text, shape->type, *data);
         *data += hlo_type_bytes(shape->type);
         return;
     }
     bool last = dimension + 1 == shape->rank;
-    const char *blank = shape->rank == 1 || (last && shape->dims[dimension] == 0) ? "" : " ";
+    int64_t count = shape->dims[dimension];
+    bool numbered = shape->rank > 3 && dimension > 0 && !last;
+    const char *blank = shape->rank == 1 || (last && count <= 1) ? "" : " ";
     hlo_text_char(text, '{');
-    hlo_text_string(text, blank);
-    for (int64_t i = 0; i < shape->dims[dimension]; i++) {
+    if (numbered) hlo_text_format(text, " /*i%d=%" PRId64 "*/", dimension - 1, row);
+    hlo_text_string(text, numbered && count == 0 ? "" : blank);
+    for (int64_t i = 0; i < count; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
-        print_array(text, shape, dimension + 1, data);
+        print_array(text, shape, dimension + 1, i, data);
     }
     hlo_text_string(text, blank);
     hlo_text_char(text, '}');
@@ -115,6 +119,6 @@ void hlo_print_literal(HloText *text, const HloLiteral *literal) {
         hlo_text_string(text, *(const char *)literal->data ? "true" : "false");
     } else {
         const char *data = literal->data;
-        print_array(text, shape, 0, &data);
+        print_array(text, shape, 0, 0, &data);
     }
 }

@@ -35,6 +35,7 @@ typedef struct HloPrintOptions {
     bool print_extra_attributes;      // sharding, frontend attributes and the op's own attributes
     bool print_ids;                   // names of the module and of computations
     bool include_layout;              // layouts in shapes
+    bool number_operands;             // /*index=5*/ before every fifth operand
     bool compact_operands;            // "..." after four operands
     bool canonical_names;             // tmp_0, tmp_1 ... and called computations in full
     bool sort_computations;           // by content instead of by call order

@@ -61,7 +61,7 @@ static double wrap(HloType type, double value) {
     if (type == HLO_PRED) return value != 0;
     if (info->kind == HLO_KIND_FLOAT) return hlo_float_decode(type, hlo_float_encode(type, value));
     if (info->kind == HLO_KIND_COMPLEX || info->bits >= 32) return value;
-    const int64_t bits = (int64_t)value << (64 - info->bits);
+    const int64_t bits = (int64_t)((uint64_t)(int64_t)value << (64 - info->bits));
     return info->kind == HLO_KIND_SIGNED ? (double)(bits >> (64 - info->bits)) : (double)((uint64_t)bits >> (64 - info->bits));
 }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier finds what is broken by hand. That it accepts what XLA writes is shown by the corpus tests.
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "hlo/base/file.h"
 #include "hlo/hlo.h"
+#include "hlo/text/text.h"
 
 static HloModule *module;
 static HloBuilder *b;
@@ -192,4 +198,47 @@ Test(ir_verify, finds_an_entry_layout_of_another_program) {
     module->entry_parameter_layouts = shapes;
     module->entry_parameter_layout_count = 1;
     expect_error("entry_computation_layout has 1 parameters");
+}
+
+// The folder of example programs, or NULL where it is not there.
+static const char *corpus_folder(void) {
+    const char *shared = getenv("MESHLO_SHARED");
+    static char path[4096];
+    snprintf(path, sizeof(path), "%s/corpus", shared ? shared : MESHLO_SOURCE_DIR "/../shared");
+    struct stat info;
+    return stat(path, &info) == 0 ? path : NULL;
+}
+
+static void verify_file(const char *path) {
+    HloFileContent content = {0};
+    HloModule *program = NULL;
+    cr_assert_null(hlo_file_read(path, SIZE_MAX / 2, &content));
+    HloStatus status = hlo_parse((const char *)content.data, content.size, NULL, &program);
+    cr_expect_null(status, "%s: %s", path, hlo_status_message(status));
+    hlo_status_free(status);
+    status = program ? hlo_verify(program) : HLO_SUCCESS;
+    cr_expect_null(status, "%s: %s", path, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(program);
+    hlo_file_content_free(&content);
+}
+
+static void verify_folder(const char *folder) {
+    DIR *listing = opendir(folder);
+    cr_assert_not_null(listing);
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        char path[8192];
+        size_t length = strlen(entry->d_name);
+        if (length < 3 || strcmp(entry->d_name + length - 3, ".xz") != 0) continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        verify_file(path);
+    }
+    closedir(listing);
+}
+
+Test(ir_verify, accepts_what_jax_lowers) {
+    finish(sum);
+    hlo_module_free(module);
+    const char *folder = corpus_folder();
+    if (folder) verify_folder(folder);
 }

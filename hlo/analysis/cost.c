@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/analysis/cost.h"
+
+#include <math.h>
+
+#include "hlo/analysis/loop.h"
+
+struct HloCostAnalysis {
+    HloArena *arena;
+    HloCost *computations;  // by computation id
+    const HloModule *module;
+};
+
+static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) [HLO_OP_##name] = hlo_cost_##cost,
+#include "hlo/ops.def"
+#undef HLO_OP
+};
+
+static void add(HloCost *cost, const HloCost *more, double times) {
+    cost->flops += times * more->flops;
+    cost->transcendentals += times * more->transcendentals;
+    cost->bytes_read += times * more->bytes_read;
+    cost->bytes_written += times * more->bytes_written;
+}
+
+HloCost hlo_cost_of_instruction(const HloCostAnalysis *analysis, const HloInstruction *instruction) {
+    HloCost cost = {0};
+    handlers[instruction->opcode](analysis, instruction, &cost);
+    return cost;
+}
+
+HloCost hlo_cost_of_computation(const HloCostAnalysis *analysis, const HloComputation *computation) {
+    return analysis->computations[computation->id];
+}
+
+typedef struct Analyse {
+    HloCostAnalysis *analysis;
+} Analyse;
+
+static HloStatus analyse_body(void *argument) {
+    HloCostAnalysis *analysis = ((Analyse *)argument)->analysis;
+    analysis->computations = HLO_ARENA_NEW(analysis->arena, HloCost, analysis->module->computation_limit);
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(analysis->module, analysis->arena, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (const HloInstruction *i = order[c]->first; i; i = i->next) {
+            HloCost cost = hlo_cost_of_instruction(analysis, i);
+            add(&analysis->computations[order[c]->id], &cost, 1);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module) {
+    HloCostAnalysis *analysis = hlo_allocate_zeroed(1, sizeof(*analysis));
+    if (!analysis) return NULL;
+    analysis->module = module;
+    analysis->arena = hlo_arena_new();
+    HloStatus status = analysis->arena ? hlo_protect(analyse_body, &(Analyse){analysis}) : HLO_SUCCESS;
+    if (!analysis->arena || status) {
+        hlo_status_free(status);
+        hlo_cost_analysis_free(analysis);
+        return NULL;
+    }
+    return analysis;
+}
+
+void hlo_cost_analysis_free(HloCostAnalysis *analysis) {
+    if (!analysis) return;
+    hlo_arena_free(analysis->arena);
+    hlo_free(analysis);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bytes
+
+static double bytes_of(const HloShape *shape) {
+    return (double)hlo_shape_bytes(shape);
+}
+
+static double elements_of(const HloShape *shape) {
+    if (!hlo_shape_is_tuple(shape)) return (double)hlo_shape_elements(shape);
+    double total = 0;
+    for (int32_t i = 0; i < shape->element_count; i++) total += elements_of(shape->elements[i]);
+    return total;
+}
+
+// Reads all operands, writes the result.
+static void move_all(const HloInstruction *instruction, HloCost *cost) {
+    for (int64_t i = 0; i < instruction->operand_count; i++)
+        cost->bytes_read += bytes_of(instruction->operands[i]->shape);
+    cost->bytes_written += bytes_of(instruction->shape);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Handlers
+
+void hlo_cost_free(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis, (void)instruction, (void)cost;
+}
+
+void hlo_cost_copy(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    if (instruction->opcode != HLO_OP_COPY_START) {
+        move_all(instruction, cost);
+        return;
+    }
+    cost->bytes_read += bytes_of(instruction->operands[0]->shape);
+    cost->bytes_written += bytes_of(instruction->operands[0]->shape);
+}
+
+void hlo_cost_elementwise(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+    if (instruction->opcode != HLO_OP_IOTA && instruction->opcode != HLO_OP_BITCAST_CONVERT) {
+        cost->flops += elements_of(instruction->shape);
+    }
+}
+
+void hlo_cost_transcendental(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+    cost->transcendentals += elements_of(instruction->shape);
+}
+
+// Operands from number `first` on.
+static void read_from(const HloInstruction *instruction, int64_t first, HloCost *cost) {
+    for (int64_t i = first; i < instruction->operand_count; i++) {
+        cost->bytes_read += bytes_of(instruction->operands[i]->shape);
+    }
+}
+
+void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    cost->bytes_read += bytes_of(instruction->shape);
+    cost->bytes_written += bytes_of(instruction->shape);
+    read_from(instruction, 1, cost);
+}
+
+void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    cost->bytes_written += bytes_of(instruction->operands[1]->shape);
+    read_from(instruction, 1, cost);
+}
+
+void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
+    move_all(instruction, cost);
+    double terms = 1;
+    for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
+        terms *= (double)instruction->operands[0]->shape->dims[dot->lhs_contracting.items[i]];
+    }
+    // A ragged contracting dimension is split among the groups, not repeated for each.
+    bool split = dot->lhs_ragged.count && hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
+    if (split && instruction->shape->rank > 0 && instruction->shape->dims[0] > 0) {
+        terms /= (double)instruction->shape->dims[0];
+    }
+    cost->flops += 2 * terms * elements_of(instruction->shape);
+}
+
+// Pairs of an output and a window position that meet an element of the input (not padding, not a dilation gap).
+static double valid_positions(const HloWindowDimension *window, int64_t base, int64_t output) {
+    double count = 0;
+    int64_t extent = base > 0 ? (base - 1) * window->base_dilation + 1 : 0;
+    bool plain =
+        window->padding_low <= 0 && window->base_dilation == 1 &&
+        (output - 1) * window->stride - window->padding_low + (window->size - 1) * window->window_dilation < extent;
+    if (plain) return (double)output * (double)window->size;
+    // With gaps in the base every position is looked at, unless there are too many: then the share of elements counts.
+    if (window->base_dilation > 1 && (double)output * (double)window->size > 1e6) {
+        return (double)output * (double)window->size / (double)window->base_dilation;
+    }
+    for (int64_t k = 0; k < window->size; k++) {
+        int64_t offset = k * window->window_dilation - window->padding_low;
+        if (window->base_dilation == 1) {
+            int64_t first = offset >= 0 ? 0 : (-offset - 1) / window->stride + 1;
+            int64_t end = extent <= offset ? 0 : (extent - offset - 1) / window->stride + 1;
+            if (end > output) end = output;
+            if (end > first) count += (double)(end - first);
+            continue;
+        }
+        for (int64_t o = 0; o < output; o++) {
+            int64_t at = o * window->stride + offset;
+            if (at >= 0 && at < extent && at % window->base_dilation == 0) count++;
+        }
+    }
+    return count;
+}
+
+void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    const HloConvolutionAttributes *conv = HLO_ATTRIBUTES(instruction, Convolution);
+    const HloConvolutionLabels *labels = conv->labels;
+    const HloShape *input = instruction->operands[0]->shape, *kernel = instruction->operands[1]->shape;
+    move_all(instruction, cost);
+    double positions = 1;
+    for (int64_t i = 0; conv->window && i < conv->window->count; i++) {
+        positions *= valid_positions(&conv->window->dims[i], input->dims[labels->input_spatial.items[i]],
+                                     instruction->shape->dims[labels->output_spatial.items[i]]);
+    }
+    positions *= (double)kernel->dims[labels->kernel_input_feature];
+    positions *= (double)instruction->shape->dims[labels->output_feature];
+    positions *= (double)instruction->shape->dims[labels->output_batch];
+    cost->flops += 2 * positions;
+}
+
+void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    const HloShape *shape = instruction->shape;
+    // Half of each matrix is read and written.
+    cost->bytes_read += bytes_of(instruction->operands[0]->shape) / 2;
+    cost->bytes_written += bytes_of(shape) / 2;
+    cost->flops += floor(elements_of(shape) * (double)shape->dims[shape->rank - 1] / 3);
+}
+
+void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    const HloShape *a = instruction->operands[0]->shape, *b = instruction->operands[1]->shape;
+    cost->bytes_read += bytes_of(a) / 2 + bytes_of(b);
+    cost->bytes_written += bytes_of(instruction->shape);
+    cost->flops += 2 * elements_of(b) * (double)a->dims[a->rank - 1];
+}
+
+void hlo_cost_fft(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    HloInts length = HLO_ATTRIBUTES(instruction, Fft)->length;
+    move_all(instruction, cost);
+    double factors = 1;  // product of floor(log2(length)); a complex multiply-add is 8 operations
+    for (int64_t i = 0; i < length.count; i++)
+        factors *= length.items[i] > 0 ? floor(log2((double)length.items[i])) : 0;
+    cost->flops += 8 * factors * elements_of(instruction->operands[0]->shape);
+}
+
+void hlo_cost_batch_norm(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+    // XLA leaves these uncounted because it expands them; the expansion costs about so much an element.
+    double each = instruction->opcode == HLO_OP_BATCH_NORM_INFERENCE  ? 4
+                  : instruction->opcode == HLO_OP_BATCH_NORM_TRAINING ? 7
+                                                                      : 12;
+    cost->flops += each * elements_of(instruction->operands[0]->shape);
+}
+
+// Runs of the called computation, without the bytes that it moves: operands are in registers.
+static void apply(const HloCostAnalysis *analysis, const HloInstruction *instruction, int64_t called, double times,
+                  HloCost *cost) {
+    HloCost inner = hlo_cost_of_computation(analysis, instruction->called[called]);
+    inner.bytes_read = inner.bytes_written = 0;
+    add(cost, &inner, times);
+}
+
+void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    move_all(instruction, cost);
+    const HloShape *result = instruction->shape;
+    double in = elements_of(instruction->operands[0]->shape);
+    double out = elements_of(hlo_shape_is_tuple(result) ? result->elements[0] : result);
+    if (instruction->opcode == HLO_OP_SCAN) {
+        HloInts dimensions = HLO_ATTRIBUTES(instruction, Scan)->dimensions;
+        in = (double)instruction->operands[0]->shape->dims[dimensions.items[0]];
+        out = 0;
+    }
+    if (instruction->called_count && in > out) apply(analysis, instruction, 0, in - out, cost);
+}
+
+static double window_elements(const HloWindow *window) {
+    double count = 1;
+    for (int64_t i = 0; window && i < window->count; i++) count *= (double)window->dims[i].size;
+    return count;
+}
+
+void hlo_cost_reduce_window(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    move_all(instruction, cost);
+    double window = window_elements(HLO_ATTRIBUTES(instruction, Window)->window);
+    const HloShape *result = instruction->shape;
+    if (instruction->opcode == HLO_OP_SELECT_AND_SCATTER) {
+        double sources = elements_of(instruction->operands[1]->shape);
+        apply(analysis, instruction, 0, sources * (window - 1), cost);
+        apply(analysis, instruction, 1, sources, cost);
+        return;
+    }
+    double out = elements_of(hlo_shape_is_tuple(result) ? result->elements[0] : result);
+    apply(analysis, instruction, 0, out * (window - 1), cost);
+}
+
+void hlo_cost_map(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    move_all(instruction, cost);
+    apply(analysis, instruction, 0, elements_of(instruction->shape), cost);
+}
+
+void hlo_cost_sort(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+    if (instruction->opcode == HLO_OP_TOPK) return;
+    // n ceil(log2 n) comparisons, one flop each.
+    double elements = elements_of(instruction->operands[0]->shape);
+    cost->flops += elements > 0 ? elements * ceil(log2(elements)) : 0;
+}
+
+void hlo_cost_gather(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    cost->bytes_read += bytes_of(instruction->shape) + bytes_of(instruction->operands[1]->shape);
+    cost->bytes_written += bytes_of(instruction->shape);
+}
+
+void hlo_cost_scatter(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    int64_t count = instruction->operand_count / 2;
+    cost->bytes_read += bytes_of(instruction->operands[count]->shape);
+    for (int64_t i = 0; i < count; i++) {
+        // The updates, what they are combined with, and what comes out.
+        double updates = bytes_of(instruction->operands[count + 1 + i]->shape);
+        cost->bytes_read += 2 * updates;
+        cost->bytes_written += updates;
+    }
+    apply(analysis, instruction, 0, elements_of(instruction->operands[count + 1]->shape), cost);
+}
+
+void hlo_cost_called(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    if (instruction->called_count == 0) return;
+    HloCost inner = hlo_cost_of_computation(analysis, instruction->called[0]);
+    if (instruction->opcode == HLO_OP_FUSION) {
+        inner.bytes_read = inner.bytes_written = 0;
+        move_all(instruction, cost);
+    }
+    add(cost, &inner, 1);
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    // The dearest branch in each respect.
+    for (int64_t i = 0; i < instruction->called_count; i++) {
+        HloCost branch = hlo_cost_of_computation(analysis, instruction->called[i]);
+        cost->flops = larger(cost->flops, branch.flops);
+        cost->transcendentals = larger(cost->transcendentals, branch.transcendentals);
+        cost->bytes_read = larger(cost->bytes_read, branch.bytes_read);
+        cost->bytes_written = larger(cost->bytes_written, branch.bytes_written);
+    }
+}
+
+void hlo_cost_while(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    int64_t trips = hlo_trip_count(instruction);
+    HloCost condition = hlo_cost_of_computation(analysis, instruction->called[0]);
+    HloCost body = hlo_cost_of_computation(analysis, instruction->called[1]);
+    add(cost, &body, trips < 0 ? 1 : (double)trips);
+    add(cost, &condition, trips < 0 ? 1 : (double)trips + 1);
+}
+
+void hlo_cost_custom_call(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+}
+
+void hlo_cost_collective(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    read_from(instruction, 0, cost);
+    const HloShape *result = instruction->shape;
+    bool carries_operands =
+        hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_START) && instruction->opcode != HLO_OP_ALL_REDUCE_START;
+    if (carries_operands && hlo_shape_is_tuple(result) && result->element_count > 1) result = result->elements[1];
+    cost->bytes_written += bytes_of(result);
+    if (instruction->called_count) apply(analysis, instruction, 0, elements_of(result), cost);
+}
+
+void hlo_cost_transfer(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    const HloShape *result = instruction->shape;
+    bool arrives = instruction->opcode == HLO_OP_INFEED || instruction->opcode == HLO_OP_RECV;
+    if (arrives && hlo_shape_is_tuple(result)) cost->bytes_written += bytes_of(result->elements[0]);
+    if (!arrives) cost->bytes_read += bytes_of(instruction->operands[0]->shape);
+}
+
+void hlo_cost_rng(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    (void)analysis;
+    move_all(instruction, cost);
+    cost->transcendentals += elements_of(instruction->shape);
+}

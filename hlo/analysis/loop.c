@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/analysis/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The element of the computation's one parameter that `instruction` is: -1 for the parameter itself, -2 for none.
+static int64_t state_element(const HloInstruction *instruction) {
+    while (instruction->opcode == HLO_OP_COPY || instruction->opcode == HLO_OP_BITCAST) {
+        instruction = instruction->operands[0];
+    }
+    if (instruction->opcode == HLO_OP_PARAMETER) return -1;
+    bool element =
+        instruction->opcode == HLO_OP_GET_TUPLE_ELEMENT && instruction->operands[0]->opcode == HLO_OP_PARAMETER;
+    return element ? HLO_ATTRIBUTES(instruction, TupleIndex)->index : -2;
+}
+
+// Element `index` of what the instruction gives (-1: itself); NULL if it cannot be seen.
+static const HloInstruction *element_of(const HloInstruction *instruction, int64_t index) {
+    if (index == -1) return instruction;
+    if (instruction->opcode != HLO_OP_TUPLE || index >= instruction->operand_count) return NULL;
+    return instruction->operands[index];
+}
+
+static bool integer_constant(const HloInstruction *instruction, int64_t *value) {
+    if (!instruction) return false;
+    while (instruction->opcode == HLO_OP_COPY) instruction = instruction->operands[0];
+    if (instruction->opcode != HLO_OP_CONSTANT || instruction->shape->rank != 0) return false;
+    if (!hlo_type_is_integer(instruction->shape->type)) return false;
+    const HloLiteral *literal = hlo_constant_literal(instruction);
+    if (!literal || literal->elided) return false;
+    *value = hlo_literal_get_int64(literal, 0);
+    return instruction->shape->type != HLO_U64 || *value >= 0;
+}
+
+bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index) {
+    const HloInstruction *out = element_of(loop->called[1]->root, index);
+    return out && state_element(out) == index;
+}
+
+// A constant, or an invariant element of the state that starts as a constant.
+static bool known_in_loop(const HloInstruction *loop, const HloInstruction *instruction, int64_t *value) {
+    if (integer_constant(instruction, value)) return true;
+    int64_t index = state_element(instruction);
+    return index >= 0 && hlo_loop_element_is_invariant(loop, index) &&
+           integer_constant(element_of(loop->operands[0], index), value);
+}
+
+// The direction with the operands swapped.
+static int32_t swapped(int32_t direction) {
+    switch (direction) {
+        case HLO_ComparisonDirection_GE: return HLO_ComparisonDirection_LE;
+        case HLO_ComparisonDirection_GT: return HLO_ComparisonDirection_LT;
+        case HLO_ComparisonDirection_LE: return HLO_ComparisonDirection_GE;
+        case HLO_ComparisonDirection_LT: return HLO_ComparisonDirection_GT;
+        default: return direction;
+    }
+}
+
+// Reads the condition `counter OP limit`.
+static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) {
+    const HloInstruction *root = loop->called[0]->root;
+    if (root->opcode != HLO_OP_COMPARE) return false;
+    counted->direction = HLO_ATTRIBUTES(root, Compare)->direction;
+    const HloInstruction *counter = root->operands[0], *limit = root->operands[1];
+    bool invariant = state_element(counter) >= 0 && hlo_loop_element_is_invariant(loop, state_element(counter));
+    if (state_element(counter) == -2 || invariant) {
+        counter = root->operands[1];
+        limit = root->operands[0];
+        counted->direction = swapped(counted->direction);
+    }
+    counted->index = state_element(counter);
+    return counted->index != -2 && known_in_loop(loop, limit, &counted->limit);
+}
+
+// Reads the step `counter + constant` or `counter - constant`.
+static bool read_step(const HloInstruction *loop, HloCountedLoop *counted) {
+    const HloInstruction *next = element_of(loop->called[1]->root, counted->index);
+    while (next && next->opcode == HLO_OP_COPY) next = next->operands[0];
+    if (!next || (next->opcode != HLO_OP_ADD && next->opcode != HLO_OP_SUBTRACT)) return false;
+    const HloInstruction *counter = next->operands[0], *step = next->operands[1];
+    if (next->opcode == HLO_OP_ADD && state_element(counter) != counted->index) {
+        counter = next->operands[1];
+        step = next->operands[0];
+    }
+    if (state_element(counter) != counted->index || !known_in_loop(loop, step, &counted->step)) return false;
+    if (next->opcode != HLO_OP_SUBTRACT) return true;
+    return !__builtin_sub_overflow(0, counted->step, &counted->step);
+}
+
+// ceil(distance / step) for positive numbers.
+static int64_t steps_to(int64_t distance, int64_t step) {
+    return distance <= 0 ? 0 : (distance - 1) / step + 1;
+}
+
+// Counts; false when the loop does not end before the counter overflows its type.
+static bool count_trips(HloCountedLoop *counted, HloType type) {
+    int64_t distance, step = counted->step, last;
+    bool up = step > 0;
+    if (step == 0 || __builtin_sub_overflow(counted->limit, counted->start, &distance)) return false;
+    if (step == INT64_MIN || distance == INT64_MIN) return false;
+    if (!up) {
+        distance = -distance;
+        step = -step;
+    }
+    switch (counted->direction) {
+        case HLO_ComparisonDirection_LT:
+        case HLO_ComparisonDirection_GT:
+            if (up != (counted->direction == HLO_ComparisonDirection_LT)) return false;
+            break;
+        case HLO_ComparisonDirection_LE:
+        case HLO_ComparisonDirection_GE:
+            if (up != (counted->direction == HLO_ComparisonDirection_LE) || distance == INT64_MAX) return false;
+            distance++;
+            break;
+        case HLO_ComparisonDirection_NE:
+            if (distance < 0 || distance % step != 0) return false;
+            break;
+        default: return false;
+    }
+    counted->trip_count = steps_to(distance, step);
+    if (__builtin_mul_overflow(counted->trip_count, counted->step, &last) ||
+        __builtin_add_overflow(last, counted->start, &last)) {
+        return false;
+    }
+    int bits = hlo_type_info(type)->bits;
+    bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+    if (!is_signed && last < 0) return false;
+    if (bits >= 64) return true;
+    int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
+    return last <= most && last >= (is_signed ? -most - 1 : 0);
+}
+
+bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
+    *counted = (HloCountedLoop){.trip_count = -1};
+    if (loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return false;
+    if (!read_condition(loop, counted) || !read_step(loop, counted)) return false;
+    if (!integer_constant(element_of(loop->operands[0], counted->index), &counted->start)) return false;
+    const HloShape *shape = loop->shape;
+    HloType type = counted->index < 0 ? shape->type : shape->elements[counted->index]->type;
+    return count_trips(counted, type);
+}
+
+// "known_trip_count":{"n":"12"}, as XLA's passes leave it in the backend config.
+static int64_t configured_trip_count(const char *config) {
+    const char *found = config ? strstr(config, "known_trip_count") : NULL;
+    found = found ? strstr(found, "\"n\"") : NULL;
+    if (!found) return -1;
+    found += 3;
+    while (*found == ' ' || *found == ':' || *found == '"' || *found == '\\') found++;
+    if (*found < '0' || *found > '9') return -1;
+    return strtoll(found, NULL, 10);
+}
+
+int64_t hlo_trip_count(const HloInstruction *loop) {
+    HloCountedLoop counted;
+    if (hlo_counted_loop(loop, &counted)) return counted.trip_count;
+    return configured_trip_count(loop->backend_config);
+}

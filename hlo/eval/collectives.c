@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives: which devices take part, and what each gets.
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+// ---- groups
+
+// What the numbers in replica_groups mean.
+typedef enum GroupMode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, GLOBAL_IDS } GroupMode;
+
+static GroupMode group_mode(const HloInstruction *instruction) {
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
+    if (attributes->channel_id <= 0) return CROSS_REPLICA;
+    switch (instruction->opcode) {
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST:
+        case HLO_OP_RAGGED_ALL_TO_ALL: return CROSS_PARTITION;
+        default: return attributes->use_global_device_ids ? GLOBAL_IDS : CROSS_BOTH;
+    }
+}
+
+static int64_t mode_size(const HloEvalWorld *world, GroupMode mode) {
+    switch (mode) {
+        case CROSS_PARTITION: return world->partition_count;
+        case GLOBAL_IDS: return world->replica_count * world->partition_count;
+        default: return world->replica_count;
+    }
+}
+
+// The number by which the device stands in the groups.
+static int64_t mode_member(const HloEvalDevice *device, GroupMode mode) {
+    switch (mode) {
+        case CROSS_PARTITION: return device->number % device->world->partition_count;
+        case GLOBAL_IDS: return device->number;
+        default: return device->number / device->world->partition_count;
+    }
+}
+
+static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members) {
+    int64_t partitions = device->world->partition_count, partition = device->number % partitions;
+    int64_t replica = device->number / partitions, count = members.count * (mode == CROSS_BOTH ? partitions : 1);
+    int64_t *devices = HLO_EVAL_SCRATCH(device, int64_t, count);
+    for (int64_t i = 0; i < count; i++) {
+        switch (mode) {
+            case CROSS_REPLICA: devices[i] = members.items[i] * partitions + partition; break;
+            case CROSS_PARTITION: devices[i] = replica * partitions + members.items[i]; break;
+            case CROSS_BOTH: devices[i] = members.items[i / partitions] * partitions + i % partitions; break;
+            case GLOBAL_IDS: devices[i] = members.items[i]; break;
+        }
+    }
+    return (HloInts){.items = devices, .count = count};
+}
+
+// The devices that this one's collective joins; an empty list when it is in no group.
+static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruction, HloInts *group) {
+    GroupMode mode = group_mode(instruction);
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
+    int64_t size = mode_size(device->world, mode), self = mode_member(device, mode);
+    *group = (HloInts){0};
+    if (!groups) {
+        int64_t *all = HLO_EVAL_SCRATCH(device, int64_t, size);
+        for (int64_t i = 0; i < size; i++) all[i] = i;
+        *group = to_devices(device, mode, (HloInts){.items = all, .count = size});
+        return HLO_SUCCESS;
+    }
+    const HloInts *lists;
+    int64_t count;
+    HloStatus status = hlo_replica_groups_expand(groups, size, device->scratch, &lists, &count);
+    if (status) return hlo_status_annotate(status, "%%%s on %lld devices", instruction->name, (long long)size);
+    for (int64_t g = 0; g < count; g++) {
+        if (hlo_ints_contain(lists[g], self)) *group = to_devices(device, mode, lists[g]);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus meet_group(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue *const *operands,
+                            HloEvalExchange *exchange, HloEvalValue **result) {
+    HloInts group;
+    HLO_TRY(find_group(device, instruction, &group));
+    HLO_FAIL_IF(group.count == 0, HLO_INVALID_ARGUMENT, "%%%s: device %lld is in no group", instruction->name,
+                (long long)device->number);
+    return hlo_eval_meet(device, instruction, group, operands, exchange, result);
+}
+
+// The array shape of result number `index`; an -start op's results stand second in its tuple.
+static const HloShape *result_shape(const HloInstruction *instruction, int32_t index) {
+    const HloShape *shape = instruction->shape;
+    bool start = hlo_is(instruction, HLO_OP_ALL_GATHER_START) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START);
+    if (start) shape = shape->elements[1];
+    return shape->type == HLO_TUPLE ? shape->elements[index] : shape;
+}
+
+// Wraps one party's result arrays as the instruction's shape wants them.
+static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *party, HloEvalValue **arrays,
+                              int64_t count) {
+    HloEvalDevice *device = party->device;
+    const HloShape *shape = instruction->shape;
+    bool start = hlo_is(instruction, HLO_OP_ALL_GATHER_START) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START);
+    const HloShape *value_shape = start ? shape->elements[1] : shape;
+    HloEvalValue *value = arrays[0];
+    if (value_shape->type == HLO_TUPLE) {
+        HLO_TRY(hlo_eval_new(device, value_shape, &value));
+        for (int64_t i = 0; i < count; i++) value->elements[i] = arrays[i];
+    }
+    party->result = value;
+    if (!start) return HLO_SUCCESS;
+    HLO_TRY(hlo_eval_new(device, shape, &party->result));
+    if (shape->elements[0]->type == HLO_TUPLE) {
+        HLO_TRY(hlo_eval_new_tuple(device, shape->elements[0], party->operands, count, &party->result->elements[0]));
+    } else {
+        party->result->elements[0] = hlo_eval_retain(party->operands[0]);
+    }
+    party->result->elements[1] = value;
+    for (int32_t i = 2; i < shape->element_count; i++) {
+        HLO_TRY(hlo_eval_new_zeroed(device, shape->elements[i], &party->result->elements[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- reductions
+
+// The reduction of operand `index` over all parties, in group order.
+static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalParty *parties,
+                                int64_t count, int32_t index, HloEvalFold **fold) {
+    int64_t elements = hlo_eval_elements(parties[0].operands[index]);
+    HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], &parties[0].operands[index], 1, elements, elements, fold));
+    for (int64_t p = 1; p < count; p++) {
+        const void *input = parties[p].operands[index]->data;
+        HLO_TRY(hlo_eval_fold_add(*fold, 0, &input, elements));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_all_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                     int64_t count) {
+    int32_t operand_count = instruction->operand_count;
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count * operand_count);
+    for (int32_t k = 0; k < operand_count; k++) {
+        HloArenaMark mark = hlo_arena_mark(device->scratch);
+        HloEvalFold *fold;
+        HLO_TRY(reduce_parties(device, instruction, parties, count, k, &fold));
+        for (int64_t p = 0; p < count; p++) {
+            HloEvalValue **array = &arrays[p * operand_count + k];
+            HLO_TRY(hlo_eval_new(parties[p].device, result_shape(instruction, k), array));
+            hlo_eval_fold_write(fold, 0, (*array)->data);
+        }
+        hlo_arena_reset(device->scratch, mark);
+    }
+    for (int64_t p = 0; p < count; p++) {
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays + p * operand_count, operand_count));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_all_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    return meet_group(device, instruction, operands, exchange_all_reduce, result);
+}
+
+// A dimension cut out of an array: `outer` rows of `inner` bytes for each of its steps.
+typedef struct Cut {
+    int64_t outer, inner;
+} Cut;
+
+static Cut cut_at(const HloShape *shape, int64_t dim) {
+    Cut cut = {1, hlo_type_bytes(shape->type)};
+    for (int64_t i = 0; i < dim; i++) cut.outer *= shape->dims[i];
+    for (int64_t i = dim + 1; i < shape->rank; i++) cut.inner *= shape->dims[i];
+    return cut;
+}
+
+// Copies `steps` steps of dimension `dim` from step `from` of one array to step `to` of another.
+static void copy_steps(const HloShape *target_shape, void *target, int64_t to, const HloShape *source_shape,
+                       const void *source, int64_t from, int64_t steps, int64_t dim) {
+    Cut cut = cut_at(target_shape, dim);
+    int64_t target_row = target_shape->dims[dim] * cut.inner, source_row = source_shape->dims[dim] * cut.inner;
+    if (steps * cut.inner == 0) return;
+    for (int64_t i = 0; i < cut.outer; i++) {
+        memcpy((char *)target + i * target_row + to * cut.inner, (const char *)source + i * source_row + from * cut.inner,
+               (size_t)(steps * cut.inner));
+    }
+}
+
+static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                         int64_t count) {
+    int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0];
+    int32_t operand_count = instruction->operand_count;
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count * operand_count);
+    for (int32_t k = 0; k < operand_count; k++) {
+        HloArenaMark mark = hlo_arena_mark(device->scratch);
+        HloEvalFold *fold;
+        HLO_TRY(reduce_parties(device, instruction, parties, count, k, &fold));
+        const HloShape *whole = parties[0].operands[k]->shape, *part = result_shape(instruction, k);
+        HLO_FAIL_IF(part->dims[dim] * count != whole->dims[dim], HLO_INVALID_ARGUMENT,
+                    "%%%s: %lld devices cannot share dimension %lld of size %lld", instruction->name, (long long)count,
+                    (long long)dim, (long long)whole->dims[dim]);
+        void *sum = hlo_eval_scratch(device, 1, (size_t)hlo_shape_bytes(whole));
+        hlo_eval_fold_write(fold, 0, sum);
+        for (int64_t p = 0; p < count; p++) {
+            HloEvalValue **array = &arrays[p * operand_count + k];
+            HLO_TRY(hlo_eval_new(parties[p].device, part, array));
+            copy_steps(part, (*array)->data, 0, whole, sum, p * part->dims[dim], part->dims[dim], dim);
+        }
+        hlo_arena_reset(device->scratch, mark);
+    }
+    for (int64_t p = 0; p < count; p++) {
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays + p * operand_count, operand_count));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                  HloEvalValue **result) {
+    return meet_group(device, instruction, operands, exchange_reduce_scatter, result);
+}
+
+// ---- moving
+
+static HloStatus exchange_all_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                     int64_t count) {
+    int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0];
+    int32_t operand_count = instruction->operand_count;
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, operand_count);
+    for (int64_t p = 0; p < count; p++) {
+        for (int32_t k = 0; k < operand_count; k++) {
+            const HloShape *whole = result_shape(instruction, k);
+            HLO_TRY(hlo_eval_new(parties[p].device, whole, &arrays[k]));
+            for (int64_t from = 0; from < count; from++) {
+                const HloEvalValue *part = parties[from].operands[k];
+                int64_t steps = part->shape->dims[dim];
+                HLO_FAIL_IF(steps * count != whole->dims[dim], HLO_INVALID_ARGUMENT,
+                            "%%%s: %lld shards of %lld do not make dimension %lld of size %lld", instruction->name,
+                            (long long)count, (long long)steps, (long long)dim, (long long)whole->dims[dim]);
+                copy_steps(whole, arrays[k]->data, from * steps, part->shape, part->data, 0, steps, dim);
+            }
+        }
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays, operand_count));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_all_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    return meet_group(device, instruction, operands, exchange_all_gather, result);
+}
+
+// With a dimension: one array cut into as many parts as there are parties.
+static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                      int64_t count) {
+    (void)device;
+    const HloShape *shape = result_shape(instruction, 0);
+    int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0], part = shape->dims[dim] / count;
+    HLO_FAIL_IF(part * count != shape->dims[dim], HLO_INVALID_ARGUMENT,
+                "%%%s: %lld devices cannot share dimension %lld of size %lld", instruction->name, (long long)count,
+                (long long)dim, (long long)shape->dims[dim]);
+    for (int64_t p = 0; p < count; p++) {
+        HLO_TRY(hlo_eval_new(parties[p].device, shape, &parties[p].result));
+        for (int64_t from = 0; from < count; from++) {
+            copy_steps(shape, parties[p].result->data, from * part, shape, parties[from].operands[0]->data, p * part, part,
+                       dim);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// Without: operand i goes to party i.
+static HloStatus exchange_operands(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                   int64_t count) {
+    HLO_FAIL_IF(instruction->operand_count != count, HLO_INVALID_ARGUMENT, "%%%s: %d operands for %lld devices",
+                instruction->name, (int)instruction->operand_count, (long long)count);
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int64_t p = 0; p < count; p++) {
+        for (int64_t from = 0; from < count; from++) {
+            HLO_TRY(hlo_eval_copy_value(parties[p].device, parties[from].operands[p], &arrays[from]));
+        }
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays, count));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_all_to_all(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    bool array = HLO_ATTRIBUTES(instruction, Collective)->dimensions.count > 0 && instruction->shape->type != HLO_TUPLE;
+    return meet_group(device, instruction, operands, array ? exchange_array_parts : exchange_operands, result);
+}
+
+static HloStatus exchange_broadcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                    int64_t count) {
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, instruction->operand_count);
+    for (int64_t p = 0; p < count; p++) {
+        for (int32_t k = 0; k < instruction->operand_count; k++) {
+            HLO_TRY(hlo_eval_copy_value(parties[p].device, parties[0].operands[k], &arrays[k]));
+        }
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays, instruction->operand_count));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_collective_broadcast(HloEvalDevice *device, const HloInstruction *instruction,
+                                        HloEvalValue **operands, HloEvalValue **result) {
+    HloInts group;
+    HLO_TRY(find_group(device, instruction, &group));
+    if (group.count == 0) return hlo_eval_new_zeroed(device, instruction->shape, result);
+    return hlo_eval_meet(device, instruction, group, operands, exchange_broadcast, result);
+}
+
+// ---- permutes
+
+// The device that sends to `number`, or -1.
+static int64_t source_of(const HloPairs *pairs, int64_t number) {
+    for (int64_t i = 0; i < pairs->count; i++) {
+        if (pairs->items[i].target == number) return pairs->items[i].source;
+    }
+    return -1;
+}
+
+// The permute's own number of a device: its replica without a channel, else its partition.
+static int64_t permute_number(const HloEvalDevice *device, const HloInstruction *instruction) {
+    int64_t partitions = device->world->partition_count;
+    bool channel = HLO_ATTRIBUTES(instruction, Permute)->channel_id > 0;
+    return channel ? device->number % partitions : device->number / partitions;
+}
+
+static HloStatus exchange_permute(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                  int64_t count) {
+    const HloPairs *pairs = &HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs;
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, instruction->operand_count);
+    for (int64_t p = 0; p < count; p++) {
+        int64_t source = source_of(pairs, permute_number(parties[p].device, instruction));
+        const HloEvalParty *sender = NULL;
+        for (int64_t i = 0; i < count && source >= 0; i++) {
+            if (permute_number(parties[i].device, instruction) == source) sender = &parties[i];
+        }
+        for (int32_t k = 0; k < instruction->operand_count; k++) {
+            HLO_TRY(sender ? hlo_eval_copy_value(parties[p].device, sender->operands[k], &arrays[k])
+                           : hlo_eval_new_zeroed(parties[p].device, result_shape(instruction, k), &arrays[k]));
+        }
+        HLO_TRY(wrap_results(instruction, &parties[p], arrays, instruction->operand_count));
+    }
+    return HLO_SUCCESS;
+}
+
+// Devices linked by the pairs with `self`, ascending: only they wait for one another.
+static HloInts linked_devices(HloEvalDevice *device, const HloInstruction *instruction, int64_t count, int64_t self) {
+    const HloPairs *pairs = &HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs;
+    bool *linked = HLO_ARENA_NEW(device->scratch, bool, count);
+    linked[self] = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int64_t i = 0; i < pairs->count; i++) {
+            int64_t a = pairs->items[i].source, b = pairs->items[i].target;
+            if (linked[a] == linked[b]) continue;
+            linked[a] = linked[b] = changed = true;
+        }
+    }
+    int64_t *members = HLO_EVAL_SCRATCH(device, int64_t, count), found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (linked[i]) members[found++] = i;
+    }
+    return (HloInts){.items = members, .count = found};
+}
+
+HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalValue **result) {
+    const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
+    if (permute->slice_sizes.count > 0) return hlo_eval_unsupported(instruction, "a permute into parts of a buffer");
+    GroupMode mode = permute->channel_id > 0 ? CROSS_PARTITION : CROSS_REPLICA;
+    int64_t count = mode_size(device->world, mode), self = mode_member(device, mode);
+    const HloPairs *pairs = &permute->source_target_pairs;
+    for (int64_t i = 0; i < pairs->count; i++) {
+        HloPair pair = pairs->items[i];
+        HLO_FAIL_IF(pair.source < 0 || pair.source >= count || pair.target < 0 || pair.target >= count,
+                    HLO_INVALID_ARGUMENT, "%%%s: pair {%lld,%lld} does not fit %lld devices", instruction->name,
+                    (long long)pair.source, (long long)pair.target, (long long)count);
+    }
+    HloInts group = to_devices(device, mode, linked_devices(device, instruction, count, self));
+    return hlo_eval_meet(device, instruction, group, operands, exchange_permute, result);
+}
+
+// ---- ragged-all-to-all: operands input, output, input offsets, send sizes, output offsets, receive sizes
+
+static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty *from, const HloEvalParty *to,
+                           int64_t entry) {
+    const HloEvalValue *input = from->operands[0];
+    HloEvalValue *output = to->result;
+    int64_t start = hlo_eval_integer_at(from->operands[2], entry), rows = hlo_eval_integer_at(from->operands[3], entry);
+    int64_t target = hlo_eval_integer_at(from->operands[4], entry);
+    HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || start + rows > input->shape->dims[0] ||
+                    target + rows > output->shape->dims[0],
+                HLO_INVALID_ARGUMENT, "%%%s: rows %lld..%lld do not fit", instruction->name, (long long)start,
+                (long long)(start + rows));
+    copy_steps(output->shape, output->data, target, input->shape, input->data, start, rows, 0);
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                 int64_t count) {
+    (void)device;
+    for (int64_t p = 0; p < count; p++) {
+        HLO_TRY(hlo_eval_copy_value(parties[p].device, parties[p].operands[1], &parties[p].result));
+    }
+    for (int64_t from = 0; from < count; from++) {
+        int64_t entries = hlo_eval_elements(parties[from].operands[2]), each = entries / count;
+        for (int64_t e = 0; e < entries; e++) {
+            HLO_TRY(send_rows(instruction, &parties[from], &parties[e / each], e));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_ragged_all_to_all(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                     HloEvalValue **result) {
+    return meet_group(device, instruction, operands, exchange_ragged, result);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare, select and clamp.
+#include <complex.h>
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+#define COMPARE_LOOP(operator) \
+    for (int64_t i = 0; i < count; i++) out[i] = a[i] operator b[i]; \
+    return
+
+#define DEFINE_COMPARE(type)                                                                          \
+    static void compare_##type(int32_t direction, const type *a, const type *b, uint8_t *out, int64_t count) { \
+        switch (direction) {                                                                          \
+            case HLO_ComparisonDirection_EQ: COMPARE_LOOP(==);                                        \
+            case HLO_ComparisonDirection_NE: COMPARE_LOOP(!=);                                        \
+            case HLO_ComparisonDirection_GE: COMPARE_LOOP(>=);                                        \
+            case HLO_ComparisonDirection_GT: COMPARE_LOOP(>);                                         \
+            case HLO_ComparisonDirection_LE: COMPARE_LOOP(<=);                                        \
+            default: COMPARE_LOOP(<);                                                                 \
+        }                                                                                             \
+    }
+DEFINE_COMPARE(float)
+DEFINE_COMPARE(double)
+DEFINE_COMPARE(int8_t)
+DEFINE_COMPARE(int16_t)
+DEFINE_COMPARE(int32_t)
+DEFINE_COMPARE(int64_t)
+DEFINE_COMPARE(uint8_t)
+DEFINE_COMPARE(uint16_t)
+DEFINE_COMPARE(uint32_t)
+DEFINE_COMPARE(uint64_t)
+
+// A float's rank in the total order -NaN < -inf < … < -0 < +0 < … < inf < NaN.
+static int64_t total_order(double value) {
+    int64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
+// Floats that C cannot compare directly, or under the total order: through double, which keeps order and signs.
+static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out, int64_t count) {
+    HloType type = instruction->operands[0]->shape->type;
+    const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
+    int64_t bytes = hlo_type_bytes(type);
+    double lhs[HLO_EVAL_CHUNK], rhs[HLO_EVAL_CHUNK];
+    int64_t lhs_order[HLO_EVAL_CHUNK], rhs_order[HLO_EVAL_CHUNK];
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        hlo_eval_decode_double(type, (const char *)operands[0] + start * bytes, length, lhs);
+        hlo_eval_decode_double(type, (const char *)operands[1] + start * bytes, length, rhs);
+        if (compare->type != HLO_ComparisonType_TOTALORDER) {
+            compare_double(compare->direction, lhs, rhs, out + start, length);
+            continue;
+        }
+        for (int64_t i = 0; i < length; i++) {
+            lhs_order[i] = total_order(lhs[i]);
+            rhs_order[i] = total_order(rhs[i]);
+        }
+        compare_int64_t(compare->direction, lhs_order, rhs_order, out + start, length);
+    }
+}
+
+static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out, int64_t count) {
+    HloType type = instruction->operands[0]->shape->type;
+    int64_t bytes = hlo_type_bytes(type);
+    bool equal = HLO_ATTRIBUTES(instruction, Compare)->direction == HLO_ComparisonDirection_EQ;
+    for (int64_t i = 0; i < count; i++) {
+        double _Complex a, b;
+        hlo_eval_decode_complex(type, (const char *)operands[0] + i * bytes, 1, &a);
+        hlo_eval_decode_complex(type, (const char *)operands[1] + i * bytes, 1, &b);
+        out[i] = (creal(a) == creal(b) && cimag(a) == cimag(b)) == equal;
+    }
+}
+
+void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                             int64_t count) {
+    const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
+    HloType type = instruction->operands[0]->shape->type;
+    if (hlo_type_is_float(type) && compare->type == HLO_ComparisonType_TOTALORDER) {
+        compare_decoded(instruction, operands, result, count);
+        return;
+    }
+    switch (type) {
+#define CASE(hlo, c) \
+    case HLO_##hlo: compare_##c(compare->direction, operands[0], operands[1], result, count); return;
+        CASE(PRED, uint8_t) CASE(S1, int8_t) CASE(S2, int8_t) CASE(S4, int8_t) CASE(S8, int8_t) CASE(S16, int16_t)
+        CASE(S32, int32_t) CASE(S64, int64_t) CASE(U1, uint8_t) CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t)
+        CASE(U16, uint16_t) CASE(U32, uint32_t) CASE(U64, uint64_t) CASE(F32, float) CASE(F64, double)
+#undef CASE
+        case HLO_C64:
+        case HLO_C128: compare_complex(instruction, operands, result, count); return;
+        default: compare_decoded(instruction, operands, result, count);
+    }
+}
+
+typedef struct Wide {
+    uint64_t parts[2];
+} Wide;
+
+#define SELECT_LOOP(type) \
+    for (int64_t i = 0; i < count; i++) ((type *)result)[i] = predicate[i] ? ((const type *)a)[i] : ((const type *)b)[i]; \
+    return
+
+void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
+    const uint8_t *predicate = operands[0];
+    const void *a = operands[1], *b = operands[2];
+    switch (hlo_type_bytes(instruction->shape->type)) {
+        case 1: SELECT_LOOP(uint8_t);
+        case 2: SELECT_LOOP(uint16_t);
+        case 4: SELECT_LOOP(uint32_t);
+        case 8: SELECT_LOOP(uint64_t);
+        default: SELECT_LOOP(Wide);
+    }
+}
+
+void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
+    HloType type = instruction->shape->type;
+    int64_t bytes = hlo_type_bytes(type);
+    HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);
+    HloEvalKernel *minimum = hlo_eval_binary_kernel(HLO_OP_MINIMUM, type);
+    if (!maximum || !minimum) {  // complex numbers have no order; the verifier refuses them
+        memcpy(result, operands[1], (size_t)(count * bytes));
+        return;
+    }
+    HloInstruction raise = *instruction, lower = *instruction;  // kernels of narrow types look at the opcode
+    raise.opcode = HLO_OP_MAXIMUM;
+    lower.opcode = HLO_OP_MINIMUM;
+    double raised[HLO_EVAL_CHUNK];
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        const void *first[2] = {(const char *)operands[0] + start * bytes, (const char *)operands[1] + start * bytes};
+        const void *second[2] = {raised, (const char *)operands[2] + start * bytes};
+        maximum(&raise, first, raised, length);
+        minimum(&lower, second, (char *)result + start * bytes, length);
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leaves, tuples, calls, loops, branches and the two halves of asynchronous ops.
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                            HloEvalValue **result) {
+    (void)operands;
+    const HloLiteral *literal = hlo_constant_literal(instruction);
+    HLO_FAIL_IF(!literal, HLO_INVALID_ARGUMENT, "%%%s has no value", instruction->name);
+    return hlo_eval_borrow(device, literal, result);
+}
+
+HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                             HloEvalValue **result) {
+    (void)device;
+    (void)operands;
+    (void)result;
+    return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
+}
+
+HloStatus hlo_eval_device_id(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                             HloEvalValue **result) {
+    (void)operands;
+    int64_t partitions = device->world->partition_count;
+    bool partition = hlo_is(instruction, HLO_OP_PARTITION_ID);
+    int64_t id = partition ? device->number % partitions : device->number / partitions;
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    hlo_eval_encode_int64(instruction->shape->type, &id, 1, (*result)->data);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_tuple(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                         HloEvalValue **result) {
+    return hlo_eval_new_tuple(device, instruction->shape, operands, instruction->operand_count, result);
+}
+
+HloStatus hlo_eval_get_tuple_element(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                     HloEvalValue **result) {
+    (void)device;
+    *result = hlo_eval_retain(operands[0]->elements[HLO_ATTRIBUTES(instruction, TupleIndex)->index]);
+    return HLO_SUCCESS;
+}
+
+// The value of the first operand (add-dependency, opt-barrier, domain, all-reduce-done).
+HloStatus hlo_eval_identity(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                            HloEvalValue **result) {
+    (void)device;
+    (void)instruction;
+    *result = hlo_eval_take(operands, 0);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_token(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                         HloEvalValue **result) {
+    (void)operands;
+    return hlo_eval_new(device, instruction->shape, result);
+}
+
+static HloStatus call_with(HloEvalDevice *device, const HloComputation *computation, HloEvalValue **operands,
+                           int64_t count, HloEvalValue **result) {
+    HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int64_t k = 0; k < count; k++) arguments[k] = hlo_eval_take(operands, k);
+    return hlo_eval_run(device, computation, arguments, result);
+}
+
+HloStatus hlo_eval_call(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                        HloEvalValue **result) {
+    return call_with(device, instruction->called[0], operands, instruction->operand_count, result);
+}
+
+HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                         HloEvalValue **result) {
+    const HloComputation *condition = instruction->called[0], *body = instruction->called[1];
+    HloEvalValue *state = hlo_eval_take(operands, 0);
+    for (;;) {
+        HloEvalValue *again, *argument = hlo_eval_retain(state);
+        HLO_TRY(hlo_eval_run(device, condition, &argument, &again));
+        bool run = *(const uint8_t *)again->data != 0;
+        hlo_eval_release(device, again);
+        if (!run) break;
+        argument = state;
+        HLO_TRY(hlo_eval_run(device, body, &argument, &state));
+    }
+    *result = state;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_conditional(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                               HloEvalValue **result) {
+    int64_t branches = instruction->called_count, branch;
+    if (operands[0]->shape->type == HLO_PRED) {
+        branch = *(const uint8_t *)operands[0]->data ? 0 : 1;
+    } else {
+        branch = hlo_eval_integer_at(operands[0], 0);
+        if (branch < 0 || branch >= branches) branch = branches - 1;
+    }
+    return call_with(device, instruction->called[branch], operands + 1 + branch, 1, result);
+}
+
+// ---- asynchronous ops do all their work at the start
+
+// The start's result: (operands, result, further context). Context values are zero.
+static HloStatus wrap_start(HloEvalDevice *device, const HloShape *shape, HloEvalValue *operand, HloEvalValue *value,
+                            HloEvalValue **result) {
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    (*result)->elements[0] = operand;
+    (*result)->elements[1] = value;
+    for (int32_t i = 2; i < shape->element_count; i++) {
+        HLO_TRY(hlo_eval_new_zeroed(device, shape->elements[i], &(*result)->elements[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_async_start(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                               HloEvalValue **result) {
+    HloEvalValue *inputs, *value;
+    HLO_TRY(hlo_eval_new_tuple(device, instruction->shape->elements[0], operands, instruction->operand_count, &inputs));
+    HLO_TRY(call_with(device, instruction->called[0], operands, instruction->operand_count, &value));
+    return wrap_start(device, instruction->shape, inputs, value, result);
+}
+
+HloStatus hlo_eval_async_update(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                HloEvalValue **result) {
+    return hlo_eval_identity(device, instruction, operands, result);
+}
+
+HloStatus hlo_eval_async_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    (void)device;
+    (void)instruction;
+    *result = hlo_eval_retain(operands[0]->elements[1]);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_collective_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                   HloEvalValue **result) {
+    return hlo_eval_async_done(device, instruction, operands, result);
+}
+
+// (destination, source, context)
+HloStatus hlo_eval_copy_start(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    HloEvalValue *source = hlo_eval_take(operands, 0);
+    return wrap_start(device, instruction->shape, hlo_eval_retain(source), source, result);
+}
+
+HloStatus hlo_eval_copy_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                             HloEvalValue **result) {
+    (void)device;
+    (void)instruction;
+    *result = hlo_eval_retain(operands[0]->elements[0]);
+    return HLO_SUCCESS;
+}
+
+// ---- transfers to a host or a peer that is not there
+
+#define REFUSED(name, what)                                                                                     \
+    HloStatus hlo_eval_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
+                              HloEvalValue **result) {                                                          \
+        (void)device;                                                                                           \
+        (void)operands;                                                                                         \
+        (void)result;                                                                                           \
+        return hlo_eval_unsupported(instruction, what);                                                         \
+    }
+REFUSED(send, "a transfer to a peer")
+REFUSED(send_done, "a transfer to a peer")
+REFUSED(recv, "a transfer from a peer")
+REFUSED(recv_done, "a transfer from a peer")
+REFUSED(infeed, "a transfer from a host")
+REFUSED(outfeed, "a transfer to a host")

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between element types: convert, reduce-precision, stochastic-convert, bitcast-convert.
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+// A float as an integer of the type: NaN gives 0, out of range gives the nearest end.
+static int64_t saturate(double value, HloType type) {
+    int bits = hlo_type_info(type)->bits;
+    if (isnan(value)) return 0;
+    if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) {
+        if (value <= 0) return 0;
+        if (value >= ldexp(1.0, bits)) return (int64_t)(bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1);
+        return (int64_t)(uint64_t)value;
+    }
+    double limit = ldexp(1.0, bits - 1);
+    if (value >= limit) return (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+    if (value <= -limit) return (int64_t)(0 - (UINT64_C(1) << (bits - 1)));
+    return (int64_t)value;
+}
+
+static void float_to_integer(HloType from, const void *in, HloType to, void *out, int64_t count) {
+    double values[HLO_EVAL_CHUNK];
+    int64_t numbers[HLO_EVAL_CHUNK];
+    hlo_eval_decode_double(from, in, count, values);
+    for (int64_t i = 0; i < count; i++) numbers[i] = to == HLO_PRED ? values[i] != 0 : saturate(values[i], to);
+    hlo_eval_encode_int64(to, numbers, count, out);
+}
+
+static void to_float(HloType from, const void *in, HloType to, void *out, int64_t count) {
+    if (from == HLO_F64) {
+        hlo_eval_encode_double(to, in, count, out);
+    } else if (to == HLO_F64) {
+        hlo_eval_decode_double(from, in, count, out);
+    } else {
+        float values[HLO_EVAL_CHUNK];
+        hlo_eval_decode_float(from, in, count, values);
+        hlo_eval_encode_float(to, values, count, out);
+    }
+}
+
+static void convert_chunk(HloType from, const void *in, HloType to, void *out, int64_t count) {
+    HloTypeKind from_kind = hlo_type_kind(from), to_kind = hlo_type_kind(to);
+    if (from == to) {
+        memcpy(out, in, (size_t)(count * hlo_type_bytes(to)));
+    } else if (to_kind == HLO_KIND_COMPLEX) {
+        double _Complex values[HLO_EVAL_CHUNK];
+        hlo_eval_decode_complex(from, in, count, values);
+        hlo_eval_encode_complex(to, values, count, out);
+    } else if (from_kind == HLO_KIND_COMPLEX) {
+        double _Complex values[HLO_EVAL_CHUNK];
+        double real[HLO_EVAL_CHUNK];
+        hlo_eval_decode_complex(from, in, count, values);
+        if (to == HLO_PRED) {
+            for (int64_t i = 0; i < count; i++) ((uint8_t *)out)[i] = values[i] != 0;
+            return;
+        }
+        for (int64_t i = 0; i < count; i++) real[i] = creal(values[i]);
+        convert_chunk(HLO_F64, real, to, out, count);
+    } else if (to_kind == HLO_KIND_FLOAT) {
+        to_float(from, in, to, out, count);
+    } else if (from_kind == HLO_KIND_FLOAT) {
+        float_to_integer(from, in, to, out, count);
+    } else {
+        int64_t values[HLO_EVAL_CHUNK];
+        hlo_eval_decode_int64(from, in, count, values);
+        hlo_eval_encode_int64(to, values, count, out);
+    }
+}
+
+void hlo_eval_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                             int64_t count) {
+    HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        convert_chunk(from, (const char *)operands[0] + start * hlo_type_bytes(from), to,
+                      (char *)result + start * hlo_type_bytes(to), length);
+    }
+}
+
+// A double rounded to nearest even with so many exponent and mantissa bits (IEEE-like: overflow to infinity, results
+// below the smallest normal number become zero).
+static double reduce_precision(double value, int64_t exponent_bits, int64_t mantissa_bits) {
+    if (isnan(value) || isinf(value) || value == 0) return value;
+    int64_t bias = (INT64_C(1) << (exponent_bits - 1)) - 1;
+    int exponent;
+    frexp(value, &exponent);
+    double unit = ldexp(1.0, exponent - 1 - (int)mantissa_bits);
+    double rounded = mantissa_bits < 52 ? rint(value / unit) * unit : value;
+    if (bias >= 1023) return rounded;
+    if (fabs(rounded) >= ldexp(1.0, (int)bias + 1)) return copysign(INFINITY, value);
+    if (fabs(rounded) < ldexp(1.0, (int)(1 - bias))) return copysign(0.0, value);
+    return rounded;
+}
+
+void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                                      int64_t count) {
+    const HloReducePrecisionAttributes *precision = HLO_ATTRIBUTES(instruction, ReducePrecision);
+    HloType type = instruction->shape->type;
+    const HloTypeInfo *info = hlo_type_info(type);
+    int64_t bytes = info->storage_bytes;
+    bool keep_exponent = precision->exponent_bits >= info->exponent_bits;
+    int64_t exponent_bits = keep_exponent ? 11 : precision->exponent_bits;
+    int64_t mantissa_bits = precision->mantissa_bits < info->mantissa_bits ? precision->mantissa_bits : 52;
+    double values[HLO_EVAL_CHUNK];
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        hlo_eval_decode_double(type, (const char *)operands[0] + start * bytes, length, values);
+        for (int64_t i = 0; i < length; i++) values[i] = reduce_precision(values[i], exponent_bits, mantissa_bits);
+        hlo_eval_encode_double(type, values, length, (char *)result + start * bytes);
+    }
+}
+
+// Rounds towards the integer away from zero with the probability of the fraction: when the random bits, as a fraction of
+// their range, lie below it.
+static int64_t stochastic_round(double value, uint64_t random, int random_bits, HloType type) {
+    if (isnan(value) || isinf(value)) return saturate(value, type);
+    double size = fabs(value), whole = floor(size), fraction = size - whole;
+    if (fraction != 0 && (double)random < ldexp(fraction, random_bits)) whole += 1;
+    return saturate(value < 0 ? -whole : whole, type);
+}
+
+void hlo_eval_stochastic_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                                        int64_t count) {
+    HloType from = instruction->operands[0]->shape->type, random_type = instruction->operands[1]->shape->type;
+    HloType to = instruction->shape->type;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        int64_t random;
+        hlo_eval_decode_double(from, (const char *)operands[0] + i * hlo_type_bytes(from), 1, &value);
+        hlo_eval_decode_int64(random_type, (const char *)operands[1] + i * hlo_type_bytes(random_type), 1, &random);
+        char *target = (char *)result + i * hlo_type_bytes(to);
+        if (hlo_type_is_float(to)) {
+            hlo_eval_encode_double(to, &value, 1, target);
+        } else {
+            int64_t rounded = stochastic_round(value, (uint64_t)random, hlo_type_info(random_type)->bits, to);
+            hlo_eval_encode_int64(to, &rounded, 1, target);
+        }
+    }
+}
+
+// Types below 8 bits are stored one to a byte but count with their own width when bits are regrouped: element i of the
+// narrow array lies at bit i*width, little endian.
+static uint64_t read_bits(HloType type, const char *data, int64_t index) {
+    uint64_t bits = 0;
+    int bytes = hlo_type_bytes(type), width = hlo_type_info(type)->bits;
+    memcpy(&bits, data + index * bytes, (size_t)bytes);
+    return width < 64 ? bits & ((UINT64_C(1) << width) - 1) : bits;
+}
+
+static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
+    int64_t value = (int64_t)bits;
+    if (hlo_type_is_integer(type)) {
+        hlo_eval_encode_int64(type, &value, 1, data + index * hlo_type_bytes(type));
+    } else {
+        memcpy(data + index * hlo_type_bytes(type), &bits, (size_t)hlo_type_bytes(type));
+    }
+}
+
+HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                   HloEvalValue **result) {
+    HloType from = operands[0]->shape->type, to = instruction->shape->type;
+    int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
+    if (from_bits == to_bits || (from_bits >= 8 && to_bits >= 8)) {
+        return hlo_eval_with_shape(device, operands[0], instruction->shape, result);
+    }
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    const char *in = operands[0]->data;
+    char *out = (*result)->data;
+    if (from_bits > 64 || to_bits > 64) return hlo_eval_unsupported(instruction, "this pair of types");
+    if (from_bits > to_bits) {
+        int64_t count = hlo_eval_elements(operands[0]), parts = from_bits / to_bits;
+        for (int64_t i = 0; i < count; i++) {
+            uint64_t bits = read_bits(from, in, i);
+            for (int64_t p = 0; p < parts; p++) write_bits(to, out, i * parts + p, bits >> (p * to_bits));
+        }
+        return HLO_SUCCESS;
+    }
+    int64_t count = hlo_eval_elements(*result), parts = to_bits / from_bits;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        for (int64_t p = 0; p < parts; p++) bits |= read_bits(from, in, i * parts + p) << (p * from_bits);
+        write_bits(to, out, i, bits);
+    }
+    return HLO_SUCCESS;
+}

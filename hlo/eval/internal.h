@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of hlo/eval share: values, the device that runs, and the handlers of hlo/ops.def.
+//
+// Memory: values live on a list of their device and are counted; whatever is left on the list when a run ends, well or
+// not, is freed with the device. Handlers therefore just return on errors. Scratch comes from the device's arena, which is
+// reset after every instruction.
+#ifndef MESHLO_HLO_EVAL_INTERNAL_H_
+#define MESHLO_HLO_EVAL_INTERNAL_H_
+
+#include "hlo/eval/eval.h"
+
+// How deep calls may nest.
+#define HLO_EVAL_MAX_DEPTH 400
+
+typedef struct HloEvalDevice HloEvalDevice;
+typedef struct HloEvalWorld HloEvalWorld;
+
+// An array, a tuple or a token during a run.
+typedef struct HloEvalValue {
+    struct HloEvalValue *previous, *next;  // the device's list
+    const HloShape *shape;
+    void *data;                     // dense, row-major; NULL for structures
+    struct HloEvalValue **elements;  // of a tuple; NULL entries were moved out
+    int64_t *sizes;                 // actual sizes of a dynamic array, or NULL: all at their bounds
+    int64_t references;
+    bool borrowed;                  // data belongs to a literal
+} HloEvalValue;
+
+// An instruction within a prepared computation.
+typedef struct HloEvalStep {
+    const HloInstruction *instruction;
+    const int32_t *operand_slots;
+    const bool *last_use;  // per operand: no later step needs the value
+    bool has_uses;         // false for effects whose value nobody reads
+    bool moves_element;    // get-tuple-element whose tuple needs this element no more
+} HloEvalStep;
+
+// A computation prepared for running: slots number its instructions in order.
+typedef struct HloEvalPlan {
+    HloEvalStep *steps;
+    int32_t count;
+    int32_t root_slot;
+    const int32_t *parameter_slots;  // by parameter number; -1: not used
+} HloEvalPlan;
+
+// The state of one device.
+struct HloEvalDevice {
+    HloEvalWorld *world;
+    int64_t number;      // replica * partitions + partition
+    HloArena *scratch;
+    HloEvalValue *values;  // head of the list
+    int64_t depth;
+    uint64_t draws;        // of rng so far
+    uint64_t rng_state[2];  // of rng-get-and-update-state: low, high
+};
+
+// What all devices of a run share.
+struct HloEvalWorld {
+    HloEvalOptions options;
+    const HloModule *module;
+    HloArena *arena;          // plans
+    HloEvalPlan **plans;      // by computation id
+    int64_t replica_count, partition_count;
+    bool manual_regions;      // unpartitioned program: devices differ only inside manual regions
+    HloEvalDevice *devices;
+    int64_t device_count;
+    struct HloEvalRendezvous *rendezvous;  // NULL with one device
+};
+
+// A handler: sets *result to a new reference. operands[] holds one reference each, which the caller drops afterwards; a
+// handler may take one over (hlo_eval_take), and may overwrite the data of one that is the last reference.
+typedef HloStatus HloEvalFunction(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                  HloEvalValue **result);
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) HloEvalFunction hlo_eval_##eval;
+#include "hlo/ops.def"
+#undef HLO_OP
+
+// ---- values (value.c)
+
+// A value with uninitialised (or zeroed) data for `shape`; tuples get an empty element list. One reference.
+HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value);
+HloStatus hlo_eval_new_zeroed(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value);
+// A tuple of `elements`, each of which gets one more reference.
+HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEvalValue *const *elements, int64_t count,
+                             HloEvalValue **value);
+// A view of a literal's data, which must outlive it. Elided literals are filled.
+HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloEvalValue **value);
+// The same data under another shape of as many bytes: takes the data over when it may, else copies. Keeps actual sizes
+// when the rank is the same.
+HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape, HloEvalValue **result);
+// A deep copy on a (maybe other) device.
+HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy);
+// One reference more; returns the value.
+HloEvalValue *hlo_eval_retain(HloEvalValue *value);
+// Takes operand `index` over from the caller of a handler.
+static inline HloEvalValue *hlo_eval_take(HloEvalValue **operands, int64_t index) {
+    HloEvalValue *value = operands[index];
+    operands[index] = NULL;
+    return value;
+}
+// One reference less; frees the value with the last one. Accepts NULL.
+void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value);
+// Frees all values of the device.
+void hlo_eval_release_all(HloEvalDevice *device);
+// True if a handler may write into the value's data.
+static inline bool hlo_eval_may_overwrite(const HloEvalValue *value) {
+    return value->references == 1 && !value->borrowed;
+}
+// A heap literal with the value's content.
+HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal);
+// Elements of the value's array.
+static inline int64_t hlo_eval_elements(const HloEvalValue *value) { return hlo_shape_elements(value->shape); }
+// The actual size of dimension `dim`.
+static inline int64_t hlo_eval_size(const HloEvalValue *value, int64_t dim) {
+    return value->sizes ? value->sizes[dim] : value->shape->dims[dim];
+}
+// The value of an op with `count` array results, uninitialised: the array itself or a tuple; arrays[] are its parts.
+HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
+                               HloEvalValue **arrays);
+// Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
+HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
+
+// Scratch of the current instruction. Never NULL (see hlo/base/memory.h).
+static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_t bytes_each) {
+    return hlo_arena_allocate_uninitialised(device->scratch, hlo_array_bytes((size_t)count, bytes_each));
+}
+#define HLO_EVAL_SCRATCH(device, type, count) ((type *)hlo_eval_scratch((device), (count), sizeof(type)))
+
+// ---- running (interpret.c)
+
+// Runs a computation. Takes over one reference of every argument.
+HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
+                       HloEvalValue **result);
+// The handler of an opcode.
+HloEvalFunction *hlo_eval_handler(HloOpcode opcode);
+// UNIMPLEMENTED naming the instruction: "<what> cannot be evaluated".
+HloStatus hlo_eval_unsupported(const HloInstruction *instruction, const char *what);
+
+// ---- numbers (numbers.c)
+
+// `count` elements of a type of up to 64 bits as doubles / floats / wrapping 64-bit integers, and back. Conversions to a
+// float type round to nearest even; back to integers from integers wrap.
+void hlo_eval_decode_double(HloType type, const void *data, int64_t count, double *out);
+void hlo_eval_encode_double(HloType type, const double *values, int64_t count, void *out);
+void hlo_eval_decode_float(HloType type, const void *data, int64_t count, float *out);
+void hlo_eval_encode_float(HloType type, const float *values, int64_t count, void *out);
+void hlo_eval_decode_int64(HloType type, const void *data, int64_t count, int64_t *out);
+void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, void *out);
+// Complex numbers as pairs of doubles (from real types with imaginary part 0).
+void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, double _Complex *out);
+void hlo_eval_encode_complex(HloType type, const double _Complex *values, int64_t count, void *out);
+// An integer scalar (element `index` of the value).
+int64_t hlo_eval_integer_at(const HloEvalValue *value, int64_t index);
+// Wraps `count` bytes of a type below 8 bits to its width, in place.
+void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count);
+// f32 rounded to nearest-even bf16, as f32; NaN stays NaN.
+float hlo_eval_round_bf16(float value);
+
+// ---- element-wise kernels (kernels.c and the files beside it)
+
+// result[i] = op(operands[..][i]) for `count` elements; operands and result must not overlap partially. The instruction
+// gives opcode, types and attributes; its shapes may have any dimensions.
+typedef void HloEvalKernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count);
+// The kernel of an element-wise instruction, or NULL when there is none for these types.
+HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction);
+HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction);
+HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type);
+HloEvalKernel *hlo_eval_complex_unary_kernel(HloOpcode opcode);
+HloEvalKernel *hlo_eval_complex_binary_kernel(HloOpcode opcode);
+HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_kernel, hlo_eval_clamp_kernel,
+    hlo_eval_reduce_precision_kernel, hlo_eval_stochastic_convert_kernel, hlo_eval_copy_kernel;
+// Elements that kernels working through a buffer take at a time.
+#define HLO_EVAL_CHUNK 512
+
+// ---- scalar computations (scalar.c)
+
+// A computation on scalars (to_apply of reduce, map, sort …) prepared for many calls.
+typedef struct HloEvalScalar HloEvalScalar;
+// Prepares `computation` for batches of up to `width` calls.
+HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *computation, int64_t width,
+                                  HloEvalScalar **scalar);
+// `count` calls at once: inputs[p] holds count elements of parameter p; outputs[r] receives result r. Outputs may be inputs.
+HloStatus hlo_eval_scalar_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t count);
+// Number of results: 1, or the elements of the root tuple.
+int64_t hlo_eval_scalar_results(const HloComputation *computation);
+// The opcode when the computation is one plain binary op on its two parameters in order (or any order if it commutes).
+HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation);
+
+// Running totals of a reduction: `count` accumulators for each of the computation's values, started at the init values.
+// Plain sums and products of floats up to 32 bits are kept in double and rounded once at the end.
+typedef struct HloEvalFold HloEvalFold;
+// More values than any reduction may have.
+#define HLO_EVAL_MAX_VALUES 64
+// `inits`, one a value, are scalars or `count` elements each to start from; a run of one hlo_eval_fold_add() may have any length, `width` is its usual one.
+HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
+                            int64_t values, int64_t count, int64_t width, HloEvalFold **fold);
+// accumulators[first + i] = computation(accumulators[first + i], inputs[i]) for i < count.
+HloStatus hlo_eval_fold_add(HloEvalFold *fold, int64_t first, const void *const *inputs, int64_t count);
+// Writes all accumulators of value `index`.
+void hlo_eval_fold_write(const HloEvalFold *fold, int64_t index, void *out);
+
+// ---- moving elements (move.c)
+
+// Copies a block of `rank` dims between two arrays with strides in elements; strides may be 0 or negative.
+void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source, const int64_t *source_strides,
+                           const int64_t *dims, int64_t rank, int64_t element_bytes);
+// Row-major strides of `dims`, in elements.
+void hlo_eval_strides(const int64_t *dims, int64_t rank, int64_t *strides);
+// The next index in row-major order below `dims`; false after the last one.
+bool hlo_eval_next_index(const int64_t *dims, int64_t rank, int64_t *index);
+// Fills `count` elements with the one at `element`.
+void hlo_eval_fill(void *target, const void *element, int64_t element_bytes, int64_t count);
+// Copies `value` with its dimensions permuted (result dimension i = dimension permutation[i]) into `target`.
+void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation, void *target);
+
+// The `k` first elements of every row (last dimension) in descending or ascending total order, and where they stood;
+// equal ones in order (sort.c).
+void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest, HloEvalValue *values,
+                        HloEvalValue *indices);
+
+// ---- products (product.c)
+
+// What a product is added up in.
+typedef enum HloEvalAccumulator { HLO_EVAL_DOUBLE, HLO_EVAL_INT64, HLO_EVAL_COMPLEX } HloEvalAccumulator;
+// The accumulator for operands of these types.
+HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs);
+int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator);
+// Elements as accumulator numbers, and back (integers wrap, pred is true when not zero).
+void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
+void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
+// c[m][n] += sum over k of a[m][k] * b[k][n], row-major, k ascending.
+void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m, int64_t n,
+                              int64_t k);
+// A product of f32 numbers as a matrix unit computes it: operands split into `parts` bf16 numbers of falling size, and the
+// products of part lhs[p] with part rhs[p] added up, smallest first.
+typedef struct HloEvalPasses {
+    int count;  // 0: operands as they are
+    int parts;
+    int lhs[9], rhs[9];
+} HloEvalPasses;
+// The passes for operands of these types under the run's numerics.
+HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
+                              int32_t algorithm, bool matrix_vector);
+// Part `part` of `parts` of each value (tpu.md 3.4: all but the last are cut off, the last is rounded to nearest even).
+void hlo_eval_split_part(const double *values, int64_t count, int parts, int part, double *out);
+
+// ---- manual regions of unpartitioned programs (manual.c)
+
+// SPMDFullToShardShape: this device's part of the whole array; SPMDShardToFullShape: the whole from all devices' parts.
+HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                 HloEvalValue **result);
+HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                 HloEvalValue **result);
+
+// ---- devices (rendezvous.c)
+
+// One device's part in an exchange.
+typedef struct HloEvalParty {
+    HloEvalDevice *device;
+    HloEvalValue *const *operands;
+    HloEvalValue *result;  // for the exchange to set: a value of that party's device
+} HloEvalParty;
+// Computes the results of all parties, in group order. `device` is the one that works; the others wait.
+typedef HloStatus HloEvalExchange(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                                  int64_t count);
+// Waits until all devices of `group` (which holds this one) have come to `instruction`, lets one of them compute `exchange`
+// and hands out the results. FAILED_PRECONDITION when they cannot all come.
+HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
+                        HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
+// Runs `computation` on all devices of the world; arguments[device][parameter].
+HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
+                             const HloLiteral *const *const *arguments, HloLiteral **results);
+// Runs `computation` on one device, from literals to a literal.
+HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation, const HloLiteral *const *arguments,
+                              HloLiteral **result);
+
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter: prepares computations, steps through them, and the public entry points.
+#include <math.h>
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+static HloEvalFunction *const handlers[] = {
+#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) hlo_eval_##eval,
+#include "hlo/ops.def"
+#undef HLO_OP
+};
+
+HloEvalFunction *hlo_eval_handler(HloOpcode opcode) { return handlers[opcode]; }
+
+HloStatus hlo_eval_unsupported(const HloInstruction *instruction, const char *what) {
+    return hlo_error(HLO_UNIMPLEMENTED, "%%%s (%s): %s cannot be evaluated", instruction->name,
+                     hlo_op_text(instruction->opcode), what);
+}
+
+// ---- preparation
+
+typedef struct Planner {
+    HloEvalWorld *world;
+    int32_t *slots;  // by instruction id; -1 for dead instructions
+    int64_t depth;
+} Planner;
+
+static void mark_live(const HloComputation *computation, HloInstruction *const *order, int64_t count, int32_t *slots) {
+    for (int64_t i = 0; i < count; i++) {
+        bool needed = order[i] == computation->root || hlo_instruction_has_side_effect(order[i]);
+        slots[order[i]->id] = needed ? 0 : -1;
+    }
+    for (int64_t i = count - 1; i >= 0; i--) {
+        if (slots[order[i]->id] < 0) continue;
+        for (int32_t k = 0; k < order[i]->operand_count; k++) slots[order[i]->operands[k]->id] = 0;
+    }
+}
+
+// A tuple that is only taken apart gives each element away at the last get-tuple-element of its index.
+static void mark_moves(Planner *planner, HloEvalPlan *plan, const HloInstruction *tuple) {
+    const HloInstructionVector *users = &tuple->users;
+    if (tuple->shape->type != HLO_TUPLE || tuple == tuple->parent->root) return;
+    for (int64_t i = 0; i < users->count; i++) {
+        if (!hlo_is(users->items[i], HLO_OP_GET_TUPLE_ELEMENT)) return;
+    }
+    HloArena *arena = planner->world->arena;
+    HloArenaMark mark = hlo_arena_mark(arena);
+    int32_t *last = HLO_ARENA_NEW(arena, int32_t, tuple->shape->element_count);
+    for (int64_t i = 0; i < users->count; i++) {
+        int32_t slot = planner->slots[users->items[i]->id];
+        int64_t index = HLO_ATTRIBUTES(users->items[i], TupleIndex)->index;
+        if (slot >= last[index]) last[index] = slot;
+    }
+    for (int64_t i = 0; i < users->count; i++) {
+        int32_t slot = planner->slots[users->items[i]->id];
+        if (slot >= 0) plan->steps[slot].moves_element = last[HLO_ATTRIBUTES(users->items[i], TupleIndex)->index] == slot;
+    }
+    hlo_arena_reset(arena, mark);
+}
+
+static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
+    HloArenaMark mark = hlo_arena_mark(arena);
+    bool *used = HLO_ARENA_NEW(arena, bool, plan->count);
+    used[plan->root_slot] = true;
+    for (int32_t s = plan->count - 1; s >= 0; s--) {
+        HloEvalStep *step = &plan->steps[s];
+        bool *last_use = (bool *)step->last_use;
+        for (int32_t k = step->instruction->operand_count - 1; k >= 0; k--) {
+            last_use[k] = !used[step->operand_slots[k]];
+            used[step->operand_slots[k]] = true;
+        }
+        step->has_uses = used[s];
+    }
+    hlo_arena_reset(arena, mark);
+}
+
+static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computation) {
+    HloArena *arena = planner->world->arena;
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(computation, arena, &count);
+    mark_live(computation, order, count, planner->slots);
+    HloEvalPlan *plan = HLO_ARENA_NEW(arena, HloEvalPlan, 1);
+    plan->steps = HLO_ARENA_NEW(arena, HloEvalStep, count);
+    for (int64_t i = 0; i < count; i++) {
+        const HloInstruction *instruction = order[i];
+        if (planner->slots[instruction->id] < 0) continue;
+        int32_t operand_count = instruction->operand_count;
+        int32_t *operand_slots = HLO_ARENA_NEW(arena, int32_t, operand_count);
+        for (int32_t k = 0; k < operand_count; k++) operand_slots[k] = planner->slots[instruction->operands[k]->id];
+        planner->slots[instruction->id] = plan->count;
+        plan->steps[plan->count++] = (HloEvalStep){.instruction = instruction, .operand_slots = operand_slots,
+                                                   .last_use = HLO_ARENA_NEW(arena, bool, operand_count)};
+    }
+    plan->root_slot = planner->slots[computation->root->id];
+    int32_t *parameter_slots = HLO_ARENA_NEW(arena, int32_t, computation->parameters.count);
+    for (int64_t p = 0; p < computation->parameters.count; p++) {
+        const HloInstruction *parameter = computation->parameters.items[p];
+        parameter_slots[p] = parameter ? planner->slots[parameter->id] : -1;
+    }
+    plan->parameter_slots = parameter_slots;
+    mark_last_uses(arena, plan);
+    for (int32_t s = 0; s < plan->count; s++) mark_moves(planner, plan, plan->steps[s].instruction);
+    return plan;
+}
+
+static HloStatus plan_computation(Planner *planner, const HloComputation *computation) {
+    HloEvalWorld *world = planner->world;
+    if (world->plans[computation->id]) return HLO_SUCCESS;
+    HLO_FAIL_IF(!computation->root, HLO_INVALID_ARGUMENT, "computation %%%s has no root", computation->name);
+    HLO_FAIL_IF(planner->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d at computation %%%s",
+                HLO_EVAL_MAX_DEPTH, computation->name);
+    world->plans[computation->id] = make_plan(planner, computation);
+    planner->depth++;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        if (hlo_is(i, HLO_OP_CUSTOM_CALL)) {
+            const char *target = HLO_ATTRIBUTES(i, CustomCall)->target;
+            if (target && !strcmp(target, "SPMDFullToShardShape")) world->manual_regions = true;
+        }
+        for (int32_t c = 0; c < i->called_count; c++) HLO_TRY(plan_computation(planner, i->called[c]));
+    }
+    planner->depth--;
+    return HLO_SUCCESS;
+}
+
+// ---- running
+
+static bool has_nan(const HloEvalValue *value) {
+    if (!value->data || value->sizes) return false;
+    HloType type = value->shape->type, part = hlo_type_real_part(type);
+    if (!hlo_type_is_float(part)) return false;
+    double buffer[HLO_EVAL_CHUNK];
+    int64_t count = hlo_eval_elements(value) * (part == type ? 1 : 2), bytes = hlo_type_bytes(part);
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        hlo_eval_decode_double(part, (const char *)value->data + start * bytes, length, buffer);
+        for (int64_t i = 0; i < length; i++) {
+            if (isnan(buffer[i])) return true;
+        }
+    }
+    return false;
+}
+
+// get-tuple-element looks at the slot itself, so that the last one of an index can move the element out.
+static HloEvalValue *get_element(HloEvalDevice *device, const HloEvalStep *step, HloEvalValue **slots) {
+    HloEvalValue *tuple = slots[step->operand_slots[0]];
+    HloEvalValue **element = &tuple->elements[HLO_ATTRIBUTES(step->instruction, TupleIndex)->index];
+    HloEvalValue *result = *element;
+    HLO_BUG_IF(!result);
+    if (step->moves_element && tuple->references == 1) {
+        *element = NULL;
+    } else {
+        hlo_eval_retain(result);
+    }
+    if (step->last_use[0]) {
+        hlo_eval_release(device, tuple);
+        slots[step->operand_slots[0]] = NULL;
+    }
+    return result;
+}
+
+static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEvalValue **slots, HloEvalValue **result) {
+    const HloInstruction *instruction = step->instruction;
+    int32_t count = instruction->operand_count;
+    HloEvalValue **operands = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int32_t k = 0; k < count; k++) {
+        int32_t slot = step->operand_slots[k];
+        operands[k] = slots[slot];
+        if (step->last_use[k]) {
+            slots[slot] = NULL;
+        } else {
+            hlo_eval_retain(operands[k]);
+        }
+    }
+    HLO_TRY(handlers[instruction->opcode](device, instruction, operands, result));
+    for (int32_t k = 0; k < count; k++) hlo_eval_release(device, operands[k]);
+    if (device->world->options.trap_nan && has_nan(*result)) {
+        return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) makes a NaN", instruction->name,
+                         hlo_op_text(instruction->opcode));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
+                       HloEvalValue **result) {
+    HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d", HLO_EVAL_MAX_DEPTH);
+    device->depth++;
+    const HloEvalPlan *plan = device->world->plans[computation->id];
+    HloArenaMark mark = hlo_arena_mark(device->scratch);
+    HloEvalValue **slots = HLO_ARENA_NEW(device->scratch, HloEvalValue *, plan->count);
+    for (int64_t p = 0; p < computation->parameters.count; p++) {
+        if (plan->parameter_slots[p] >= 0) {
+            slots[plan->parameter_slots[p]] = arguments[p];
+        } else {
+            hlo_eval_release(device, arguments[p]);
+        }
+    }
+    HloArenaMark step_mark = hlo_arena_mark(device->scratch);
+    for (int32_t s = 0; s < plan->count; s++) {
+        const HloEvalStep *step = &plan->steps[s];
+        if (hlo_is(step->instruction, HLO_OP_PARAMETER)) continue;
+        if (hlo_is(step->instruction, HLO_OP_GET_TUPLE_ELEMENT)) {
+            slots[s] = get_element(device, step, slots);
+            continue;
+        }
+        HLO_TRY(run_step(device, step, slots, &slots[s]));
+        if (!step->has_uses) {
+            hlo_eval_release(device, slots[s]);
+            slots[s] = NULL;
+        }
+        hlo_arena_reset(device->scratch, step_mark);
+    }
+    *result = hlo_eval_retain(slots[plan->root_slot]);
+    for (int32_t s = 0; s < plan->count; s++) hlo_eval_release(device, slots[s]);
+    hlo_arena_reset(device->scratch, mark);
+    device->depth--;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation,
+                              const HloLiteral *const *arguments, HloLiteral **result) {
+    int64_t count = computation->parameters.count;
+    HloEvalValue **values = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int64_t p = 0; p < count; p++) HLO_TRY(hlo_eval_borrow(device, arguments[p], &values[p]));
+    HloEvalValue *root;
+    HLO_TRY(hlo_eval_run(device, computation, values, &root));
+    HloStatus status = hlo_eval_to_literal(root, result);
+    hlo_eval_release(device, root);
+    return status;
+}
+
+// ---- entry points
+
+static HloStatus check_arguments(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count) {
+    HLO_FAIL_IF(count != computation->parameters.count, HLO_INVALID_ARGUMENT,
+                "computation %%%s takes %lld arguments, %lld given", computation->name,
+                (long long)computation->parameters.count, (long long)count);
+    for (int64_t p = 0; p < count; p++) {
+        const HloInstruction *parameter = computation->parameters.items[p];
+        if (!parameter || hlo_shape_equal(parameter->shape, arguments[p]->shape, HLO_COMPARE_IGNORE_LAYOUT)) continue;
+        HloText text = {0};
+        hlo_shape_print(&text, arguments[p]->shape, false);
+        hlo_text_string(&text, " given, ");
+        hlo_shape_print(&text, parameter->shape, false);
+        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): %s wanted", (long long)p,
+                                     parameter->name, text.data ? text.data : "");
+        hlo_text_free(&text);
+        return status;
+    }
+    return HLO_SUCCESS;
+}
+
+// A call of one of the public functions, for hlo_protect().
+typedef struct Request {
+    HloEvalWorld *world;
+    const HloComputation *computation;      // to run, or
+    const HloInstruction *instruction;      // to apply to arguments[0]
+    const HloLiteral *const *const *arguments;  // [device][parameter]
+    int64_t argument_count;
+    HloLiteral **results;
+    bool partitioned;
+} Request;
+
+static HloStatus make_plans(Request *request) {
+    HloEvalWorld *world = request->world;
+    world->plans = HLO_ARENA_NEW(world->arena, HloEvalPlan *, world->module->computation_limit);
+    Planner planner = {.world = world};
+    planner.slots = HLO_ARENA_NEW(world->arena, int32_t, world->module->instruction_limit);
+    if (request->computation) return plan_computation(&planner, request->computation);
+    for (int32_t c = 0; c < request->instruction->called_count; c++) {
+        HLO_TRY(plan_computation(&planner, request->instruction->called[c]));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus apply_instruction(HloEvalDevice *device, const Request *request) {
+    const HloInstruction *instruction = request->instruction;
+    int32_t count = instruction->operand_count;
+    HloEvalValue **operands = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int32_t k = 0; k < count; k++) HLO_TRY(hlo_eval_borrow(device, request->arguments[0][k], &operands[k]));
+    HloEvalValue *result;
+    HLO_TRY(handlers[instruction->opcode](device, instruction, operands, &result));
+    return hlo_eval_to_literal(result, request->results);
+}
+
+static HloStatus run_request(void *argument) {
+    Request *request = argument;
+    HloEvalWorld *world = request->world;
+    HLO_TRY(make_plans(request));
+    bool manual = world->manual_regions && !request->partitioned && world->device_count > 1 && request->computation;
+    world->manual_regions = manual;
+    if (!request->partitioned && !manual) {
+        world->device_count = world->replica_count = world->partition_count = 1;
+    }
+    world->devices = HLO_ARENA_NEW(world->arena, HloEvalDevice, world->device_count);
+    for (int64_t d = 0; d < world->device_count; d++) {
+        world->devices[d] = (HloEvalDevice){.world = world, .number = d, .rng_state = {0x7012395, 0}};
+        world->devices[d].scratch = hlo_arena_new();
+        HLO_FAIL_IF(!world->devices[d].scratch, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (request->instruction) return apply_instruction(&world->devices[0], request);
+    if (world->device_count == 1) {
+        return hlo_eval_run_device(&world->devices[0], request->computation, request->arguments[0], request->results);
+    }
+    if (!manual) return hlo_eval_run_world(world, request->computation, request->arguments, request->results);
+    // Every device starts from the same whole arrays; they end with the same whole results.
+    const HloLiteral *const **same = HLO_ARENA_NEW(world->arena, const HloLiteral *const *, world->device_count);
+    for (int64_t d = 0; d < world->device_count; d++) same[d] = request->arguments[0];
+    HloLiteral **results = HLO_ARENA_NEW(world->arena, HloLiteral *, world->device_count);
+    HLO_TRY(hlo_eval_run_world(world, request->computation, same, results));
+    request->results[0] = results[0];
+    for (int64_t d = 1; d < world->device_count; d++) hlo_literal_free(results[d]);
+    return HLO_SUCCESS;
+}
+
+static HloStatus serve(Request *request, const HloModule *module, const HloEvalOptions *options, int64_t device_count) {
+    HloEvalWorld world = {.module = module, .arena = hlo_arena_new(), .device_count = device_count};
+    HLO_FAIL_IF(!world.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (options) world.options = *options;
+    world.replica_count = module->replica_count > 0 ? module->replica_count : 1;
+    world.partition_count = device_count / world.replica_count;
+    request->world = &world;
+    HloStatus status = hlo_protect(run_request, request);
+    for (int64_t d = 0; world.devices && d < world.device_count; d++) {
+        hlo_eval_release_all(&world.devices[d]);
+        hlo_arena_free(world.devices[d].scratch);
+    }
+    hlo_arena_free(world.arena);
+    return status;
+}
+
+HloStatus hlo_evaluate_computation(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count,
+                                   const HloEvalOptions *options, HloLiteral **result) {
+    HLO_TRY(check_arguments(computation, arguments, count));
+    const HloModule *module = computation->module;
+    int64_t devices = options && options->device_count ? options->device_count
+                                                       : module->num_partitions * module->replica_count;
+    HLO_FAIL_IF(devices < 1, HLO_INVALID_ARGUMENT, "%lld devices", (long long)devices);
+    Request request = {.computation = computation, .arguments = &arguments, .argument_count = count, .results = result};
+    return serve(&request, module, options, devices);
+}
+
+HloStatus hlo_evaluate(const HloModule *module, const HloLiteral *const *arguments, int64_t count,
+                       const HloEvalOptions *options, HloLiteral **result) {
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    return hlo_evaluate_computation(module->entry, arguments, count, options, result);
+}
+
+HloStatus hlo_evaluate_instruction(const HloInstruction *instruction, const HloLiteral *const *operands,
+                                   const HloEvalOptions *options, HloLiteral **result) {
+    if (hlo_is(instruction, HLO_OP_PARAMETER)) {
+        return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
+    }
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        HLO_FAIL_IF(!hlo_shape_equal(operands[k]->shape, instruction->operands[k]->shape, HLO_COMPARE_IGNORE_LAYOUT),
+                    HLO_INVALID_ARGUMENT, "%%%s: operand %d has another shape", instruction->name, (int)k);
+    }
+    Request request = {.instruction = instruction, .arguments = &operands, .results = result};
+    return serve(&request, instruction->parent->module, options, 1);
+}
+
+HloStatus hlo_evaluate_partitioned(const HloModule *module, int64_t device_count,
+                                   const HloLiteral *const *const *arguments, int64_t count,
+                                   const HloEvalOptions *options, HloLiteral **results) {
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    int64_t replicas = module->replica_count > 0 ? module->replica_count : 1;
+    HLO_FAIL_IF(device_count < 1 || device_count % replicas != 0, HLO_INVALID_ARGUMENT,
+                "%lld devices cannot hold %lld replicas", (long long)device_count, (long long)replicas);
+    for (int64_t d = 0; d < device_count; d++) {
+        HLO_TRY(hlo_status_annotate(check_arguments(module->entry, arguments[d], count), "device %lld", (long long)d));
+    }
+    Request request = {.computation = module->entry, .arguments = arguments, .argument_count = count,
+                       .results = results, .partitioned = true};
+    return serve(&request, module, options, device_count);
+}

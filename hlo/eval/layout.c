@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// bitcast: the bytes of an array in the order of one layout, read in the order of another.
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+#define MAX_PHYSICAL_RANK 64
+
+// Dimensions of an array from major to minor as its layout orders them.
+typedef struct Physical {
+    int64_t rank;
+    int64_t dims[MAX_PHYSICAL_RANK];         // major to minor
+    int64_t permutation[MAX_PHYSICAL_RANK];  // logical dimension of each
+    const HloInts *tiles;
+    int64_t tile_count;
+    bool is_identity;
+} Physical;
+
+static bool describe(const HloShape *shape, Physical *physical) {
+    *physical = (Physical){.rank = shape->rank, .is_identity = true};
+    if (shape->rank > 24) return false;
+    const HloLayout *layout = shape->layout;
+    bool ordered = layout && layout->minor_to_major.count == shape->rank;
+    for (int64_t i = 0; i < shape->rank; i++) {
+        int64_t dim = ordered ? layout->minor_to_major.items[shape->rank - 1 - i] : i;
+        physical->permutation[i] = dim;
+        physical->dims[i] = shape->dims[dim];
+        physical->is_identity = physical->is_identity && dim == i;
+    }
+    if (!layout) return true;
+    physical->tiles = layout->tiles;
+    physical->tile_count = layout->tile_count;
+    for (int64_t t = 0; t < layout->tile_count; t++) {
+        for (int64_t i = 0; i < layout->tiles[t].count; i++) {
+            if (layout->tiles[t].items[i] <= 0) return false;
+        }
+        if (layout->tiles[t].count > 8) return false;
+    }
+    return layout->tile_count <= 4;
+}
+
+// Splits the most minor dimensions of `index` below `dims` by a tile: [.., d0, d1] becomes [.., d0/t0, d1/t1, t0, t1].
+static void apply_tile(HloInts tile, int64_t *dims, int64_t *index, int64_t *rank) {
+    int64_t missing = tile.count > *rank ? tile.count - *rank : 0;
+    if (missing) {
+        memmove(dims + missing, dims, (size_t)*rank * sizeof(int64_t));
+        memmove(index + missing, index, (size_t)*rank * sizeof(int64_t));
+        for (int64_t i = 0; i < missing; i++) {
+            dims[i] = 1;
+            index[i] = 0;
+        }
+        *rank += missing;
+    }
+    int64_t first = *rank - tile.count;
+    for (int64_t i = 0; i < tile.count; i++) {
+        int64_t size = tile.items[i], at = first + i;
+        dims[*rank + i] = size;
+        index[*rank + i] = index[at] % size;
+        dims[at] = (dims[at] + size - 1) / size;
+        index[at] /= size;
+    }
+    *rank += tile.count;
+}
+
+// Where the element at a physical (untiled) index lies in memory, in elements, and how many the array takes.
+static int64_t address(const Physical *physical, const int64_t *index, int64_t *total) {
+    int64_t dims[MAX_PHYSICAL_RANK], position[MAX_PHYSICAL_RANK], rank = physical->rank;
+    memcpy(dims, physical->dims, (size_t)rank * sizeof(int64_t));
+    memcpy(position, index, (size_t)rank * sizeof(int64_t));
+    for (int64_t t = 0; t < physical->tile_count; t++) apply_tile(physical->tiles[t], dims, position, &rank);
+    int64_t offset = 0, size = 1;
+    for (int64_t i = 0; i < rank; i++) {
+        offset = offset * dims[i] + position[i];
+        size *= dims[i];
+    }
+    *total = size;
+    return offset;
+}
+
+// Both orders are the same sequence of elements: same tiles over the same dimensions, or no tiles at all.
+static bool same_sequence(const Physical *a, const Physical *b) {
+    if (a->tile_count != b->tile_count) return false;
+    if (a->tile_count == 0) return true;
+    int64_t covered = 0;
+    for (int64_t t = 0; t < a->tile_count; t++) {
+        if (!hlo_ints_equal(a->tiles[t], b->tiles[t])) return false;
+        if (a->tiles[t].count > covered) covered = a->tiles[t].count;
+    }
+    // Unit dimensions in front of the tiled ones do not count; the tiled ones must agree one by one.
+    int64_t i = a->rank - 1, j = b->rank - 1;
+    for (; i >= 0 && j >= 0 && (a->rank - i <= covered); i--, j--) {
+        if (a->dims[i] != b->dims[j]) return false;
+    }
+    for (;;) {
+        while (i >= 0 && a->dims[i] == 1) i--;
+        while (j >= 0 && b->dims[j] == 1) j--;
+        if (i < 0 || j < 0) return i < 0 && j < 0;
+        if (a->dims[i--] != b->dims[j--]) return false;
+    }
+}
+
+// Moves elements between the row-major order of the shape and that of its physical dimensions.
+static void reorder(const Physical *physical, const char *from, char *to, int64_t bytes, bool to_physical) {
+    int64_t logical_dims[MAX_PHYSICAL_RANK], logical_strides[MAX_PHYSICAL_RANK], strides[MAX_PHYSICAL_RANK];
+    int64_t seen[MAX_PHYSICAL_RANK];
+    for (int64_t i = 0; i < physical->rank; i++) {
+        if (physical->dims[i] == 0) return;
+        logical_dims[physical->permutation[i]] = physical->dims[i];
+    }
+    hlo_eval_strides(logical_dims, physical->rank, logical_strides);
+    hlo_eval_strides(physical->dims, physical->rank, strides);
+    for (int64_t i = 0; i < physical->rank; i++) seen[i] = logical_strides[physical->permutation[i]];
+    hlo_eval_copy_strided(to, to_physical ? strides : seen, from, to_physical ? seen : strides, physical->dims,
+                          physical->rank, bytes);
+}
+
+// Through memory addresses: lays the elements out, padding and all, and picks them up again.
+static HloStatus through_memory(HloEvalDevice *device, const Physical *from, const char *source, const Physical *to,
+                                char *target, int64_t bytes) {
+    int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
+    address(from, zero, &from_total);
+    address(to, zero, &to_total);
+    int64_t total = from_total > to_total ? from_total : to_total;
+    char *memory = hlo_arena_allocate(device->scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
+    int64_t at = 0, ignored;
+    do {
+        memcpy(memory + address(from, zero, &ignored) * bytes, source + at++ * bytes, (size_t)bytes);
+    } while (hlo_eval_next_index(from->dims, from->rank, zero));
+    at = 0;
+    do {
+        memcpy(target + at++ * bytes, memory + address(to, zero, &ignored) * bytes, (size_t)bytes);
+    } while (hlo_eval_next_index(to->dims, to->rank, zero));
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_bitcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                           HloEvalValue **result) {
+    const HloShape *from_shape = instruction->operands[0]->shape, *to_shape = instruction->shape;
+    if (!hlo_shape_is_array(to_shape) || !hlo_shape_is_array(from_shape)) {
+        *result = hlo_eval_take(operands, 0);
+        return HLO_SUCCESS;
+    }
+    Physical from, to;
+    int64_t bytes = hlo_type_bytes(to_shape->type);
+    if (!describe(from_shape, &from) || !describe(to_shape, &to) || operands[0]->sizes) {
+        return hlo_eval_unsupported(instruction, "a bitcast between these layouts");
+    }
+    bool same = same_sequence(&from, &to);
+    if (same && from.is_identity && to.is_identity) {
+        return hlo_eval_with_shape(device, operands[0], to_shape, result);
+    }
+    if (hlo_shape_elements(from_shape) != hlo_shape_elements(to_shape) || bytes != hlo_type_bytes(from_shape->type)) {
+        return hlo_eval_unsupported(instruction, "a bitcast between elements of different size");
+    }
+    HLO_TRY(hlo_eval_new(device, to_shape, result));
+    int64_t count = hlo_shape_elements(to_shape);
+    if (count == 0) return HLO_SUCCESS;
+    char *first = hlo_eval_scratch(device, count, (size_t)bytes);
+    reorder(&from, operands[0]->data, first, bytes, true);
+    if (!same) {
+        char *second = hlo_eval_scratch(device, count, (size_t)bytes);
+        HLO_TRY(through_memory(device, &from, first, &to, second, bytes));
+        first = second;
+    }
+    reorder(&to, first, (*result)->data, bytes, false);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of matrix products: accumulators, passes, and one blocked loop.
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs) {
+    if (hlo_type_is_complex(lhs) || hlo_type_is_complex(rhs)) return HLO_EVAL_COMPLEX;
+    return hlo_type_is_float(lhs) || hlo_type_is_float(rhs) ? HLO_EVAL_DOUBLE : HLO_EVAL_INT64;
+}
+
+int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator) { return accumulator == HLO_EVAL_COMPLEX ? 16 : 8; }
+
+void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out) {
+    switch (accumulator) {
+        case HLO_EVAL_DOUBLE: hlo_eval_decode_double(type, data, count, out); return;
+        case HLO_EVAL_INT64: hlo_eval_decode_int64(type, data, count, out); return;
+        default: hlo_eval_decode_complex(type, data, count, out);
+    }
+}
+
+void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out) {
+    int64_t bytes = hlo_type_bytes(type);
+    if (accumulator == HLO_EVAL_COMPLEX) {
+        hlo_eval_encode_complex(type, data, count, out);
+    } else if (accumulator == HLO_EVAL_INT64 && !hlo_type_is_float(type)) {
+        hlo_eval_encode_int64(type, data, count, out);
+    } else if (accumulator == HLO_EVAL_DOUBLE && hlo_type_is_float(type)) {
+        hlo_eval_encode_double(type, data, count, out);
+    } else {
+        for (int64_t i = 0; i < count; i++) {
+            double real = accumulator == HLO_EVAL_DOUBLE ? ((const double *)data)[i] : (double)((const int64_t *)data)[i];
+            int64_t integer = accumulator == HLO_EVAL_DOUBLE ? (int64_t)real : 0;
+            char *target = (char *)out + i * bytes;
+            if (hlo_type_is_float(type)) {
+                hlo_eval_encode_double(type, &real, 1, target);
+            } else {
+                hlo_eval_encode_int64(type, &integer, 1, target);
+            }
+        }
+    }
+}
+
+// ---- passes
+
+static HloEvalPasses passes_of(int parts, int count) {
+    // Smallest products first; with three parts: 0 high, 1 middle, 2 low.
+    static const HloEvalPasses one = {1, 1, {0}, {0}};
+    static const HloEvalPasses three = {3, 2, {1, 0, 0}, {0, 1, 0}};
+    static const HloEvalPasses six = {6, 3, {1, 0, 2, 0, 1, 0}, {1, 2, 0, 1, 0, 0}};
+    static const HloEvalPasses nine = {9, 3, {2, 2, 1, 1, 0, 2, 0, 1, 0}, {2, 1, 2, 1, 2, 0, 1, 0, 0}};
+    if (parts == 1) return one;
+    if (parts == 2) return three;
+    return count == 6 ? six : nine;
+}
+
+HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
+                              int32_t algorithm, bool matrix_vector) {
+    HloEvalPasses exact = {0};
+    if (device->world->options.numerics != HLO_NUMERICS_TPU || lhs != HLO_F32 || rhs != HLO_F32) return exact;
+    switch (algorithm) {
+        case HLO_DotAlgorithm_UNSET: break;
+        case HLO_DotAlgorithm_BF16_BF16_BF16:
+        case HLO_DotAlgorithm_BF16_BF16_F32: return passes_of(1, 1);
+        case HLO_DotAlgorithm_BF16_BF16_F32_X3: return passes_of(2, 3);
+        case HLO_DotAlgorithm_BF16_BF16_F32_X6: return passes_of(3, 6);
+        case HLO_DotAlgorithm_BF16_BF16_F32_X9: return passes_of(3, 9);
+        default: return exact;
+    }
+    if (matrix_vector) return exact;
+    int32_t highest = HLO_Precision_DEFAULT;
+    for (int64_t i = 0; i < precision.count; i++) {
+        if (precision.items[i] <= HLO_Precision_HIGHEST && precision.items[i] > highest) highest = precision.items[i];
+    }
+    if (highest == HLO_Precision_HIGHEST) return passes_of(3, 6);
+    return highest == HLO_Precision_HIGH ? passes_of(2, 3) : passes_of(1, 1);
+}
+
+static float cut_bf16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    bits &= 0xFFFF0000u;
+    memcpy(&value, &bits, sizeof(bits));
+    return value;
+}
+
+void hlo_eval_split_part(const double *values, int64_t count, int parts, int part, double *out) {
+    for (int64_t i = 0; i < count; i++) {
+        float rest = (float)values[i];
+        for (int p = 0; p < part; p++) rest -= cut_bf16(rest);
+        out[i] = part == parts - 1 ? hlo_eval_round_bf16(rest) : cut_bf16(rest);
+    }
+}
+
+// ---- the loop
+
+#define BLOCK_K 256
+#define BLOCK_N 512
+
+#define MULTIPLY_BODY(type, multiply_add)                                             \
+    for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N) {                                     \
+        int64_t columns = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;                        \
+        for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K) {                                 \
+            int64_t k1 = k - k0 < BLOCK_K ? k : k0 + BLOCK_K;                         \
+            for (int64_t i = 0; i < m; i++) {                                         \
+                type *restrict row = c + i * n + n0;                                  \
+                for (int64_t x = k0; x < k1; x++) {                                   \
+                    type factor = a[i * k + x];                                       \
+                    const type *restrict other = b + x * n + n0;                      \
+                    for (int64_t j = 0; j < columns; j++) multiply_add(row[j], factor, other[j]); \
+                }                                                                     \
+            }                                                                         \
+        }                                                                             \
+    }
+
+#define REAL_MULTIPLY_ADD(total, x, y) (total) += (x) * (y)
+
+// Four steps of k at a time keep the row in registers; each element still adds in ascending order of k.
+static inline __attribute__((always_inline)) void multiply_double_body(const double *a, const double *b, double *c,
+                                                                       int64_t m, int64_t n, int64_t k) {
+    for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N) {
+        int64_t columns = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;
+        for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K) {
+            int64_t k1 = k - k0 < BLOCK_K ? k : k0 + BLOCK_K;
+            for (int64_t i = 0; i < m; i++) {
+                double *restrict row = c + i * n + n0;
+                int64_t x = k0;
+                for (; x + 4 <= k1; x += 4) {
+                    const double *restrict f = a + i * k + x, *restrict b0 = b + x * n + n0;
+                    const double *restrict b1 = b0 + n, *restrict b2 = b1 + n, *restrict b3 = b2 + n;
+                    double f0 = f[0], f1 = f[1], f2 = f[2], f3 = f[3];
+                    for (int64_t j = 0; j < columns; j++) {
+                        row[j] = (((row[j] + f0 * b0[j]) + f1 * b1[j]) + f2 * b2[j]) + f3 * b3[j];
+                    }
+                }
+                for (; x < k1; x++) {
+                    double factor = a[i * k + x];
+                    const double *restrict other = b + x * n + n0;
+                    for (int64_t j = 0; j < columns; j++) row[j] += factor * other[j];
+                }
+            }
+        }
+    }
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void multiply_double_avx2(const double *a, const double *b, double *c, int64_t m,
+                                                                 int64_t n, int64_t k) {
+    multiply_double_body(a, b, c, m, n, k);
+}
+#endif
+
+static void multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        multiply_double_avx2(a, b, c, m, n, k);
+        return;
+    }
+#endif
+    multiply_double_body(a, b, c, m, n, k);
+}
+
+static void multiply_integer(const uint64_t *a, const uint64_t *b, uint64_t *c, int64_t m, int64_t n, int64_t k) {
+    MULTIPLY_BODY(uint64_t, REAL_MULTIPLY_ADD)
+}
+
+// The plain formula: C's own product would repair infinities.
+#define COMPLEX_MULTIPLY_ADD(total, x, y)                                     \
+    (total) += CMPLX(creal(x) * creal(y) - cimag(x) * cimag(y), creal(x) * cimag(y) + cimag(x) * creal(y))
+
+static void multiply_complex(const double _Complex *a, const double _Complex *b, double _Complex *c, int64_t m, int64_t n,
+                             int64_t k) {
+    MULTIPLY_BODY(double _Complex, COMPLEX_MULTIPLY_ADD)
+}
+
+void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m, int64_t n,
+                              int64_t k) {
+    switch (accumulator) {
+        case HLO_EVAL_DOUBLE: multiply_double(a, b, c, m, n, k); return;
+        case HLO_EVAL_INT64: multiply_integer(a, b, c, m, n, k); return;
+        default: multiply_complex(a, b, c, m, n, k);
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce and map.
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+typedef struct Reduction {
+    int64_t rank, kept, reduced;  // numbers of dimensions and …
+    int64_t outer, inner;         // … elements reduced, elements kept
+    int64_t *order;               // reduced dimensions, then kept ones
+    bool identity;
+} Reduction;
+
+static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, HloInts dimensions) {
+    Reduction plan = {.rank = shape->rank, .outer = 1, .inner = 1, .identity = true};
+    plan.order = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
+    for (int64_t pass = 0; pass < 2; pass++) {
+        for (int64_t dim = 0; dim < shape->rank; dim++) {
+            if (hlo_ints_contain(dimensions, dim) != (pass == 0)) continue;
+            plan.identity = plan.identity && plan.kept + plan.reduced == dim;
+            plan.order[plan.kept + plan.reduced] = dim;
+            if (pass == 0) {
+                plan.reduced++;
+                plan.outer *= shape->dims[dim];
+            } else {
+                plan.kept++;
+                plan.inner *= shape->dims[dim];
+            }
+        }
+    }
+    return plan;
+}
+
+// Elements of a dynamic operand, one by one, those beyond its actual sizes left out.
+static HloStatus reduce_dynamic(HloEvalFold *fold, const Reduction *plan, const HloEvalValue *operand,
+                                const char *const *inputs, int64_t count, const HloType *types) {
+    const HloShape *shape = operand->shape;
+    for (int64_t linear = 0; linear < plan->outer * plan->inner; linear++) {
+        int64_t rest = linear;
+        bool inside = true;
+        for (int64_t i = plan->rank - 1; i >= 0; i--) {
+            int64_t dim = plan->order[i];
+            inside = inside && rest % shape->dims[dim] < operand->sizes[dim];
+            rest /= shape->dims[dim];
+        }
+        if (!inside) continue;
+        const void *elements[HLO_EVAL_MAX_VALUES];
+        for (int64_t v = 0; v < count; v++) elements[v] = inputs[v] + linear * hlo_type_bytes(types[v]);
+        HLO_TRY(hlo_eval_fold_add(fold, linear % plan->inner, elements, 1));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus carry_kept_sizes(HloEvalDevice *device, const Reduction *plan, const HloEvalValue *operand,
+                                  HloEvalValue *result) {
+    int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, plan->kept);
+    for (int64_t i = 0; i < plan->kept; i++) sizes[i] = operand->sizes[plan->order[plan->reduced + i]];
+    return hlo_eval_set_sizes(device, result, sizes);
+}
+
+static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char **inputs, int64_t count,
+                           const HloType *types) {
+    for (int64_t row = 0; row < plan->outer && plan->inner > 0; row++) {
+        const void *rows[HLO_EVAL_MAX_VALUES];
+        for (int64_t v = 0; v < count; v++) rows[v] = inputs[v] + row * plan->inner * hlo_type_bytes(types[v]);
+        HLO_TRY(hlo_eval_fold_add(fold, 0, rows, plan->inner));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                          HloEvalValue **result) {
+    int64_t count = instruction->operand_count / 2;
+    const HloEvalValue *first = operands[0];
+    Reduction plan = plan_reduction(device, first->shape, HLO_ATTRIBUTES(instruction, Dimensions)->dimensions);
+    HloEvalFold *fold;
+    HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], operands + count, count, plan.inner, plan.inner, &fold));
+    const char *inputs[HLO_EVAL_MAX_VALUES];
+    HloType types[HLO_EVAL_MAX_VALUES];
+    for (int64_t v = 0; v < count; v++) {
+        types[v] = operands[v]->shape->type;
+        inputs[v] = operands[v]->data;
+        if (plan.identity) continue;
+        char *moved = hlo_eval_scratch(device, hlo_eval_elements(operands[v]), (size_t)hlo_type_bytes(types[v]));
+        hlo_eval_transpose_into(device, operands[v], plan.order, moved);
+        inputs[v] = moved;
+    }
+    HLO_TRY(first->sizes ? reduce_dynamic(fold, &plan, first, inputs, count, types)
+                         : fold_rows(fold, &plan, inputs, count, types));
+    HloEvalValue *arrays[HLO_EVAL_MAX_VALUES];
+    HLO_TRY(hlo_eval_new_results(device, instruction->shape, count, result, arrays));
+    for (int64_t v = 0; v < count; v++) {
+        hlo_eval_fold_write(fold, v, arrays[v]->data);
+        if (first->sizes) HLO_TRY(carry_kept_sizes(device, &plan, first, arrays[v]));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                       HloEvalValue **result) {
+    HloEvalScalar *scalar;
+    HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], HLO_EVAL_CHUNK, &scalar));
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    int64_t count = hlo_eval_elements(*result), bytes = hlo_type_bytes(instruction->shape->type);
+    const void **inputs = HLO_EVAL_SCRATCH(device, const void *, instruction->operand_count);
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        for (int32_t k = 0; k < instruction->operand_count; k++) {
+            inputs[k] = (const char *)operands[k]->data + start * hlo_type_bytes(operands[k]->shape->type);
+        }
+        void *outputs[1] = {(char *)(*result)->data + start * bytes};
+        HLO_TRY(hlo_eval_scalar_call(scalar, inputs, outputs, length));
+    }
+    return HLO_SUCCESS;
+}

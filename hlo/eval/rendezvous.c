@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives; when
+// nobody is left to work while some still wait, the run ends with the names of who waits where.
+#include <pthread.h>
+#include <unistd.h>
+
+#include "hlo/eval/internal.h"
+
+#define STACK_BYTES (4 << 20)
+
+// A collective that some of its group have come to.
+typedef struct Meeting {
+    struct Meeting *next;
+    const HloInstruction *instruction;
+    const int64_t *group;  // of the first to come
+    int64_t count, arrived, left;
+    bool closed;  // all have come
+    bool done;
+    HloEvalParty *parties;
+} Meeting;
+
+typedef struct HloEvalRendezvous {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    Meeting *meetings;  // until the last one of the group has left
+    Meeting **waiting;  // by device; NULL while it works
+    bool *finished;     // by device
+    int64_t active;     // devices neither waiting nor finished
+    int64_t free_slots;
+    bool stopped;       // somebody failed
+    HloStatus failure;
+} HloEvalRendezvous;
+
+// The first failure counts; everybody is woken to see it.
+static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
+    if (rendezvous->stopped) {
+        hlo_status_free(status);
+    } else {
+        rendezvous->failure = status;
+        rendezvous->stopped = true;
+    }
+    pthread_cond_broadcast(&rendezvous->changed);
+}
+
+static bool has_come(const Meeting *meeting, int64_t device) {
+    for (int64_t i = 0; i < meeting->count; i++) {
+        if (meeting->group[i] == device) return meeting->parties[i].device != NULL;
+    }
+    return false;
+}
+
+static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t device, const Meeting *meeting) {
+    hlo_text_format(text, "%sdevice %lld waits at %%%s (%s) for", text->length ? "; " : "", (long long)device,
+                    meeting->instruction->name, hlo_op_text(meeting->instruction->opcode));
+    int64_t named = 0;
+    for (int64_t i = 0; i < meeting->count && named < 8; i++) {
+        int64_t other = meeting->group[i];
+        if (has_come(meeting, other)) continue;
+        const char *why = world->rendezvous->finished[other] ? " (finished)" : "";
+        hlo_text_format(text, "%s %lld%s", named++ ? "," : " device", (long long)other, why);
+    }
+}
+
+// Called with the lock held whenever a device stops working.
+static void check_deadlock(HloEvalWorld *world) {
+    HloEvalRendezvous *rendezvous = world->rendezvous;
+    if (rendezvous->active > 0 || rendezvous->stopped) return;
+    HloText text = {0};
+    int64_t named = 0, waiting = 0;
+    for (int64_t d = 0; d < world->device_count; d++) {
+        const Meeting *meeting = rendezvous->waiting[d];
+        if (!meeting) continue;
+        waiting++;
+        if (named < 8) describe_wait(&text, world, d, meeting);
+        named++;
+    }
+    if (waiting) {
+        fail(rendezvous, hlo_error(HLO_FAILED_PRECONDITION, "deadlock, %lld of %lld devices wait: %s", (long long)waiting,
+                                   (long long)world->device_count, text.data ? text.data : ""));
+    }
+    hlo_text_free(&text);
+}
+
+static void take_slot(HloEvalRendezvous *rendezvous) {
+    while (rendezvous->free_slots == 0) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    rendezvous->free_slots--;
+}
+
+static void give_slot(HloEvalRendezvous *rendezvous) {
+    rendezvous->free_slots++;
+    pthread_cond_broadcast(&rendezvous->changed);
+}
+
+// The open meeting of this instruction and group, made if need be. NULL when memory is short.
+static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
+    for (Meeting *m = rendezvous->meetings; m; m = m->next) {
+        if (!m->closed && m->instruction == instruction && m->count == group.count && m->group[0] == group.items[0]) return m;
+    }
+    Meeting *meeting = hlo_allocate_zeroed(1, sizeof(*meeting));
+    HloEvalParty *parties = hlo_allocate_zeroed((size_t)group.count, sizeof(*parties));
+    if (!meeting || !parties) {
+        hlo_free(meeting);
+        hlo_free(parties);
+        return NULL;
+    }
+    *meeting = (Meeting){.next = rendezvous->meetings, .instruction = instruction, .group = group.items,
+                         .count = group.count, .parties = parties};
+    rendezvous->meetings = meeting;
+    return meeting;
+}
+
+static void free_meeting(HloEvalRendezvous *rendezvous, Meeting *meeting) {
+    Meeting **at = &rendezvous->meetings;
+    while (*at != meeting) at = &(*at)->next;
+    *at = meeting->next;
+    hlo_free(meeting->parties);
+    hlo_free(meeting);
+}
+
+// With the lock held: waits until the meeting is done or the run has stopped.
+static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
+    HloEvalRendezvous *rendezvous = device->world->rendezvous;
+    rendezvous->waiting[device->number] = meeting;
+    rendezvous->active--;
+    check_deadlock(device->world);
+    give_slot(rendezvous);
+    while (!meeting->done && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    take_slot(rendezvous);
+}
+
+// With the lock held: the last to come computes for all.
+static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *exchange) {
+    HloEvalRendezvous *rendezvous = device->world->rendezvous;
+    meeting->closed = true;
+    pthread_mutex_unlock(&rendezvous->lock);
+    HloStatus status = exchange(device, meeting->instruction, meeting->parties, meeting->count);
+    pthread_mutex_lock(&rendezvous->lock);
+    if (status) fail(rendezvous, status);
+    meeting->done = true;
+    for (int64_t i = 0; i < meeting->count; i++) {
+        int64_t number = meeting->group[i];
+        if (!rendezvous->waiting[number]) continue;
+        rendezvous->waiting[number] = NULL;
+        rendezvous->active++;
+    }
+    pthread_cond_broadcast(&rendezvous->changed);
+}
+
+static HloStatus stopped_status(void) { return hlo_error(HLO_ABORTED, "another device has failed"); }
+
+static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instruction, HloInts group, int64_t position,
+                             HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
+    HloEvalRendezvous *rendezvous = device->world->rendezvous;
+    if (rendezvous->stopped) return stopped_status();
+    Meeting *meeting = find_meeting(rendezvous, instruction, group);
+    HLO_FAIL_IF(!meeting, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
+    meeting->parties[position] = (HloEvalParty){.device = device, .operands = operands};
+    if (++meeting->arrived == meeting->count) {
+        conclude(device, meeting, exchange);
+    } else {
+        wait_for_others(device, meeting);
+    }
+    *result = meeting->parties[position].result;
+    // A meeting that a failure broke off is freed with the run: others may still look at it.
+    if (meeting->done && ++meeting->left == meeting->count) free_meeting(rendezvous, meeting);
+    return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
+                        HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
+    int64_t position = -1;
+    for (int64_t i = 0; i < group.count; i++) {
+        if (group.items[i] == device->number) position = i;
+    }
+    HLO_FAIL_IF(position < 0, HLO_INVALID_ARGUMENT, "%%%s: device %lld is in no group", instruction->name,
+                (long long)device->number);
+    if (group.count == 1) {
+        HloEvalParty party = {.device = device, .operands = operands};
+        HLO_TRY(exchange(device, instruction, &party, 1));
+        *result = party.result;
+        return HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(!device->world->rendezvous, HLO_INVALID_ARGUMENT, "%%%s needs %lld devices; the run has one",
+                instruction->name, (long long)group.count);
+    pthread_mutex_t *lock = &device->world->rendezvous->lock;
+    pthread_mutex_lock(lock);
+    HloStatus status = meet_locked(device, instruction, group, position, operands, exchange, result);
+    pthread_mutex_unlock(lock);
+    return status;
+}
+
+// ---- threads
+
+typedef struct Worker {
+    HloEvalDevice *device;
+    const HloComputation *computation;
+    const HloLiteral *const *arguments;
+    HloLiteral **result;
+    pthread_t thread;
+} Worker;
+
+static HloStatus run_worker(void *argument) {
+    Worker *worker = argument;
+    return hlo_eval_run_device(worker->device, worker->computation, worker->arguments, worker->result);
+}
+
+static void *worker_main(void *argument) {
+    Worker *worker = argument;
+    HloEvalRendezvous *rendezvous = worker->device->world->rendezvous;
+    pthread_mutex_lock(&rendezvous->lock);
+    take_slot(rendezvous);
+    pthread_mutex_unlock(&rendezvous->lock);
+    HloStatus status = hlo_protect(run_worker, worker);
+    pthread_mutex_lock(&rendezvous->lock);
+    if (status) fail(rendezvous, status);
+    rendezvous->finished[worker->device->number] = true;
+    rendezvous->active--;
+    check_deadlock(worker->device->world);
+    give_slot(rendezvous);
+    pthread_mutex_unlock(&rendezvous->lock);
+    return NULL;
+}
+
+static int64_t slot_count(const HloEvalOptions *options) {
+    if (options->thread_count > 0) return options->thread_count;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 ? processors : 1;
+}
+
+// Starts a thread a worker and waits for all of them.
+static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int64_t count) {
+    pthread_attr_t attributes;
+    HLO_FAIL_IF(pthread_attr_init(&attributes), HLO_RESOURCE_EXHAUSTED, "no thread can be made");
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    int64_t started = 0;
+    while (started < count && !pthread_create(&workers[started].thread, &attributes, worker_main, &workers[started])) {
+        started++;
+    }
+    pthread_attr_destroy(&attributes);
+    if (started < count) {
+        pthread_mutex_lock(&rendezvous->lock);
+        fail(rendezvous, hlo_error(HLO_RESOURCE_EXHAUSTED, "only %lld of %lld device threads could be made",
+                                   (long long)started, (long long)count));
+        pthread_mutex_unlock(&rendezvous->lock);
+    }
+    for (int64_t d = 0; d < started; d++) pthread_join(workers[d].thread, NULL);
+    return rendezvous->failure;
+}
+
+HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
+                             const HloLiteral *const *const *arguments, HloLiteral **results) {
+    int64_t count = world->device_count;
+    HloEvalRendezvous *rendezvous = HLO_ARENA_NEW(world->arena, HloEvalRendezvous, 1);
+    rendezvous->active = count;
+    rendezvous->free_slots = slot_count(&world->options);
+    rendezvous->waiting = HLO_ARENA_NEW(world->arena, Meeting *, count);
+    rendezvous->finished = HLO_ARENA_NEW(world->arena, bool, count);
+    Worker *workers = HLO_ARENA_NEW(world->arena, Worker, count);
+    for (int64_t d = 0; d < count; d++) {
+        results[d] = NULL;
+        workers[d] = (Worker){.device = &world->devices[d], .computation = computation, .arguments = arguments[d],
+                              .result = &results[d]};
+    }
+    pthread_mutex_init(&rendezvous->lock, NULL);
+    pthread_cond_init(&rendezvous->changed, NULL);
+    world->rendezvous = rendezvous;
+    HloStatus status = run_threads(rendezvous, workers, count);
+    while (rendezvous->meetings) free_meeting(rendezvous, rendezvous->meetings);
+    pthread_cond_destroy(&rendezvous->changed);
+    pthread_mutex_destroy(&rendezvous->lock);
+    if (!status) return HLO_SUCCESS;
+    for (int64_t d = 0; d < count; d++) {
+        hlo_literal_free(results[d]);
+        results[d] = NULL;
+    }
+    return status;
+}

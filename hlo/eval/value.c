@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a run: creation, sharing, release.
+#include <string.h>
+
+#include "hlo/eval/internal.h"
+
+static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
+    HloEvalValue *made = hlo_allocate_zeroed(1, sizeof(*made));
+    HLO_FAIL_IF(!made, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
+    made->shape = shape;
+    made->references = 1;
+    made->next = device->values;
+    if (device->values) device->values->previous = made;
+    device->values = made;
+    *value = made;
+    return HLO_SUCCESS;
+}
+
+static void destroy(HloEvalDevice *device, HloEvalValue *value) {
+    if (value->previous) {
+        value->previous->next = value->next;
+    } else {
+        device->values = value->next;
+    }
+    if (value->next) value->next->previous = value->previous;
+    if (!value->borrowed) hlo_free(value->data);
+    hlo_free(value->elements);
+    hlo_free(value->sizes);
+    hlo_free(value);
+}
+
+HloEvalValue *hlo_eval_retain(HloEvalValue *value) {
+    value->references++;
+    return value;
+}
+
+void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value) {
+    if (!value || --value->references > 0) return;
+    if (value->elements) {
+        for (int32_t i = 0; i < value->shape->element_count; i++) hlo_eval_release(device, value->elements[i]);
+    }
+    destroy(device, value);
+}
+
+void hlo_eval_release_all(HloEvalDevice *device) {
+    while (device->values) destroy(device, device->values);
+}
+
+HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
+    HLO_TRY(new_header(device, shape, value));
+    if (shape->type == HLO_TUPLE) {
+        (*value)->elements = hlo_allocate_zeroed((size_t)shape->element_count, sizeof(HloEvalValue *));
+        HLO_FAIL_IF(!(*value)->elements, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
+    } else if (hlo_shape_is_array(shape)) {
+        for (int32_t i = 0; i < shape->rank; i++) {
+            HLO_FAIL_IF(shape->dims[i] < 0, HLO_UNIMPLEMENTED, "a dimension without a bound cannot be evaluated");
+        }
+        int64_t bytes = hlo_shape_bytes(shape);
+        (*value)->data = hlo_allocate_aligned((size_t)bytes);
+        HLO_FAIL_IF(!(*value)->data, HLO_RESOURCE_EXHAUSTED, "out of memory: an array of %lld bytes cannot be held",
+                    (long long)bytes);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_new_zeroed(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
+    HLO_TRY(hlo_eval_new(device, shape, value));
+    if (shape->type == HLO_TUPLE) {
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            HLO_TRY(hlo_eval_new_zeroed(device, shape->elements[i], &(*value)->elements[i]));
+        }
+    } else if ((*value)->data) {
+        memset((*value)->data, 0, (size_t)hlo_shape_bytes(shape));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEvalValue *const *elements, int64_t count,
+                             HloEvalValue **value) {
+    HLO_BUG_IF(shape->type != HLO_TUPLE || shape->element_count != count);
+    HLO_TRY(hlo_eval_new(device, shape, value));
+    for (int64_t i = 0; i < count; i++) (*value)->elements[i] = hlo_eval_retain(elements[i]);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
+                               HloEvalValue **arrays) {
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    if (shape->type != HLO_TUPLE) {
+        arrays[0] = *result;
+        return HLO_SUCCESS;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        HLO_TRY(hlo_eval_new(device, shape->elements[i], &(*result)->elements[i]));
+        arrays[i] = (*result)->elements[i];
+    }
+    return HLO_SUCCESS;
+}
+
+void hlo_eval_fill_elided(const HloShape *shape, void *data) {
+    int64_t count = hlo_shape_elements(shape);
+    memset(data, 0, (size_t)hlo_shape_bytes(shape));
+    if (!hlo_type_is_float(shape->type)) return;
+    int64_t bytes = hlo_type_bytes(shape->type);
+    for (int64_t i = 0; i < count; i++) {
+        double value = (double)(uint32_t)((uint64_t)i * 2654435761u) / 4294967296.0 - 0.5;
+        hlo_eval_encode_double(shape->type, &value, 1, (char *)data + i * bytes);
+    }
+}
+
+HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloEvalValue **value) {
+    const HloShape *shape = literal->shape;
+    if (shape->type == HLO_TUPLE) {
+        HLO_TRY(hlo_eval_new(device, shape, value));
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            HLO_TRY(hlo_eval_borrow(device, literal->elements[i], &(*value)->elements[i]));
+        }
+        return HLO_SUCCESS;
+    }
+    if (literal->elided) {
+        HLO_TRY(hlo_eval_new(device, shape, value));
+        if ((*value)->data) hlo_eval_fill_elided(shape, (*value)->data);
+        return HLO_SUCCESS;
+    }
+    if (hlo_type_is_integer(shape->type) && hlo_type_info(shape->type)->bits < 8) {
+        // Buffers from outside may leave the upper bits of a byte as they were.
+        HLO_TRY(hlo_eval_new(device, shape, value));
+        memcpy((*value)->data, literal->data, (size_t)hlo_shape_bytes(shape));
+        hlo_eval_wrap_narrow(shape->type, (*value)->data, hlo_shape_elements(shape));
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(new_header(device, shape, value));
+    (*value)->data = literal->data;
+    (*value)->borrowed = true;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes) {
+    (void)device;
+    const HloShape *shape = value->shape;
+    bool full = true;
+    for (int32_t i = 0; i < shape->rank; i++) full = full && sizes[i] == shape->dims[i];
+    if (full) {
+        hlo_free(value->sizes);
+        value->sizes = NULL;
+        return HLO_SUCCESS;
+    }
+    if (!value->sizes) value->sizes = hlo_allocate(hlo_array_bytes((size_t)shape->rank, sizeof(int64_t)));
+    HLO_FAIL_IF(!value->sizes, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
+    if (value->sizes != sizes) memcpy(value->sizes, sizes, (size_t)shape->rank * sizeof(int64_t));
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape, HloEvalValue **result) {
+    if (!hlo_shape_is_array(shape) || hlo_shape_bytes(shape) != hlo_shape_bytes(value->shape)) {
+        return hlo_error(HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size");
+    }
+    if (hlo_eval_may_overwrite(value)) {
+        HLO_TRY(new_header(device, shape, result));
+        (*result)->data = value->data;
+        value->data = NULL;
+    } else {
+        HLO_TRY(hlo_eval_new(device, shape, result));
+        memcpy((*result)->data, value->data, (size_t)hlo_shape_bytes(shape));
+    }
+    if (value->sizes && value->shape->rank == shape->rank) return hlo_eval_set_sizes(device, *result, value->sizes);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy) {
+    HLO_TRY(hlo_eval_new(device, value->shape, copy));
+    if (value->elements) {
+        for (int32_t i = 0; i < value->shape->element_count; i++) {
+            HLO_TRY(hlo_eval_copy_value(device, value->elements[i], &(*copy)->elements[i]));
+        }
+    } else if (value->data) {
+        memcpy((*copy)->data, value->data, (size_t)hlo_shape_bytes(value->shape));
+    }
+    return value->sizes ? hlo_eval_set_sizes(device, *copy, value->sizes) : HLO_SUCCESS;
+}
+
+// Elements beyond the actual sizes are set to zero: their content is not part of the value.
+static void clear_padding(const HloEvalValue *value, char *data) {
+    const HloShape *shape = value->shape;
+    int64_t bytes = hlo_type_bytes(shape->type), count = hlo_shape_elements(shape);
+    for (int64_t linear = 0; linear < count; linear++) {
+        int64_t rest = linear;
+        bool outside = false;
+        for (int32_t dim = shape->rank - 1; dim >= 0; dim--) {
+            outside = outside || rest % shape->dims[dim] >= value->sizes[dim];
+            rest /= shape->dims[dim];
+        }
+        if (outside) memset(data + linear * bytes, 0, (size_t)bytes);
+    }
+}
+
+static HloStatus fill_literal(const HloEvalValue *value, HloLiteral *literal) {
+    if (value->elements) {
+        for (int32_t i = 0; i < value->shape->element_count; i++) {
+            HLO_TRY(fill_literal(value->elements[i], literal->elements[i]));
+        }
+    } else if (value->data) {
+        memcpy(literal->data, value->data, (size_t)hlo_shape_bytes(value->shape));
+        if (value->sizes) clear_padding(value, literal->data);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal) {
+    *literal = hlo_literal_new(value->shape);
+    HLO_FAIL_IF(!*literal, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
+    HloStatus status = fill_literal(value, *literal);
+    if (status) {
+        hlo_literal_free(*literal);
+        *literal = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers: one array in one memory.
+#include <string.h>
+
+#include "targets/internal.h"
+
+// ---- making ----------------------------------------------------------------------------------------------------------
+
+// A shape and its dims in one heap block, without layout.
+static HloShape *copy_shape(const HloShape *shape) {
+    HloShape *copy = hlo_allocate(sizeof *copy + sizeof(int64_t) * (size_t)shape->rank);
+    if (!copy) return NULL;
+    int64_t *dims = (int64_t *)(copy + 1);
+    if (shape->rank) memcpy(dims, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
+    *copy = (HloShape){.type = shape->type, .rank = shape->rank, .dims = dims};
+    return copy;
+}
+
+static void free_buffer(TargetBuffer *buffer) {
+    target_storage_release(buffer->storage);
+    target_event_release(buffer->ready);
+    hlo_free(buffer->shape);
+    pthread_mutex_destroy(&buffer->lock);
+    TargetClient *client = buffer->client;
+    hlo_free(buffer);
+    target_client_release(client);
+}
+
+TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory) {
+    TargetBuffer *buffer = hlo_allocate_zeroed(1, sizeof *buffer);
+    if (!buffer) return NULL;
+    buffer->references = 1;
+    buffer->client = target_client_retain(memory->device->client);
+    buffer->memory = memory;
+    pthread_mutex_init(&buffer->lock, NULL);
+    buffer->shape = copy_shape(shape);
+    buffer->ready = target_event_new();
+    if (buffer->shape && buffer->ready) return buffer;
+    free_buffer(buffer);
+    return NULL;
+}
+
+static HloStatus no_memory(const HloShape *shape) {
+    return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld bytes", (long long)hlo_shape_bytes(shape));
+}
+
+// A ready buffer with storage of undefined content.
+static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, TargetBuffer **result) {
+    HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
+                "a buffer holds one array, not %s", hlo_type_text(shape->type));
+    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    TargetBuffer *buffer = target_buffer_new(shape, memory);
+    if (!buffer) return no_memory(shape);
+    buffer->storage = target_storage_new(&buffer->client->store, hlo_shape_bytes(shape),
+                                         memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device)
+                                                                                 : NULL);
+    if (!buffer->storage) {
+        free_buffer(buffer);
+        return no_memory(shape);
+    }
+    target_event_set(buffer->ready, HLO_SUCCESS);
+    *result = buffer;
+    return HLO_SUCCESS;
+}
+
+HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memory, TargetBuffer **buffer) {
+    HLO_TRY(new_filled(shape, memory, buffer));
+    memset((*buffer)->storage->data, 0, (size_t)(*buffer)->storage->bytes);
+    return HLO_SUCCESS;
+}
+
+// Copies between a dense row-major array and one with byte strides, one of which each side names.
+static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
+                         const int64_t *dims, int64_t rank, int64_t width) {
+    if (rank == 0) {
+        memcpy(to, from, (size_t)width);
+        return;
+    }
+    if (rank == 1 && to_strides[0] == width && from_strides[0] == width) {
+        if (dims[0]) memcpy(to, from, (size_t)(dims[0] * width));
+        return;
+    }
+    for (int64_t i = 0; i < dims[0]; i++)
+        copy_strided(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0], from_strides + 1, dims + 1,
+                     rank - 1, width);
+}
+
+enum { kMaximumRank = 64 };
+
+static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, const int64_t *minor_to_major,
+                          int64_t *strides) {
+    int64_t stride = width;
+    for (int64_t i = 0; i < rank; i++) {
+        const int64_t d = minor_to_major ? minor_to_major[i] : rank - 1 - i;
+        strides[d] = stride;
+        stride *= dims[d];
+    }
+}
+
+HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *memory, TargetBuffer **buffer) {
+    HLO_FAIL_IF(!hlo_type_is_array(array->type), HLO_INVALID_ARGUMENT, "a host array of type %s",
+                hlo_type_text(array->type));
+    HLO_FAIL_IF(array->rank < 0 || array->rank > kMaximumRank, HLO_INVALID_ARGUMENT, "an array of rank %lld",
+                (long long)array->rank);
+    const HloShape shape = {.type = array->type, .rank = (int32_t)array->rank, .dims = array->dims};
+    HLO_TRY(new_filled(&shape, memory, buffer));
+    const int64_t width = hlo_type_bytes(array->type);
+    int64_t dense[kMaximumRank];
+    dense_strides(array->dims, array->rank, width, NULL, dense);
+    char *to = (*buffer)->storage->data;
+    if (!array->byte_strides || memcmp(dense, array->byte_strides, sizeof(int64_t) * (size_t)array->rank) == 0) {
+        if ((*buffer)->storage->bytes) memcpy(to, array->data, (size_t)(*buffer)->storage->bytes);
+    } else {
+        copy_strided(to, dense, array->data, array->byte_strides, array->dims, array->rank, width);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *memory, TargetBuffer **buffer) {
+    HLO_FAIL_IF(literal->elided, HLO_INVALID_ARGUMENT, "a literal whose values were elided");
+    if (literal->shape->type == HLO_TOKEN) return target_buffer_uninitialized(literal->shape, memory, buffer);
+    const TargetHostArray array = {literal->data, literal->shape->type, literal->shape->rank, literal->shape->dims, NULL};
+    return target_buffer_from_host(&array, memory, buffer);
+}
+
+HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error, TargetBuffer **result) {
+    TargetBuffer *buffer = target_buffer_new(shape, memory);
+    if (!buffer) {
+        hlo_status_free(error);
+        return no_memory(shape);
+    }
+    target_event_set(buffer->ready, error);
+    *result = buffer;
+    return HLO_SUCCESS;
+}
+
+// ---- life ------------------------------------------------------------------------------------------------------------
+
+TargetBuffer *target_buffer_retain(TargetBuffer *buffer) {
+    atomic_fetch_add(&buffer->references, 1);
+    return buffer;
+}
+
+void target_buffer_release(TargetBuffer *buffer) {
+    if (buffer && atomic_fetch_sub(&buffer->references, 1) == 1) free_buffer(buffer);
+}
+
+void target_buffer_delete(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    TargetStorage *storage = buffer->claims ? NULL : buffer->storage;
+    if (!buffer->claims) buffer->storage = NULL;
+    buffer->deleted = true;
+    pthread_mutex_unlock(&buffer->lock);
+    target_storage_release(storage);
+}
+
+bool target_buffer_is_deleted(const TargetBuffer *constant) {
+    TargetBuffer *buffer = (TargetBuffer *)(uintptr_t)constant;
+    pthread_mutex_lock(&buffer->lock);
+    const bool deleted = buffer->deleted;
+    pthread_mutex_unlock(&buffer->lock);
+    return deleted;
+}
+
+TargetStorage *target_buffer_take_storage(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    TargetStorage *storage = buffer->storage ? target_storage_retain(buffer->storage) : NULL;
+    pthread_mutex_unlock(&buffer->lock);
+    return storage;
+}
+
+void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
+    pthread_mutex_lock(&buffer->lock);
+    const bool wanted = !buffer->deleted || buffer->claims > 0;
+    if (wanted) buffer->storage = storage;
+    pthread_mutex_unlock(&buffer->lock);
+    if (!wanted) target_storage_release(storage);
+}
+
+void target_buffer_hold_external(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    buffer->external_holds++;
+    pthread_mutex_unlock(&buffer->lock);
+}
+
+void target_buffer_drop_external(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    buffer->external_holds--;
+    pthread_mutex_unlock(&buffer->lock);
+}
+
+const HloShape *target_buffer_shape(const TargetBuffer *buffer) { return buffer->shape; }
+TargetMemory *target_buffer_memory(const TargetBuffer *buffer) { return buffer->memory; }
+int64_t target_buffer_bytes(const TargetBuffer *buffer) { return hlo_shape_bytes(buffer->shape); }
+TargetEvent *target_buffer_ready_event(TargetBuffer *buffer) { return target_event_retain(buffer->ready); }
+
+// ---- reading ---------------------------------------------------------------------------------------------------------
+
+static HloStatus deleted_error(void) {
+    return hlo_error(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
+}
+
+// The content with a reference, once it is there.
+static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
+    if (target_buffer_is_deleted(buffer)) return deleted_error();
+    HLO_TRY(target_event_wait(buffer->ready));
+    *storage = target_buffer_take_storage(buffer);
+    return *storage ? HLO_SUCCESS : deleted_error();
+}
+
+HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes, const int64_t *minor_to_major) {
+    const HloShape *shape = buffer->shape;
+    HLO_FAIL_IF(bytes != hlo_shape_bytes(shape), HLO_INVALID_ARGUMENT, "%lld bytes for an array of %lld",
+                (long long)bytes, (long long)hlo_shape_bytes(shape));
+    TargetStorage *storage;
+    HLO_TRY(await_storage(buffer, &storage));
+    if (!minor_to_major) {
+        if (bytes) memcpy(destination, storage->data, (size_t)bytes);
+    } else {
+        int64_t from[kMaximumRank], to[kMaximumRank];
+        const int64_t width = hlo_type_bytes(shape->type);
+        dense_strides(shape->dims, shape->rank, width, NULL, from);
+        dense_strides(shape->dims, shape->rank, width, minor_to_major, to);
+        copy_strided(destination, to, storage->data, from, shape->dims, shape->rank, width);
+    }
+    target_storage_release(storage);
+    return HLO_SUCCESS;
+}
+
+HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int64_t offset, int64_t bytes) {
+    const int64_t size = hlo_shape_bytes(buffer->shape);
+    HLO_FAIL_IF(offset < 0 || bytes < 0 || offset > size || bytes > size - offset, HLO_INVALID_ARGUMENT,
+                "%lld bytes at %lld of a buffer of %lld", (long long)bytes, (long long)offset, (long long)size);
+    TargetStorage *storage;
+    HLO_TRY(await_storage(buffer, &storage));
+    if (bytes) memcpy(destination, (const char *)storage->data + offset, (size_t)bytes);
+    target_storage_release(storage);
+    return HLO_SUCCESS;
+}
+
+HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **result) {
+    HloLiteral *literal = hlo_literal_new(buffer->shape);
+    if (!literal) return no_memory(buffer->shape);
+    const HloStatus status = target_buffer_to_host(buffer, literal->data, hlo_shape_bytes(buffer->shape), NULL);
+    if (status) hlo_literal_free(literal);
+    else *result = literal;
+    return status;
+}
+
+HloStatus target_buffer_data(TargetBuffer *buffer, const void **data) {
+    TargetStorage *storage;
+    HLO_TRY(await_storage(buffer, &storage));
+    *data = storage->data;
+    target_storage_release(storage);
+    return HLO_SUCCESS;
+}
+
+// ---- asynchronous copies ---------------------------------------------------------------------------------------------
+
+typedef struct HostCopy {
+    TargetBuffer *buffer;
+    void *destination;
+    int64_t bytes;
+    int64_t minor_to_major[kMaximumRank];
+    bool has_order;
+    TargetEvent *event;
+} HostCopy;
+
+static void finish_host_copy(HloStatus status, void *argument) {
+    HostCopy *copy = argument;
+    if (!status)
+        status = target_buffer_to_host(copy->buffer, copy->destination, copy->bytes,
+                                       copy->has_order ? copy->minor_to_major : NULL);
+    target_event_set(copy->event, status);
+    target_event_release(copy->event);
+    target_buffer_release(copy->buffer);
+    hlo_free(copy);
+}
+
+HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
+                                      const int64_t *minor_to_major, TargetEvent **event) {
+    HostCopy *copy = hlo_allocate_zeroed(1, sizeof *copy);
+    TargetEvent *done = target_event_new();
+    if (!copy || !done) {
+        hlo_free(copy);
+        target_event_release(done);
+        return no_memory(buffer->shape);
+    }
+    *copy = (HostCopy){.buffer = target_buffer_retain(buffer), .destination = destination, .bytes = bytes,
+                       .has_order = minor_to_major != NULL, .event = target_event_retain(done)};
+    if (minor_to_major)
+        memcpy(copy->minor_to_major, minor_to_major, sizeof(int64_t) * (size_t)buffer->shape->rank);
+    const HloStatus status = target_event_on_ready(buffer->ready, finish_host_copy, copy);
+    if (status) {
+        target_event_release(copy->event);
+        target_event_release(done);
+        target_buffer_release(buffer);
+        hlo_free(copy);
+        return status;
+    }
+    *event = done;
+    return HLO_SUCCESS;
+}
+
+typedef struct MemoryCopy {
+    TargetBuffer *from, *to;
+} MemoryCopy;
+
+static void finish_memory_copy(HloStatus status, void *argument) {
+    MemoryCopy *copy = argument;
+    TargetStorage *from = status ? NULL : target_buffer_take_storage(copy->from);
+    if (!status && !from) status = deleted_error();
+    if (!status) {
+        TargetMemory *memory = copy->to->memory;
+        TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
+        TargetStorage *to = target_storage_new(&copy->to->client->store, from->bytes, meter);
+        if (to) {
+            if (from->bytes) memcpy(to->data, from->data, (size_t)from->bytes);
+            target_buffer_fill(copy->to, to);
+        } else {
+            status = no_memory(copy->to->shape);
+        }
+    }
+    target_storage_release(from);
+    target_event_set(copy->to->ready, status);
+    target_buffer_release(copy->from);
+    target_buffer_release(copy->to);
+    hlo_free(copy);
+}
+
+HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory, TargetBuffer **result) {
+    if (target_buffer_is_deleted(buffer)) return deleted_error();
+    HLO_FAIL_IF(memory->device->client != buffer->client, HLO_INVALID_ARGUMENT, "a memory of another client");
+    MemoryCopy *copy = hlo_allocate(sizeof *copy);
+    TargetBuffer *to = target_buffer_new(buffer->shape, memory);
+    if (!copy || !to) {
+        hlo_free(copy);
+        target_buffer_release(to);
+        return no_memory(buffer->shape);
+    }
+    *copy = (MemoryCopy){target_buffer_retain(buffer), target_buffer_retain(to)};
+    const HloStatus status = target_event_on_ready(buffer->ready, finish_memory_copy, copy);
+    if (status) {
+        target_buffer_release(buffer);
+        target_buffer_release(to);
+        target_buffer_release(to);
+        hlo_free(copy);
+        return status;
+    }
+    *result = to;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients, devices and memories.
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/topology.h"
+#include "targets/internal.h"
+#include "targets/tpu/identity.h"
+
+static const char *const kMemoryKinds[TARGET_MEMORY_KIND_COUNT] = {"device", "pinned_host", "unpinned_host"};
+
+static char *copy_text(const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *copy = hlo_allocate(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+// ---- devices ---------------------------------------------------------------------------------------------------------
+
+static HloStatus make_memories(TargetDeviceState *state) {
+    for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) {
+        HloText text = {0};
+        hlo_text_format(&text, "%s memory of %s", kMemoryKinds[k], state->device.debug_text);
+        HLO_TRY(hlo_text_status(&text));
+        state->memories[k] = (TargetMemory){.device = &state->device,
+                                            .id = state->device.index * TARGET_MEMORY_KIND_COUNT + k,
+                                            .kind_id = (TargetMemoryKind)k,
+                                            .kind = kMemoryKinds[k],
+                                            .text = text.data};
+        state->memory_list[k] = &state->memories[k];
+    }
+    state->device.memories = state->memory_list;
+    state->device.memory_count = TARGET_MEMORY_KIND_COUNT;
+    return HLO_SUCCESS;
+}
+
+static HloStatus make_devices(TargetClient *client) {
+    const EmuTopology *topology = client->topology;
+    client->device_count = topology->device_count;
+    client->devices = hlo_allocate_zeroed((size_t)client->device_count, sizeof(TargetDeviceState));
+    HLO_FAIL_IF(!client->devices, HLO_RESOURCE_EXHAUSTED, "no memory for %lld devices",
+                (long long)client->device_count);
+    for (int64_t i = 0; i < client->device_count; i++) {
+        TargetDeviceState *state = &client->devices[i];
+        state->device.client = client;
+        state->device.index = i;
+        HLO_TRY(target_tpu_identify(topology, i, &state->device));
+        state->meter.limit = emu_topology_is_tpu(topology) ? topology->chip.hbm_bytes_per_device : 0;
+        HLO_TRY(make_memories(state));
+    }
+    return HLO_SUCCESS;
+}
+
+static void free_devices(TargetClient *client) {
+    for (int64_t i = 0; client->devices && i < client->device_count; i++) {
+        TargetDeviceState *state = &client->devices[i];
+        hlo_free((char *)(uintptr_t)state->device.text);
+        hlo_free((char *)(uintptr_t)state->device.debug_text);
+        for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) hlo_free((char *)(uintptr_t)state->memories[k].text);
+    }
+    hlo_free(client->devices);
+}
+
+// ---- making and freeing ----------------------------------------------------------------------------------------------
+
+static HloStatus read_numerics(TargetClient *client) {
+    const char *text = getenv("MESHLO_NUMERICS");
+    client->numerics = emu_topology_is_tpu(client->topology) ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    if (!text || !*text) return HLO_SUCCESS;
+    const bool tpu = strcmp(text, "tpu") == 0;
+    HLO_FAIL_IF(!tpu && strcmp(text, "exact") != 0, HLO_INVALID_ARGUMENT,
+                "MESHLO_NUMERICS is '%s'; expected exact or tpu", text);
+    client->numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    return HLO_SUCCESS;
+}
+
+static HloStatus fill_client(TargetClient *client, const char *spec, int threads) {
+    const char *from_environment = getenv("MESHLO_TOPOLOGY");
+    if (!spec || !*spec) spec = from_environment && *from_environment ? from_environment : "cpu:1";
+    client->spec = copy_text(spec);
+    HLO_FAIL_IF(!client->spec, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
+    HLO_TRY(emu_topology_parse(spec, &client->topology));
+    HLO_TRY(read_numerics(client));
+    if (threads > 0) {
+        CpuFeatures features;
+        HLO_TRY(cpu_features_choose(&features));
+        HLO_TRY(cpu_pool_new_with(threads, features, &client->pool));
+    } else {
+        HLO_TRY(cpu_pool_new(&client->pool));
+    }
+    HloText version = {0};
+    hlo_text_format(&version, "meshlo, %s, %d threads", cpu_features_name(cpu_pool_features(client->pool)),
+                    cpu_pool_worker_count(client->pool));
+    HLO_TRY(hlo_text_status(&version));
+    client->version = version.data;
+    HLO_TRY(make_devices(client));
+    return target_queue_init(&client->queue, &client->store);
+}
+
+static void free_client(TargetClient *client) {
+    target_queue_destroy(&client->queue);
+    cpu_pool_free(client->pool);
+    free_devices(client);
+    target_store_pool_destroy(&client->store);
+    emu_topology_free(client->topology);
+    hlo_free(client->spec);
+    hlo_free(client->version);
+    hlo_free(client);
+}
+
+HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **result) {
+    TargetClient *client = hlo_allocate_zeroed(1, sizeof *client);
+    HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
+    client->references = 1;
+    target_store_pool_init(&client->store);
+    const HloStatus status = fill_client(client, spec, threads);
+    if (status) free_client(client);
+    else *result = client;
+    return status;
+}
+
+HloStatus target_client_new(const char *spec, TargetClient **client) {
+    return target_client_new_with_threads(spec, 0, client);
+}
+
+TargetClient *target_client_retain(TargetClient *client) {
+    atomic_fetch_add(&client->references, 1);
+    return client;
+}
+
+void target_client_release(TargetClient *client) {
+    if (client && atomic_fetch_sub(&client->references, 1) == 1) free_client(client);
+}
+
+// ---- questions -------------------------------------------------------------------------------------------------------
+
+const char *target_client_platform(const TargetClient *client) { return client->topology->platform; }
+const char *target_client_platform_version(const TargetClient *client) { return client->version; }
+const char *target_client_spec(const TargetClient *client) { return client->spec; }
+TargetNumerics target_client_numerics(const TargetClient *client) { return client->numerics; }
+int64_t target_client_device_count(const TargetClient *client) { return client->device_count; }
+
+TargetDevice *target_client_device(const TargetClient *client, int64_t index) {
+    return index >= 0 && index < client->device_count ? &client->devices[index].device : NULL;
+}
+
+TargetDevice *target_client_find_device(const TargetClient *client, int64_t id) {
+    return target_client_device(client, emu_topology_find_device(client->topology, id));
+}
+
+TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind) { return device->memories[kind]; }
+TargetMemory *target_device_default_memory(const TargetDevice *device) { return device->memories[0]; }
+
+void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics) {
+    TargetMeter *meter = target_device_meter(device);
+    *statistics = (TargetMemoryStatistics){.bytes_in_use = atomic_load(&meter->in_use),
+                                           .peak_bytes_in_use = atomic_load(&meter->peak),
+                                           .largest_allocation = atomic_load(&meter->largest),
+                                           .allocation_count = atomic_load(&meter->count),
+                                           .bytes_limit = meter->limit};
+}
+
+void target_device_memory_statistics_clear(TargetDevice *device) {
+    TargetMeter *meter = target_device_meter(device);
+    atomic_store(&meter->peak, atomic_load(&meter->in_use));
+}
+
+void target_client_synchronize(TargetClient *client) { target_queue_drain(&client->queue); }

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffer assignment. Positions are even numbers in execution order, counted through nested regions; a step at position p
+// writes at p and reads until p + 1, so that an array that dies at a step and one that is born there overlap: they may
+// share memory only when the step says that it works in place.
+#include "targets/cpu/buffers.h"
+
+#include <stdlib.h>
+
+typedef struct Uses {
+    int64_t last;        // last reading position, -1 for none
+    HloInt64Vector all;  // every reading position
+} Uses;
+
+// What happens at a position: a step, or the end of a region of `owner` (NULL: of the entry).
+typedef struct Moment {
+    CpuStep *step;
+    const CpuSteps *region;
+    CpuStep *owner;
+} Moment;
+
+typedef struct Buffers {
+    HloArena *arena;
+    CpuProgram *program;
+    CpuAssignment *assignment;
+    int64_t position;
+    HLO_VECTOR(Moment) moments;     // by position / 2
+    Uses *uses;                     // by array id
+    HLO_VECTOR(CpuStorage *) storages;
+} Buffers;
+
+enum { kAlignment = 64 };
+
+static CpuStorage *storage_root(CpuStorage *storage) {
+    while (storage->joined) storage = storage->joined;
+    return storage;
+}
+
+CpuSlice cpu_array_slice(CpuArray *array) {
+    const CpuStorage *storage = storage_root(cpu_array_root(array)->storage);
+    return (CpuSlice){storage->base, storage->offset};
+}
+
+// ---- positions and uses ----------------------------------------------------------------------------------------------
+
+static void use_at(Buffers *buffers, CpuArray *array, int64_t position) {
+    Uses *uses = &buffers->uses[cpu_array_root(array)->id];
+    if (position > uses->last) uses->last = position;
+    hlo_vector_push(buffers->arena, &uses->all, position);
+}
+
+static int64_t next_position(Buffers *buffers, Moment moment) {
+    const int64_t position = buffers->position;
+    hlo_vector_push(buffers->arena, &buffers->moments, moment);
+    buffers->position += 2;
+    return position;
+}
+
+static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner);
+
+static void number_step(Buffers *buffers, CpuStep *step) {
+    step->begin = next_position(buffers, (Moment){.step = step});
+    for (int32_t i = 0; i < step->read_count; i++) use_at(buffers, step->reads[i], step->begin + 1);
+    const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
+    for (int32_t i = 0; nested && i < step->node->region_count; i++) number_steps(buffers, &step->regions[i], step);
+    step->end = nested ? next_position(buffers, (Moment){0}) : step->begin;
+}
+
+// The results of a region are read at its end.
+static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
+    for (int64_t i = 0; i < steps->steps.count; i++) number_step(buffers, &steps->steps.items[i]);
+    steps->end = next_position(buffers, (Moment){.region = steps, .owner = owner});
+    for (int64_t i = 0; i < steps->region->results.count; i++)
+        use_at(buffers, steps->region->results.items[i], steps->end + 1);
+}
+
+// ---- storages --------------------------------------------------------------------------------------------------------
+
+static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
+    CpuStorage *storage = HLO_ARENA_NEW(buffers->arena, CpuStorage, 1);
+    storage->bytes = array->bytes;
+    array->storage = storage;
+    return storage;
+}
+
+static void add_segment(Buffers *buffers, CpuStorage *storage, CpuArray *array, int64_t begin, int64_t end) {
+    const CpuSegment segment = {array, begin, end};
+    hlo_vector_push(buffers->arena, &storage->segments, segment);
+}
+
+static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, int64_t limit, int64_t otherwise) {
+    const Uses *uses = &buffers->uses[array->id];
+    int64_t last = otherwise;
+    for (int64_t i = 0; i < uses->all.count; i++)
+        if (uses->all.items[i] <= limit && uses->all.items[i] > last) last = uses->all.items[i];
+    return last;
+}
+
+static int64_t maximum(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// The state of a loop lives from its first value to the last read of the body, and again from the body's end, where the
+// next value is written.
+static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *state) {
+    CpuStorage *storage = new_storage(buffers, state);
+    const int64_t body_end = step->regions[1].end;
+    add_segment(buffers, storage, state, step->begin, last_use_before(buffers, state, body_end + 1, step->begin + 1));
+    add_segment(buffers, storage, state, body_end, maximum(step->end + 1, buffers->uses[state->id].last));
+    hlo_vector_push(buffers->arena, &buffers->storages, storage);
+}
+
+// The result of a conditional is written at the end of each branch.
+static void make_choice_storage(Buffers *buffers, const CpuStep *step, CpuArray *result) {
+    CpuStorage *storage = new_storage(buffers, result);
+    for (int32_t i = 0; i < step->node->region_count; i++)
+        add_segment(buffers, storage, result, step->regions[i].end, step->regions[i].end + 1);
+    add_segment(buffers, storage, result, step->end, maximum(step->end + 1, buffers->uses[result->id].last));
+    hlo_vector_push(buffers->arena, &buffers->storages, storage);
+}
+
+static void make_storages(Buffers *buffers, CpuSteps *steps) {
+    for (int64_t i = 0; i < steps->steps.count; i++) {
+        CpuStep *step = &steps->steps.items[i];
+        for (int32_t k = 0; k < step->write_count; k++) {
+            CpuArray *array = step->writes[k];
+            if (step->kind == CPU_STEP_WHILE) make_state_storage(buffers, step, array);
+            else if (step->kind == CPU_STEP_CONDITIONAL) make_choice_storage(buffers, step, array);
+            else {
+                CpuStorage *storage = new_storage(buffers, array);
+                add_segment(buffers, storage, array, step->begin, maximum(step->begin + 1, buffers->uses[array->id].last));
+                hlo_vector_push(buffers->arena, &buffers->storages, storage);
+            }
+        }
+        const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
+        for (int32_t k = 0; nested && k < step->node->region_count; k++) make_storages(buffers, &step->regions[k]);
+    }
+}
+
+// Arguments, constants and tokens stand where they are.
+static void make_fixed_storages(Buffers *buffers) {
+    for (int64_t i = 0; i < buffers->program->arrays.count; i++) {
+        CpuArray *array = buffers->program->arrays.items[i];
+        if (array->storage || array->view) continue;
+        CpuStorage *storage = new_storage(buffers, array);
+        storage->base = CPU_BASE_CONSTANTS;
+        if (array->parameter >= 0) storage->base = CPU_BASE_FIRST_ARGUMENT + array->parameter;
+        else if (array->literal && array->materialized && buffers->uses[array->id].last >= 0) {
+            storage->offset = buffers->assignment->constant_bytes;
+            buffers->assignment->constant_bytes += (array->bytes + kAlignment - 1) / kAlignment * kAlignment;
+            hlo_vector_push(buffers->arena, &buffers->assignment->constants, array);
+        }
+    }
+}
+
+// ---- sharing ---------------------------------------------------------------------------------------------------------
+
+// True if `step` may write writes[0] over the memory of this array, which it reads.
+static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuArray *write) {
+    if (step->update_in_place >= 0) return step->reads[step->update_in_place] == read && step->writes[0] == write;
+    if (step->kind == CPU_STEP_WHILE) {
+        for (int32_t i = 0; i < step->write_count; i++)
+            if (step->writes[i] == write && step->reads[i] == read) return true;
+        return false;
+    }
+    if (step->kind != CPU_STEP_LOOPS || step->loop_count != 1 || step->writes[0] != write) return false;
+    const CpuFusedLoop *loop = &step->loops[0];
+    bool allowed = false;
+    for (int32_t i = 0; i < loop->buffer_count; i++) {
+        const CpuLoopBuffer *buffer = &loop->buffers[i];
+        if (buffer->array != read || buffer->written) continue;
+        if (!buffer->in_place || buffer->start_count) return false;
+        allowed = true;
+    }
+    return allowed;
+}
+
+// True if the value that `from` has before the position may be overwritten there by the one that `to` gets.
+static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray *from, const CpuArray *to) {
+    const Moment moment = buffers->moments.items[position / 2];
+    if (moment.step) return works_in_place(moment.step, from, to);
+    if (!moment.region || !moment.owner) return false;
+    for (int64_t i = 0; i < moment.region->region->results.count; i++)
+        if (moment.owner->writes[i] == to && cpu_array_root(moment.region->region->results.items[i]) == from) return true;
+    return false;
+}
+
+// True if values of both are needed at once.
+static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStorage *b) {
+    for (int64_t i = 0; i < a->segments.count; i++) {
+        for (int64_t k = 0; k < b->segments.count; k++) {
+            const CpuSegment x = a->segments.items[i], y = b->segments.items[k];
+            const int64_t begin = x.begin > y.begin ? x.begin : y.begin, end = x.end < y.end ? x.end : y.end;
+            if (begin > end) continue;
+            if (end != begin + 1) return true;
+            const CpuSegment first = x.begin < y.begin ? x : y, second = x.begin < y.begin ? y : x;
+            if (first.end != end || !hands_over(buffers, begin, first.array, second.array)) return true;
+        }
+    }
+    return false;
+}
+
+// Lets the two arrays share one place if they may.
+static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
+    a = cpu_array_root(a);
+    b = cpu_array_root(b);
+    CpuStorage *x = storage_root(a->storage), *y = storage_root(b->storage);
+    if (x == y) return true;
+    if (x->segments.count == 0 || y->segments.count == 0 || x->bytes != y->bytes) return false;
+    if (x->base != CPU_BASE_ARENA && y->base != CPU_BASE_ARENA) return false;
+    if (conflict(buffers, x, y)) return false;
+    if (y->base != CPU_BASE_ARENA) {
+        CpuStorage *swap = x;
+        x = y;
+        y = swap;
+    }
+    y->joined = x;
+    for (int64_t i = 0; i < y->segments.count; i++) hlo_vector_push(buffers->arena, &x->segments, y->segments.items[i]);
+    return true;
+}
+
+typedef enum Round { ROUND_STRUCTURE, ROUND_UPDATES, ROUND_ELEMENTWISE } Round;
+
+static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArray *const *targets) {
+    for (int64_t i = 0; i < region->region->results.count; i++)
+        join(buffers, targets[i], region->region->results.items[i]);
+}
+
+static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
+    for (int64_t i = 0; i < steps->steps.count; i++) {
+        CpuStep *step = &steps->steps.items[i];
+        const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
+        for (int32_t k = 0; nested && k < step->node->region_count; k++) join_steps(buffers, &step->regions[k], round);
+        if (round == ROUND_STRUCTURE && step->kind == CPU_STEP_WHILE) {
+            join_region_results(buffers, &step->regions[1], step->writes);
+            for (int32_t k = 0; k < step->write_count; k++) join(buffers, step->writes[k], step->reads[k]);
+        }
+        for (int32_t k = 0; round == ROUND_STRUCTURE && step->kind == CPU_STEP_CONDITIONAL && k < step->node->region_count;
+             k++)
+            join_region_results(buffers, &step->regions[k], step->writes);
+        if (round == ROUND_UPDATES && step->update_in_place >= 0)
+            join(buffers, step->writes[0], step->reads[step->update_in_place]);
+        if (round != ROUND_ELEMENTWISE || step->kind != CPU_STEP_LOOPS) continue;
+        for (int32_t k = 0; k < step->read_count; k++)
+            if (works_in_place(step, step->reads[k], step->writes[0]) &&
+                join(buffers, step->writes[0], step->reads[k]))
+                break;
+    }
+}
+
+// ---- results ---------------------------------------------------------------------------------------------------------
+
+static void fix_results(Buffers *buffers) {
+    CpuAssignment *assignment = buffers->assignment;
+    const CpuRegion *entry = buffers->program->entry;
+    const int32_t first = CPU_BASE_FIRST_ARGUMENT + (int32_t)entry->parameters.count;
+    assignment->result_slices = HLO_ARENA_NEW(buffers->arena, CpuSlice, entry->results.count);
+    for (int64_t i = 0; i < entry->results.count; i++) {
+        CpuArray *root = cpu_array_root(entry->results.items[i]);
+        hlo_vector_push(buffers->arena, &assignment->results, root);
+        assignment->result_slices[i] = (CpuSlice){first + (int32_t)i, 0};
+        CpuStorage *storage = storage_root(root->storage);
+        if (storage->segments.count && storage->base == CPU_BASE_ARENA) storage->base = first + (int32_t)i;
+    }
+}
+
+static const CpuStep *step_at(const CpuSteps *steps, int64_t position) {
+    for (int64_t i = 0; i < steps->steps.count; i++)
+        if (steps->steps.items[i].begin == position) return &steps->steps.items[i];
+    return NULL;
+}
+
+// True if the argument is dead when the first array of the result's storage is written, or dies in that step, which
+// works in place.
+static bool may_take_over(const Buffers *buffers, const CpuSteps *steps, CpuArray *argument, CpuArray *result) {
+    const CpuStorage *storage = storage_root(result->storage);
+    const int64_t last = buffers->uses[argument->id].last;
+    if (storage->segments.count == 0 || argument->bytes != result->bytes) return false;
+    int64_t first = INT64_MAX;
+    for (int64_t i = 0; i < storage->segments.count; i++)
+        if (storage->segments.items[i].begin < first) first = storage->segments.items[i].begin;
+    if (last < first) return true;
+    const CpuStep *step = last == first + 1 ? step_at(steps, first) : NULL;
+    for (int32_t i = 0; step && i < step->write_count; i++)
+        if (storage_root(step->writes[i]->storage) == storage && works_in_place(step, argument, step->writes[i]))
+            return true;
+    return false;
+}
+
+static void choose_aliases(Buffers *buffers, const CpuSteps *steps, const int64_t *alias_argument) {
+    CpuAssignment *assignment = buffers->assignment;
+    const CpuRegion *entry = buffers->program->entry;
+    assignment->result_alias = HLO_ARENA_NEW(buffers->arena, int64_t, entry->results.count);
+    for (int64_t i = 0; i < entry->results.count; i++) {
+        const int64_t argument = alias_argument[i];
+        CpuArray *root = assignment->results.items[i];
+        const bool own = storage_root(root->storage)->base == assignment->result_slices[i].base;
+        const bool same = argument >= 0 && root == entry->parameters.items[argument];
+        const bool free_to = argument >= 0 && own && may_take_over(buffers, steps, entry->parameters.items[argument], root);
+        assignment->result_alias[i] = same || free_to ? argument : -1;
+    }
+}
+
+// ---- the arena -------------------------------------------------------------------------------------------------------
+
+typedef struct Life {
+    CpuStorage *storage;
+    int64_t begin, end;
+} Life;
+
+typedef struct Gap {
+    int64_t offset, bytes;
+} Gap;
+
+typedef struct Packing {
+    HLO_VECTOR(Gap) gaps;  // free stretches below `top`, by offset
+    int64_t top;
+} Packing;
+
+static int compare_begin(const void *a, const void *b) {
+    const Life *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->storage->bytes > y->storage->bytes ? -1 : x->storage->bytes < y->storage->bytes;
+}
+
+static int compare_end(const void *a, const void *b) {
+    const Life *x = a, *y = b;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int64_t take_gap(Packing *packing, int64_t bytes) {
+    int64_t best = -1;
+    for (int64_t i = 0; i < packing->gaps.count; i++) {
+        const Gap gap = packing->gaps.items[i];
+        if (gap.bytes >= bytes && (best < 0 || gap.bytes < packing->gaps.items[best].bytes)) best = i;
+    }
+    if (best < 0) {
+        Gap *last = packing->gaps.count ? &packing->gaps.items[packing->gaps.count - 1] : NULL;
+        int64_t offset = packing->top;
+        if (last && last->offset + last->bytes == packing->top) {
+            offset = last->offset;
+            packing->gaps.count--;
+        }
+        packing->top = offset + bytes;
+        return offset;
+    }
+    Gap *gap = &packing->gaps.items[best];
+    const int64_t offset = gap->offset;
+    gap->offset += bytes;
+    gap->bytes -= bytes;
+    if (gap->bytes == 0) {
+        for (int64_t i = best; i + 1 < packing->gaps.count; i++) packing->gaps.items[i] = packing->gaps.items[i + 1];
+        packing->gaps.count--;
+    }
+    return offset;
+}
+
+static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t bytes) {
+    if (bytes == 0) return;
+    hlo_vector_push(arena, &packing->gaps, (Gap){0});
+    Gap *gaps = packing->gaps.items;
+    int64_t at = packing->gaps.count - 1;
+    while (at > 0 && gaps[at - 1].offset > offset) {
+        gaps[at] = gaps[at - 1];
+        at--;
+    }
+    gaps[at] = (Gap){offset, bytes};
+    int64_t kept = 0;
+    for (int64_t i = 1; i < packing->gaps.count; i++) {
+        if (gaps[kept].offset + gaps[kept].bytes == gaps[i].offset) gaps[kept].bytes += gaps[i].bytes;
+        else gaps[++kept] = gaps[i];
+    }
+    packing->gaps.count = kept + 1;
+}
+
+static int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Best fit in order of birth.
+static void pack(Buffers *buffers) {
+    Life *births = HLO_ARENA_NEW(buffers->arena, Life, buffers->storages.count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < buffers->storages.count; i++) {
+        CpuStorage *storage = buffers->storages.items[i];
+        if (storage->joined || storage->base != CPU_BASE_ARENA) continue;
+        Life life = {storage, INT64_MAX, -1};
+        for (int64_t k = 0; k < storage->segments.count; k++) {
+            const CpuSegment segment = storage->segments.items[k];
+            life.begin = segment.begin < life.begin ? segment.begin : life.begin;
+            life.end = segment.end > life.end ? segment.end : life.end;
+        }
+        births[count++] = life;
+    }
+    qsort(births, (size_t)count, sizeof *births, compare_begin);
+    Life *deaths = hlo_arena_copy(buffers->arena, births, sizeof *births * (size_t)count);
+    qsort(deaths, (size_t)count, sizeof *deaths, compare_end);
+    Packing packing = {0};
+    for (int64_t i = 0, dead = 0; i < count; i++) {
+        for (; dead < count && deaths[dead].end < births[i].begin; dead++)
+            give_gap(buffers->arena, &packing, deaths[dead].storage->offset, rounded(deaths[dead].storage->bytes));
+        births[i].storage->offset = take_gap(&packing, rounded(births[i].storage->bytes));
+    }
+    buffers->assignment->arena_bytes = packing.top;
+}
+
+void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
+                        CpuAssignment *assignment) {
+    *assignment = (CpuAssignment){0};
+    Buffers buffers = {.arena = arena,
+                       .program = program,
+                       .assignment = assignment,
+                       .uses = HLO_ARENA_NEW(arena, Uses, program->arrays.count)};
+    for (int64_t i = 0; i < program->arrays.count; i++) buffers.uses[i].last = -1;
+    number_steps(&buffers, steps, NULL);
+    make_storages(&buffers, steps);
+    make_fixed_storages(&buffers);
+    fix_results(&buffers);
+    join_steps(&buffers, steps, ROUND_STRUCTURE);
+    join_steps(&buffers, steps, ROUND_UPDATES);
+    join_steps(&buffers, steps, ROUND_ELEMENTWISE);
+    choose_aliases(&buffers, steps, alias_argument);
+    assignment->position_count = buffers.position;
+    pack(&buffers);
+}

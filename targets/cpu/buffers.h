@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffer assignment: where each materialised array stands. Arguments, results, constants and one arena of temporaries a
+// device are the bases; arrays whose lives do not overlap share arena memory, and arrays that follow one another (loop
+// states, in-place updates, elementwise chains) share one place so that nothing is copied.
+#ifndef MESHLO_TARGETS_CPU_BUFFERS_H_
+#define MESHLO_TARGETS_CPU_BUFFERS_H_
+
+#include "targets/cpu/step.h"
+
+HLO_BEGIN_C
+
+// Numbers of bases. Arguments and then results follow the first two.
+enum { CPU_BASE_ARENA = 0, CPU_BASE_CONSTANTS = 1, CPU_BASE_FIRST_ARGUMENT = 2 };
+
+// A place: `offset` bytes behind a base.
+typedef struct CpuSlice {
+    int32_t base;
+    int64_t offset;
+} CpuSlice;
+
+// A stretch of positions in which an array of a storage holds a value that is still needed.
+typedef struct CpuSegment {
+    CpuArray *array;
+    int64_t begin, end;
+} CpuSegment;
+
+// Memory that one or several arrays share, one after the other.
+typedef struct CpuStorage {
+    struct CpuStorage *joined;  // the storage that this one became part of, or NULL
+    int64_t bytes;
+    int32_t base;               // CPU_BASE_ARENA until fixed to a result, a constant or an argument
+    int64_t offset;
+    HLO_VECTOR(CpuSegment) segments;
+} CpuStorage;
+
+typedef struct CpuAssignment {
+    int64_t arena_bytes;
+    int64_t constant_bytes;
+    CpuArrayVector constants;    // arrays that stand in the constants
+    int64_t position_count;
+    int64_t *result_alias;       // a result's argument whose memory it may take over, or -1
+    CpuArrayVector results;      // roots of the program's results
+    CpuSlice *result_slices;     // base of each result: equal to the root's slice unless it has to be copied there
+} CpuAssignment;
+
+// Gives every materialised array of the program a storage with base and offset. `alias_argument[k]` names the argument
+// that the program wants result k to take over, or -1. Numbers the steps. Everything comes from `arena`.
+void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
+                        CpuAssignment *assignment);
+
+// Where the array (or what it is a view of) stands.
+CpuSlice cpu_array_slice(CpuArray *array);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO to the program graph.
+#include "targets/cpu/program.h"
+
+#include <string.h>
+
+// The leaves of an instruction's value.
+typedef struct Leaves {
+    CpuArray **items;
+    int64_t count;
+} Leaves;
+
+// One instantiation of a computation: the values of its instructions.
+typedef struct Frame {
+    CpuProgram *program;
+    CpuRegion *region;        // where nodes go
+    const HloComputation *computation;
+    const Leaves *arguments;  // by parameter number
+    int32_t first_id;         // values[id - first_id]
+    Leaves *values;
+    const HloShape *map_shape;  // the result shape while the computation of a map is inlined, else NULL
+} Frame;
+
+static HloStatus build_computation(Frame *frame, Leaves *result);
+
+CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
+    CpuArray *array = HLO_ARENA_NEW(program->arena, CpuArray, 1);
+    array->id = (int32_t)program->arrays.count;
+    array->shape = shape;
+    array->elements = hlo_shape_elements(shape);
+    array->bytes = hlo_shape_bytes(shape);
+    array->parameter = -1;
+    hlo_vector_push(program->arena, &program->arrays, array);
+    return array;
+}
+
+static Leaves new_leaves(CpuProgram *program, int64_t count) {
+    return (Leaves){HLO_ARENA_NEW(program->arena, CpuArray *, count), count};
+}
+
+static Leaves operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t index) {
+    return frame->values[instruction->operands[index]->id - frame->first_id];
+}
+
+// Leaves of all operands, one after the other.
+static Leaves all_operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t begin) {
+    int64_t count = 0;
+    for (int64_t i = begin; i < instruction->operand_count; i++) count += operand_leaves(frame, instruction, i).count;
+    Leaves all = new_leaves(frame->program, count);
+    for (int64_t i = begin, to = 0; i < instruction->operand_count; i++) {
+        const Leaves leaves = operand_leaves(frame, instruction, i);
+        for (int64_t k = 0; k < leaves.count; k++) all.items[to++] = leaves.items[k];
+    }
+    return all;
+}
+
+// A node whose results have the leaf shapes of `shape`.
+static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, Leaves operands,
+                         const HloShape *shape) {
+    CpuProgram *program = frame->program;
+    CpuNode *node = HLO_ARENA_NEW(program->arena, CpuNode, 1);
+    node->opcode = instruction->opcode;
+    node->instruction = instruction;
+    node->operands = operands.items;
+    node->operand_count = (int32_t)operands.count;
+    node->result_count = (int32_t)hlo_shape_leaf_count(shape);
+    node->results = HLO_ARENA_NEW(program->arena, CpuArray *, node->result_count);
+    for (int32_t i = 0; i < node->result_count; i++) {
+        node->results[i] = cpu_program_new_array(program, hlo_shape_leaf(shape, i));
+        node->results[i]->producer = node;
+    }
+    node->parent = frame->region;
+    hlo_vector_push(program->arena, &frame->region->nodes, node);
+    return node;
+}
+
+static Leaves node_leaves(const CpuNode *node) { return (Leaves){node->results, node->result_count}; }
+
+// ---- what becomes of an opcode ---------------------------------------------------------------------------------------
+
+typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
+
+static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloShape *shape = instruction->shape;
+    if (frame->map_shape) shape = hlo_shape_with_type(frame->program->arena, frame->map_shape, shape->type);
+    CpuNode *node = new_node(frame, instruction, all_operand_leaves(frame, instruction, 0), shape);
+    node->elementwise_map = frame->map_shape != NULL;
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_identity(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    *result = operand_leaves(frame, instruction, 0);
+    return HLO_SUCCESS;
+}
+
+// The same bytes under another shape.
+static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    HLO_TRY(build_plain(frame, instruction, result));
+    result->items[0]->view = result->items[0]->producer->operands[0];
+    return HLO_SUCCESS;
+}
+
+// True if the layout is absent or row-major without tiles that matter to element order.
+static bool is_row_major(const HloShape *shape) {
+    if (!shape->layout) return true;
+    const HloInts order = shape->layout->minor_to_major;
+    for (int64_t i = 0; i < order.count; i++)
+        if (order.items[i] != order.count - 1 - i) return false;
+    return true;
+}
+
+// A bitcast of row-major arrays keeps the bytes: with equal element sizes it is a reshape that may rename the type.
+static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;
+    if (hlo_shape_is_array(to) && hlo_shape_is_array(from) && from->type == to->type && is_row_major(from) &&
+        is_row_major(to) && hlo_shape_elements(from) == hlo_shape_elements(to))
+        return build_reshape(frame, instruction, result);
+    return build_plain(frame, instruction, result);
+}
+
+// Between types of whole bytes, elements of another width are the same bytes too.
+static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloTypeInfo *from = hlo_type_info(instruction->operands[0]->shape->type);
+    const HloTypeInfo *to = hlo_type_info(instruction->shape->type);
+    const bool whole = from->bits == 8 * from->storage_bytes && to->bits == 8 * to->storage_bytes;
+    if (whole && from->bits != to->bits) return build_reshape(frame, instruction, result);
+    return build_plain(frame, instruction, result);
+}
+
+static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    *result = frame->arguments[hlo_parameter_number(instruction)];
+    return HLO_SUCCESS;
+}
+
+static void set_literal(CpuArray *array, const HloLiteral *literal) {
+    array->literal = literal;
+    array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
+}
+
+static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloLiteral *literal = hlo_constant_literal(instruction);
+    HLO_FAIL_IF(!literal || literal->elided, HLO_INVALID_ARGUMENT, "the values of constant %%%s were elided ({...})",
+                instruction->name);
+    if (frame->map_shape || !hlo_shape_is_tuple(literal->shape)) {
+        HLO_TRY(build_plain(frame, instruction, result));
+        set_literal(result->items[0], literal);
+        return HLO_SUCCESS;
+    }
+    CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
+    int64_t next = 0;
+    const HloLiteral *stack[64];
+    int depth = 0;
+    stack[depth++] = literal;
+    while (depth) {
+        const HloLiteral *top = stack[--depth];
+        if (!hlo_shape_is_tuple(top->shape)) {
+            set_literal(node->results[next++], top);
+            continue;
+        }
+        HLO_FAIL_IF(depth + top->shape->element_count > 64, HLO_UNIMPLEMENTED, "constant %%%s: a tuple this large",
+                    instruction->name);
+        for (int32_t i = top->shape->element_count; i-- > 0;) stack[depth++] = top->elements[i];
+    }
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    *result = all_operand_leaves(frame, instruction, 0);
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloShape *shape = instruction->operands[0]->shape;
+    const Leaves leaves = operand_leaves(frame, instruction, 0);
+    const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
+    int64_t first = 0;
+    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(shape->elements[i]);
+    const int64_t count = hlo_shape_leaf_count(shape->elements[index]);
+    HLO_FAIL_IF(first + count > leaves.count, HLO_UNIMPLEMENTED,
+                "%%%s: reading parts of the value of an async start", instruction->name);
+    *result = (Leaves){leaves.items + first, count};
+    return HLO_SUCCESS;
+}
+
+// call, fusion, async-start: the callee's nodes stand in the caller.
+static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloComputation *callee = instruction->called[0];
+    Leaves *arguments = HLO_ARENA_NEW(frame->program->arena, Leaves, instruction->operand_count);
+    for (int32_t i = 0; i < instruction->operand_count; i++) arguments[i] = operand_leaves(frame, instruction, i);
+    Frame inner = {.program = frame->program,
+                   .region = frame->region,
+                   .computation = callee,
+                   .arguments = arguments,
+                   .map_shape = frame->map_shape};
+    return build_computation(&inner, result);
+}
+
+// A map whose computation is made of elementwise operations is those operations on whole arrays.
+static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloComputation *callee = instruction->called[0];
+    bool simple = !hlo_shape_is_tuple(instruction->shape);
+    for (const HloInstruction *i = callee->first; i && simple; i = i->next)
+        simple = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_PARAMETER ||
+                 i->opcode == HLO_OP_CONSTANT || i->opcode == HLO_OP_BITCAST_CONVERT;
+    if (!simple) return build_plain(frame, instruction, result);
+    Leaves *arguments = HLO_ARENA_NEW(frame->program->arena, Leaves, instruction->operand_count);
+    for (int32_t i = 0; i < instruction->operand_count; i++) arguments[i] = operand_leaves(frame, instruction, i);
+    Frame inner = {.program = frame->program,
+                   .region = frame->region,
+                   .computation = callee,
+                   .arguments = arguments,
+                   .map_shape = instruction->shape};
+    return build_computation(&inner, result);
+}
+
+static CpuRegion *new_region(CpuProgram *program) { return HLO_ARENA_NEW(program->arena, CpuRegion, 1); }
+
+// Builds a called computation as a region of its own; `parameters` are the arrays it reads.
+static HloStatus build_region(Frame *frame, const HloComputation *computation, Leaves parameters, CpuRegion **region) {
+    CpuProgram *program = frame->program;
+    *region = new_region(program);
+    for (int64_t i = 0; i < parameters.count; i++)
+        hlo_vector_push(program->arena, &(*region)->parameters, parameters.items[i]);
+    Frame inner = {.program = program, .region = *region, .computation = computation, .arguments = &parameters};
+    Leaves results;
+    HLO_TRY(build_computation(&inner, &results));
+    for (int64_t i = 0; i < results.count; i++)
+        hlo_vector_push(program->arena, &(*region)->results, results.items[i]);
+    return HLO_SUCCESS;
+}
+
+static Leaves view_leaves(CpuProgram *program, Leaves of) {
+    Leaves views = new_leaves(program, of.count);
+    for (int64_t i = 0; i < of.count; i++) {
+        views.items[i] = cpu_program_new_array(program, of.items[i]->shape);
+        views.items[i]->view = of.items[i];
+    }
+    return views;
+}
+
+// The results of the node are the state; parameters of condition and body are views of it.
+static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    CpuProgram *program = frame->program;
+    CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
+    *result = node_leaves(node);
+    node->region_count = 2;
+    node->regions = HLO_ARENA_NEW(program->arena, CpuRegion *, 2);
+    for (int i = 0; i < 2; i++)
+        HLO_TRY(build_region(frame, instruction->called[i], view_leaves(program, *result), &node->regions[i]));
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    CpuProgram *program = frame->program;
+    CpuNode *node = new_node(frame, instruction, all_operand_leaves(frame, instruction, 0), instruction->shape);
+    *result = node_leaves(node);
+    node->region_count = instruction->called_count;
+    node->regions = HLO_ARENA_NEW(program->arena, CpuRegion *, node->region_count);
+    for (int32_t i = 0; i < node->region_count; i++) {
+        const Leaves views = view_leaves(program, operand_leaves(frame, instruction, i + 1));
+        HLO_TRY(build_region(frame, instruction->called[i], views, &node->regions[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+// The value of a start is what its done gives: the leaves of the transferred array or arrays.
+static HloStatus build_collective_start(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const HloShape *shape = instruction->shape;
+    if (instruction->opcode != HLO_OP_ALL_REDUCE_START && hlo_shape_is_tuple(shape) && shape->element_count >= 2)
+        shape = shape->elements[1];
+    CpuNode *node = new_node(frame, instruction, all_operand_leaves(frame, instruction, 0), shape);
+    if (instruction->opcode == HLO_OP_ALL_GATHER_START) node->opcode = HLO_OP_ALL_GATHER;
+    if (instruction->opcode == HLO_OP_ALL_REDUCE_START) node->opcode = HLO_OP_ALL_REDUCE;
+    if (instruction->opcode == HLO_OP_COLLECTIVE_PERMUTE_START) node->opcode = HLO_OP_COLLECTIVE_PERMUTE;
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
+// Tokens order nothing here: nodes run in list order.
+static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
+// Custom calls that only annotate.
+static bool is_annotation(const char *target) {
+    static const char *const kTargets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "MoveToHost",
+                                           "MoveToDevice", "annotate_device_placement", "PinToDevice", "Pin"};
+    for (size_t i = 0; target && i < HLO_COUNT_OF(kTargets); i++)
+        if (strcmp(target, kTargets[i]) == 0) return true;
+    return false;
+}
+
+static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    if (is_annotation(HLO_ATTRIBUTES(instruction, CustomCall)->target) && instruction->operand_count == 1 &&
+        hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT))
+        return build_identity(frame, instruction, result);
+    return build_plain(frame, instruction, result);
+}
+
+static HloStatus build_unsupported(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    (void)frame;
+    (void)result;
+    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: %s is not supported on this target", instruction->name,
+                     hlo_op_text(instruction->opcode));
+}
+
+typedef struct BuildRow {
+    HloOpcode opcode;
+    BuildFunction *build;
+} BuildRow;
+
+// Every opcode that is not named here becomes one node.
+static const BuildRow kBuildRows[] = {
+    {HLO_OP_PARAMETER, build_parameter},
+    {HLO_OP_CONSTANT, build_constant},
+    {HLO_OP_COPY, build_identity},
+    {HLO_OP_RESHAPE, build_reshape},
+    {HLO_OP_BITCAST, build_bitcast},
+    {HLO_OP_BITCAST_CONVERT, build_bitcast_convert},
+    {HLO_OP_TUPLE, build_tuple},
+    {HLO_OP_GET_TUPLE_ELEMENT, build_get_tuple_element},
+    {HLO_OP_CALL, build_inline},
+    {HLO_OP_FUSION, build_inline},
+    {HLO_OP_MAP, build_map},
+    {HLO_OP_WHILE, build_while},
+    {HLO_OP_CONDITIONAL, build_conditional},
+    {HLO_OP_AFTER_ALL, build_after_all},
+    {HLO_OP_ADD_DEPENDENCY, build_identity},
+    {HLO_OP_OPTIMIZATION_BARRIER, build_identity},
+    {HLO_OP_DOMAIN, build_identity},
+    {HLO_OP_CUSTOM_CALL, build_custom_call},
+    {HLO_OP_ASYNC_START, build_inline},
+    {HLO_OP_ASYNC_UPDATE, build_identity},
+    {HLO_OP_ASYNC_DONE, build_identity},
+    {HLO_OP_ALL_GATHER_START, build_collective_start},
+    {HLO_OP_ALL_GATHER_DONE, build_identity},
+    {HLO_OP_ALL_REDUCE_START, build_collective_start},
+    {HLO_OP_ALL_REDUCE_DONE, build_identity},
+    {HLO_OP_COLLECTIVE_PERMUTE_START, build_collective_start},
+    {HLO_OP_COLLECTIVE_PERMUTE_DONE, build_identity},
+    {HLO_OP_COPY_START, build_identity},
+    {HLO_OP_COPY_DONE, build_identity},
+    {HLO_OP_SEND, build_unsupported},
+    {HLO_OP_SEND_DONE, build_unsupported},
+    {HLO_OP_RECV, build_unsupported},
+    {HLO_OP_RECV_DONE, build_unsupported},
+    {HLO_OP_INFEED, build_unsupported},
+    {HLO_OP_OUTFEED, build_unsupported},
+};
+
+static BuildFunction *build_function(HloOpcode opcode) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kBuildRows); i++)
+        if (kBuildRows[i].opcode == opcode) return kBuildRows[i].build;
+    return build_plain;
+}
+
+// ---- computations ----------------------------------------------------------------------------------------------------
+
+static HloStatus check_dynamic(const HloInstruction *instruction) {
+    HLO_FAIL_IF(hlo_shape_is_dynamic(instruction->shape), HLO_UNIMPLEMENTED,
+                "%%%s: arrays of dynamic size are not supported on this target", instruction->name);
+    return HLO_SUCCESS;
+}
+
+static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
+    int32_t low = INT32_MAX, high = 0;
+    for (int64_t i = 0; i < count; i++) {
+        low = order[i]->id < low ? order[i]->id : low;
+        high = order[i]->id > high ? order[i]->id : high;
+    }
+    frame->first_id = low;
+    frame->values = HLO_ARENA_NEW(frame->program->arena, Leaves, count ? (int64_t)high - low + 1 : 0);
+}
+
+static HloStatus build_computation(Frame *frame, Leaves *result) {
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(frame->computation, frame->program->arena, &count);
+    number_values(frame, order, count);
+    for (int64_t i = 0; i < count; i++) {
+        const HloInstruction *instruction = order[i];
+        HLO_TRY(check_dynamic(instruction));
+        HLO_TRY(build_function(instruction->opcode)(frame, instruction,
+                                                    &frame->values[instruction->id - frame->first_id]));
+    }
+    *result = frame->values[frame->computation->root->id - frame->first_id];
+    return HLO_SUCCESS;
+}
+
+// ---- dead nodes ------------------------------------------------------------------------------------------------------
+
+static bool has_effect(const CpuNode *node) {
+    return hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(node->instruction);
+}
+
+static void mark_region(CpuRegion *region);
+
+static void mark_array(CpuArray *array) {
+    for (;;) {
+        array->use_count++;
+        if (array->producer && array->producer->living) return;
+        if (array->producer) {
+            CpuNode *node = array->producer;
+            node->living = true;
+            return;
+        }
+        if (!array->view) return;
+        array = array->view;
+    }
+}
+
+static void mark_node(CpuNode *node) {
+    for (int32_t i = 0; i < node->operand_count; i++) mark_array(node->operands[i]);
+    for (int32_t i = 0; i < node->region_count; i++) mark_region(node->regions[i]);
+}
+
+static void mark_region(CpuRegion *region) {
+    for (int64_t i = 0; i < region->results.count; i++) mark_array(region->results.items[i]);
+    for (int64_t i = region->nodes.count; i-- > 0;) {
+        CpuNode *node = region->nodes.items[i];
+        if (has_effect(node)) node->living = true;
+        if (node->living) mark_node(node);
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < region->nodes.count; i++)
+        if (region->nodes.items[i]->living) region->nodes.items[kept++] = region->nodes.items[i];
+    region->nodes.count = kept;
+}
+
+static void number_nodes(CpuProgram *program, CpuRegion *region) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        node->order = program->node_count++;
+        for (int32_t k = 0; k < node->region_count; k++) number_nodes(program, node->regions[k]);
+    }
+}
+
+static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry) {
+    Leaves *arguments = HLO_ARENA_NEW(program->arena, Leaves, entry->parameters.count);
+    int32_t number = 0;
+    for (int64_t i = 0; i < entry->parameters.count; i++) {
+        const HloShape *shape = entry->parameters.items[i]->shape;
+        arguments[i] = new_leaves(program, hlo_shape_leaf_count(shape));
+        for (int64_t k = 0; k < arguments[i].count; k++) {
+            CpuArray *array = cpu_program_new_array(program, hlo_shape_leaf(shape, k));
+            array->parameter = number++;
+            arguments[i].items[k] = array;
+            hlo_vector_push(program->arena, &program->entry->parameters, array);
+        }
+    }
+    return arguments;
+}
+
+HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **result) {
+    CpuProgram *program = HLO_ARENA_NEW(arena, CpuProgram, 1);
+    program->arena = arena;
+    program->module = module;
+    program->entry = new_region(program);
+    program->replica_count = module->replica_count > 0 ? module->replica_count : 1;
+    program->partition_count = module->num_partitions > 0 ? module->num_partitions : 1;
+    Frame frame = {.program = program, .region = program->entry, .computation = module->entry};
+    frame.arguments = entry_arguments(program, module->entry);
+    Leaves results;
+    HLO_TRY(build_computation(&frame, &results));
+    for (int64_t i = 0; i < results.count; i++) hlo_vector_push(arena, &program->entry->results, results.items[i]);
+    mark_region(program->entry);
+    number_nodes(program, program->entry);
+    *result = program;
+    return HLO_SUCCESS;
+}

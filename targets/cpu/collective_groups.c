@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which devices take part in a collective together.
+#include "targets/cpu/exchange.h"
+
+// What the numbers in replica groups mean; see "collective operations" in XLA's documentation.
+typedef enum GroupMode {
+    MODE_CROSS_REPLICA,                 // replicas, the same for every partition
+    MODE_CROSS_PARTITION,               // partitions, the same for every replica
+    MODE_CROSS_REPLICA_AND_PARTITION,   // replicas, with all their partitions
+    MODE_FLATTENED,                     // replica * partitions + partition
+} GroupMode;
+
+typedef struct GroupBuilder {
+    HloArena *arena;
+    const HloInstruction *instruction;
+    int64_t replicas, partitions;
+    GroupMode mode;
+    HLO_VECTOR(CpuCollectiveGroup) groups;
+} GroupBuilder;
+
+static bool is_permute(const HloInstruction *instruction) {
+    return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute;
+}
+
+static GroupMode group_mode(const HloInstruction *instruction) {
+    if (is_permute(instruction))
+        return HLO_ATTRIBUTES(instruction, Permute)->channel_id > 0 ? MODE_CROSS_PARTITION : MODE_CROSS_REPLICA;
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
+    if (attributes->channel_id <= 0) return MODE_CROSS_REPLICA;
+    if (attributes->use_global_device_ids) return MODE_FLATTENED;
+    switch (instruction->opcode) {
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_RAGGED_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST: return MODE_CROSS_PARTITION;
+        default: return MODE_CROSS_REPLICA_AND_PARTITION;
+    }
+}
+
+// The numbers that a group may name.
+static int64_t id_count(const GroupBuilder *builder) {
+    switch (builder->mode) {
+        case MODE_CROSS_PARTITION: return builder->partitions;
+        case MODE_FLATTENED: return builder->replicas * builder->partitions;
+        default: return builder->replicas;
+    }
+}
+
+// Adds the group `ids` as it stands in replica or partition number `copy`.
+static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy) {
+    const int64_t each = builder->mode == MODE_CROSS_REPLICA_AND_PARTITION ? builder->partitions : 1;
+    int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * each);
+    int64_t count = 0;
+    for (int64_t i = 0; i < ids.count; i++) {
+        for (int64_t p = 0; p < each; p++) {
+            const int64_t id = ids.items[i];
+            switch (builder->mode) {
+                case MODE_CROSS_REPLICA: devices[count++] = id * builder->partitions + copy; break;
+                case MODE_CROSS_PARTITION: devices[count++] = copy * builder->partitions + id; break;
+                case MODE_FLATTENED: devices[count++] = id; break;
+                case MODE_CROSS_REPLICA_AND_PARTITION: devices[count++] = id * builder->partitions + p; break;
+            }
+        }
+    }
+    hlo_vector_push(builder->arena, &builder->groups, ((CpuCollectiveGroup){devices, count}));
+}
+
+static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count) {
+    const int64_t ids = id_count(builder);
+    const HloReplicaGroups *groups = NULL;
+    if (!is_permute(builder->instruction)) groups = HLO_ATTRIBUTES(builder->instruction, Collective)->replica_groups;
+    if (groups) return hlo_replica_groups_expand(groups, ids, builder->arena, lists, count);
+    int64_t *all = HLO_ARENA_NEW(builder->arena, int64_t, ids);
+    for (int64_t i = 0; i < ids; i++) all[i] = i;
+    HloInts *list = HLO_ARENA_NEW(builder->arena, HloInts, 1);
+    *list = (HloInts){all, ids};
+    *lists = list;
+    *count = 1;
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
+                                int64_t partition_count, CpuCollective *collective) {
+    GroupBuilder builder = {.arena = arena, .instruction = instruction, .replicas = replica_count,
+                            .partitions = partition_count, .mode = group_mode(instruction)};
+    const HloInts *lists;
+    int64_t list_count;
+    const HloStatus expanded = expand_groups(&builder, &lists, &list_count);
+    if (expanded)
+        return hlo_status_annotate(expanded, "%s %%%s on %lld replicas of %lld partitions",
+                                   hlo_op_text(instruction->opcode), instruction->name, (long long)replica_count,
+                                   (long long)partition_count);
+    const int64_t copies = builder.mode == MODE_CROSS_REPLICA     ? partition_count
+                           : builder.mode == MODE_CROSS_PARTITION ? replica_count
+                                                                  : 1;
+    for (int64_t copy = 0; copy < copies; copy++)
+        for (int64_t i = 0; i < list_count; i++) add_group(&builder, lists[i], copy);
+    const int64_t devices = replica_count * partition_count;
+    int32_t *group_of = HLO_ARENA_NEW(arena, int32_t, devices), *member_of = HLO_ARENA_NEW(arena, int32_t, devices);
+    for (int64_t d = 0; d < devices; d++) group_of[d] = -1;
+    for (int64_t g = 0; g < builder.groups.count; g++) {
+        for (int64_t m = 0; m < builder.groups.items[g].count; m++) {
+            group_of[builder.groups.items[g].devices[m]] = (int32_t)g;
+            member_of[builder.groups.items[g].devices[m]] = (int32_t)m;
+        }
+    }
+    collective->groups = builder.groups.items;
+    collective->group_count = builder.groups.count;
+    collective->group_of = group_of;
+    collective->member_of = member_of;
+    for (int64_t d = 0; d < devices; d++)
+        HLO_FAIL_IF(group_of[d] < 0, HLO_INVALID_ARGUMENT,
+                    "%s %%%s: device %lld is in none of its groups and would wait for ever",
+                    hlo_op_text(instruction->opcode), instruction->name, (long long)d);
+    return HLO_SUCCESS;
+}

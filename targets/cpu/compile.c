@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a module to an executable: graph, fusion and lowering, buffers, thunks.
+#include <string.h>
+
+#include "targets/cpu/internal.h"
+
+typedef struct CompileCall {
+    const HloModule *module;
+    const CpuCompileOptions *options;
+    CpuExecutable *executable;
+    HloArena *scratch;  // lives during compilation
+} CompileCall;
+
+// ---- signature -------------------------------------------------------------------------------------------------------
+
+static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector *arrays) {
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, arrays->count);
+    for (int64_t i = 0; i < arrays->count; i++)
+        shapes[i] = hlo_shape_without_layout(arena, hlo_shape_copy(arena, arrays->items[i]->shape));
+    return shapes;
+}
+
+// The number of leaf `index` of parameter `parameter`.
+static int64_t argument_number(const HloModule *module, int64_t parameter, HloInts index) {
+    int64_t number = 0;
+    for (int64_t i = 0; i < parameter; i++) number += hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
+    const HloShape *shape = module->entry->parameters.items[parameter]->shape;
+    for (int64_t i = 0; i < index.count; i++) {
+        for (int64_t k = 0; k < index.items[i]; k++) number += hlo_shape_leaf_count(shape->elements[k]);
+        shape = shape->elements[index.items[i]];
+    }
+    return number;
+}
+
+static int64_t result_number(const HloShape *shape, HloInts index) {
+    int64_t number = 0;
+    for (int64_t i = 0; i < index.count; i++) {
+        for (int64_t k = 0; k < index.items[i]; k++) number += hlo_shape_leaf_count(shape->elements[k]);
+        shape = shape->elements[index.items[i]];
+    }
+    return number;
+}
+
+static bool index_fits(const HloShape *shape, HloInts index) {
+    for (int64_t i = 0; i < index.count; i++) {
+        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return false;
+        shape = shape->elements[index.items[i]];
+    }
+    return !hlo_shape_is_tuple(shape);
+}
+
+// What input_output_alias and buffer_donor say: wanted[k] is the argument for result k, or -1.
+static HloStatus read_donations(const HloModule *module, int64_t *wanted, bool *donated) {
+    const HloComputation *entry = module->entry;
+    for (int64_t i = 0; i < module->aliases.count; i++) {
+        const HloAlias *alias = &module->aliases.items[i];
+        HLO_FAIL_IF(alias->operand < 0 || alias->operand >= entry->parameters.count ||
+                        !index_fits(entry->parameters.items[alias->operand]->shape, alias->operand_index) ||
+                        !index_fits(entry->root->shape, alias->output_index),
+                    HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
+        const int64_t argument = argument_number(module, alias->operand, alias->operand_index);
+        wanted[result_number(entry->root->shape, alias->output_index)] = argument;
+        donated[argument] = true;
+    }
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        const HloDonor *donor = &module->donors[i];
+        HLO_FAIL_IF(donor->parameter < 0 || donor->parameter >= entry->parameters.count ||
+                        !index_fits(entry->parameters.items[donor->parameter]->shape, donor->index),
+                    HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
+        donated[argument_number(module, donor->parameter, donor->index)] = true;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
+    HloArena *arena = call->executable->arena;
+    CpuSignature *signature = &call->executable->signature;
+    signature->argument_count = program->entry->parameters.count;
+    signature->result_count = program->entry->results.count;
+    signature->argument_shapes = leaf_shapes(arena, &program->entry->parameters);
+    signature->result_shapes = leaf_shapes(arena, &program->entry->results);
+    bool *donated = HLO_ARENA_NEW(arena, bool, signature->argument_count);
+    *wanted = HLO_ARENA_NEW(call->scratch, int64_t, signature->result_count);
+    for (int64_t i = 0; i < signature->result_count; i++) (*wanted)[i] = -1;
+    HLO_TRY(read_donations(call->executable->module, *wanted, donated));
+    signature->argument_donated = donated;
+    return HLO_SUCCESS;
+}
+
+static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) {
+    char *list = hlo_arena_string(arena, "", 0);
+    for (int64_t i = 0; i < lowering->fallbacks.count; i++) {
+        const CpuNode *node = lowering->fallbacks.items[i];
+        list = hlo_arena_format(arena, "%s%s %s\n", list, hlo_op_text(node->opcode), node->instruction->name);
+    }
+    return list;
+}
+
+// ---- constants and collectives ---------------------------------------------------------------------------------------
+
+static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment *assignment) {
+    executable->signature.constant_bytes = assignment->constant_bytes;
+    executable->constants = hlo_allocate_aligned((size_t)assignment->constant_bytes);
+    HLO_FAIL_IF(!executable->constants, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes of constants",
+                (long long)assignment->constant_bytes);
+    for (int64_t i = 0; i < assignment->constants.count; i++) {
+        CpuArray *array = assignment->constants.items[i];
+        char *to = (char *)executable->constants + cpu_array_slice(array).offset;
+        if (array->bytes) memcpy(to, array->literal->data, (size_t)array->bytes);
+    }
+    return HLO_SUCCESS;
+}
+
+typedef HLO_VECTOR(const CpuCollective *) CollectiveVector;
+
+static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
+    for (int64_t i = 0; i < steps->steps.count; i++) {
+        CpuStep *step = &steps->steps.items[i];
+        if (step->kind == CPU_STEP_COLLECTIVE) {
+            CpuCollective *collective = HLO_ARENA_NEW(arena, CpuCollective, 1);
+            *collective = *(const CpuCollective *)step->kernel;
+            collective->index = (int32_t)found->count;
+            step->kernel = collective;
+            hlo_vector_push(arena, found, collective);
+        }
+        const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
+        for (int32_t k = 0; nested && k < step->node->region_count; k++)
+            collect_collectives(arena, &step->regions[k], found);
+    }
+}
+
+// ---- the pipeline ----------------------------------------------------------------------------------------------------
+
+static HloStatus compile_protected(void *argument) {
+    CompileCall *call = argument;
+    CpuExecutable *executable = call->executable;
+    executable->module = hlo_module_clone(call->module);
+    CpuProgram *program;
+    HLO_TRY(cpu_program_build(call->scratch, executable->module, &program));
+    program->replica_count = executable->replica_count;
+    program->partition_count = executable->partition_count;
+    cpu_program_simplify(program);
+    int64_t *wanted;
+    HLO_TRY(make_signature(call, program, &wanted));
+    CpuLowering lowering = {.program = program,
+                            .arena = executable->arena,
+                            .features = call->options->features,
+                            .tpu_numerics = call->options->tpu_numerics};
+    CpuSteps *steps;
+    HLO_TRY(cpu_lower(&lowering, &steps));
+    CpuAssignment assignment;
+    cpu_assign_buffers(call->scratch, program, steps, wanted, &assignment);
+    HLO_TRY(store_constants(executable, &assignment));
+    CollectiveVector collectives = {0};
+    collect_collectives(executable->arena, steps, &collectives);
+    executable->collectives = collectives.items;
+    executable->collective_count = (int32_t)collectives.count;
+    cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth);
+    CpuSignature *signature = &executable->signature;
+    signature->arena_bytes = assignment.arena_bytes;
+    signature->result_alias = hlo_arena_copy(executable->arena, assignment.result_alias,
+                                             sizeof(int64_t) * (size_t)signature->result_count);
+    signature->fallbacks = list_fallbacks(executable->arena, &lowering);
+    for (int64_t i = 0; i < steps->steps.count; i++) signature->cost += steps->steps.items[i].cost;
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options, CpuExecutable **result) {
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "module %s has no entry computation", module->name);
+    CpuExecutable *executable = hlo_allocate_zeroed(1, sizeof *executable);
+    HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    executable->replica_count = options->replica_count;
+    executable->partition_count = options->partition_count;
+    executable->tpu_numerics = options->tpu_numerics;
+    executable->arena = hlo_arena_new();
+    CompileCall call = {.module = module, .options = options, .executable = executable, .scratch = hlo_arena_new()};
+    HloStatus status = HLO_SUCCESS;
+    if (!executable->arena || !call.scratch) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    else status = hlo_protect(compile_protected, &call);
+    hlo_arena_free(call.scratch);
+    if (status) cpu_executable_free(executable);
+    else *result = executable;
+    return status;
+}
+
+void cpu_executable_free(CpuExecutable *executable) {
+    if (!executable) return;
+    hlo_free(executable->constants);
+    hlo_module_free(executable->module);
+    hlo_arena_free(executable->arena);
+    hlo_free(executable);
+}
+
+const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) { return &executable->signature; }
+
+const char *cpu_fallback_ops(const CpuExecutable *executable) { return executable->signature.fallbacks; }
+
+// ---- text ------------------------------------------------------------------------------------------------------------
+
+static const char *kind_name(CpuStepKind kind) {
+    static const char *const kNames[] = {
+        [CPU_STEP_LOOPS] = "loops",           [CPU_STEP_COPY_LOOPS] = "update",     [CPU_STEP_KERNEL] = "kernel",
+        [CPU_STEP_WHILE] = "while",           [CPU_STEP_CONDITIONAL] = "conditional", [CPU_STEP_COLLECTIVE] = "collective",
+        [CPU_STEP_DEVICE_ID] = "device-id",   [CPU_STEP_FALLBACK] = "evaluate"};
+    return kNames[kind];
+}
+
+static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText *text) {
+    const int64_t argument = slice.base - CPU_BASE_FIRST_ARGUMENT;
+    if (slice.base == CPU_BASE_ARENA) hlo_text_format(text, " temp+%lld", (long long)slice.offset);
+    else if (slice.base == CPU_BASE_CONSTANTS) hlo_text_format(text, " constant+%lld", (long long)slice.offset);
+    else if (argument < executable->signature.argument_count) hlo_text_format(text, " argument%lld", (long long)argument);
+    else hlo_text_format(text, " result%lld", (long long)(argument - executable->signature.argument_count));
+}
+
+static void print_list(const CpuExecutable *executable, const CpuThunkList *list, int indent, HloText *text) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const CpuThunk *thunk = &list->thunks[i];
+        hlo_text_format(text, "%*s%s %%%s:", indent, "", kind_name(thunk->kind), thunk->name);
+        for (int32_t k = 0; k < thunk->read_count + thunk->write_count; k++) {
+            if (k == thunk->read_count) hlo_text_string(text, " ->");
+            print_slice(executable, thunk->slices[k], text);
+        }
+        hlo_text_format(text, " cost %lld\n", (long long)thunk->cost);
+        for (int32_t k = 0; k < thunk->region_count; k++) {
+            hlo_text_format(text, "%*sregion %d\n", indent, "", (int)k);
+            print_list(executable, &thunk->regions[k], indent + 2, text);
+        }
+    }
+    for (int32_t i = 0; i < list->end_copy_count; i++) {
+        hlo_text_format(text, "%*scopy", indent, "");
+        print_slice(executable, list->end_copies[i].from, text);
+        hlo_text_string(text, " ->");
+        print_slice(executable, list->end_copies[i].to, text);
+        hlo_text_format(text, " %lld bytes\n", (long long)list->end_copies[i].bytes);
+    }
+}
+
+void cpu_executable_print(const CpuExecutable *executable, HloText *text) {
+    hlo_text_format(text, "%s: %lld bytes of temporaries, %lld of constants\n", executable->module->name,
+                    (long long)executable->signature.arena_bytes, (long long)executable->signature.constant_bytes);
+    print_list(executable, &executable->entry, 0, text);
+}

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions over arrays to fused loops.
+#include "targets/cpu/emit.h"
+
+#include <string.h>
+
+#include "targets/cpu/access.h"
+
+// ---- roles -----------------------------------------------------------------------------------------------------------
+
+typedef enum LoopForm {
+    FORM_NONE,
+    FORM_OPERATION,
+    FORM_MOVE,
+    FORM_RESHAPE,
+    FORM_CONSTANT,
+    FORM_IOTA,
+    FORM_CONVERT,
+    FORM_BITCAST_CONVERT,
+    FORM_PRECISION,
+    FORM_COMPARE,
+    FORM_DYNAMIC_SLICE,
+} LoopForm;
+
+typedef struct LoopRow {
+    CpuLoopRole role;
+    LoopForm form;
+    CpuLoopOp operation;
+} LoopRow;
+
+static const LoopRow kRows[HLO_OPCODE_COUNT] = {
+#define CPU_LOOP_ROW(opcode, role, form, operation) \
+    [HLO_OP_##opcode] = {CPU_ROLE_##role, FORM_##form, CPU_OP_##operation},
+#include "targets/cpu/loop_rows.def"
+#undef CPU_LOOP_ROW
+};
+
+CpuLoopRole cpu_emit_role(const CpuNode *node) {
+    if (node->state == CPU_NODE_FALLBACK || node->result_count != 1) return CPU_ROLE_NONE;
+    const CpuArray *result = node->results[0];
+    if (!hlo_shape_is_array(result->shape)) return CPU_ROLE_NONE;
+    if (node->opcode == HLO_OP_BITCAST && !result->view) return CPU_ROLE_NONE;
+    if (node->opcode == HLO_OP_BITCAST_CONVERT && !result->view &&
+        hlo_type_bytes(result->shape->type) != hlo_type_bytes(node->operands[0]->shape->type))
+        return CPU_ROLE_NONE;
+    return kRows[node->opcode].role;
+}
+
+CpuLoopOp cpu_emit_loop_op(HloOpcode opcode) {
+    return kRows[opcode].form == FORM_OPERATION ? kRows[opcode].operation : CPU_OP_COUNT;
+}
+
+bool cpu_emit_can_inline_computation(const HloComputation *computation) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        const LoopForm form = kRows[i->opcode].form;
+        if (i->opcode == HLO_OP_PARAMETER || (i->opcode == HLO_OP_TUPLE && i == computation->root)) continue;
+        if (!hlo_shape_is_scalar(i->shape)) return false;
+        if (i->opcode == HLO_OP_COPY || i->opcode == HLO_OP_CONSTANT || form == FORM_OPERATION ||
+            form == FORM_CONVERT || form == FORM_COMPARE || form == FORM_PRECISION)
+            continue;
+        return false;
+    }
+    return true;
+}
+
+// ---- the emitter -----------------------------------------------------------------------------------------------------
+
+typedef struct Memo {
+    const CpuArray *array;
+    CpuAccess access;
+    CpuValue value;
+} Memo;
+
+typedef struct Emitter {
+    HloArena *arena;
+    CpuLoopBuilder *builder;
+    int64_t loop_rank;
+    const int64_t *loop_dims;
+    HLO_VECTOR(CpuLoopBuffer) buffers;
+    HLO_VECTOR(Memo) memos;
+    HloIntMap memo_index;
+    const int64_t *store_linear;  // the map of the first store of an elementwise loop, else NULL
+    int store_width;              // bytes of an element of that store
+    CpuArray *blocked;            // needs a buffer before this loop can be made
+} Emitter;
+
+enum { kNoValue = -1 };
+
+static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access);
+
+static CpuIndexMap linear_map(const int64_t *linear) { return (CpuIndexMap){linear[0], linear + 1}; }
+
+static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
+    const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
+    return hlo_hash_mix(hlo_hash_bytes(access->terms, bytes), (uint64_t)array->id + 1);
+}
+
+static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArray *array, const CpuAccess *access) {
+    const int64_t *found = hlo_int_map_find(&emitter->memo_index, hash);
+    if (!found) return NULL;
+    const Memo *memo = &emitter->memos.items[*found];
+    const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
+    return memo->array == array && memcmp(memo->access.terms, access->terms, bytes) == 0 ? memo : NULL;
+}
+
+static int new_buffer(Emitter *emitter, CpuLoopBuffer buffer) {
+    hlo_vector_push(emitter->arena, &emitter->buffers, buffer);
+    return (int)emitter->buffers.count - 1;
+}
+
+// The buffer through which `root` is read without run-time starts.
+static int read_buffer(Emitter *emitter, CpuArray *root) {
+    for (int64_t i = 0; i < emitter->buffers.count; i++) {
+        const CpuLoopBuffer *buffer = &emitter->buffers.items[i];
+        if (buffer->array == root && !buffer->written && buffer->start_count == 0) return (int)i;
+    }
+    return new_buffer(emitter, (CpuLoopBuffer){.array = root, .in_place = emitter->store_linear != NULL});
+}
+
+// Without terms of loop dimensions of size 1, which never move.
+static int64_t *significant(const Emitter *emitter, int64_t *linear) {
+    for (int64_t k = 0; k < emitter->loop_rank; k++)
+        if (emitter->loop_dims[k] <= 1) linear[1 + k] = 0;
+    return linear;
+}
+
+static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
+    const int buffer = read_buffer(emitter, cpu_array_root(array));
+    const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
+    if (emitter->store_linear && (memcmp(linear, emitter->store_linear, bytes) != 0 ||
+                                  hlo_type_bytes(array->shape->type) != emitter->store_width))
+        emitter->buffers.items[buffer].in_place = false;
+    const CpuIndexMap map = linear_map(linear);
+    return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
+}
+
+// The starts of a dynamic-slice or dynamic-update-slice as moves of the base address of an array of `shape`.
+static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *indices, const HloShape *shape,
+                                             const int64_t *sizes) {
+    CpuDynamicStart *starts = HLO_ARENA_NEW(arena, CpuDynamicStart, shape->rank);
+    int64_t stride = hlo_type_bytes(shape->type);
+    for (int64_t d = shape->rank; d-- > 0;) {
+        starts[d] = (CpuDynamicStart){indices[d], shape->dims[d] - sizes[d], stride};
+        stride *= shape->dims[d];
+    }
+    return starts;
+}
+
+static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    CpuArray *operand = node->operands[0];
+    const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, operand->shape->dims));
+    const int buffer = new_buffer(
+        emitter,
+        (CpuLoopBuffer){.array = cpu_array_root(operand),
+                        .starts = dynamic_starts(emitter->arena, node->operands + 1, operand->shape, array->shape->dims),
+                        .start_count = operand->shape->rank});
+    const CpuIndexMap map = linear_map(linear);
+    return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
+}
+
+static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    CpuArray *operand = array->producer->operands[0];
+    const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
+    CpuAccess inner;
+    if (operand->shape->type != array->shape->type ||
+        !cpu_access_from_linear(emitter->arena, linear, emitter->loop_dims, emitter->loop_rank, operand->shape->dims,
+                                operand->shape->rank, &inner)) {
+        emitter->blocked = operand;
+        return kNoValue;
+    }
+    return emit(emitter, operand, &inner);
+}
+
+static CpuValue emit_iota(Emitter *emitter, const CpuArray *array, const CpuAccess *access) {
+    const int64_t dimension = HLO_ATTRIBUTES(array->producer->instruction, Iota)->dimension;
+    const CpuIndexMap map = linear_map(cpu_access_row(access, dimension));
+    return cpu_loop_index(emitter->builder, array->shape->type, &map);
+}
+
+static CpuLoopOp compare_operation(const HloInstruction *instruction) {
+    static const CpuLoopOp kPlain[] = {
+        [HLO_ComparisonDirection_EQ] = CPU_OP_EQ, [HLO_ComparisonDirection_NE] = CPU_OP_NE,
+        [HLO_ComparisonDirection_GE] = CPU_OP_GE, [HLO_ComparisonDirection_GT] = CPU_OP_GT,
+        [HLO_ComparisonDirection_LE] = CPU_OP_LE, [HLO_ComparisonDirection_LT] = CPU_OP_LT};
+    static const CpuLoopOp kTotal[] = {
+        [HLO_ComparisonDirection_EQ] = CPU_OP_EQ_TOTAL, [HLO_ComparisonDirection_NE] = CPU_OP_NE_TOTAL,
+        [HLO_ComparisonDirection_GE] = CPU_OP_GE_TOTAL, [HLO_ComparisonDirection_GT] = CPU_OP_GT_TOTAL,
+        [HLO_ComparisonDirection_LE] = CPU_OP_LE_TOTAL, [HLO_ComparisonDirection_LT] = CPU_OP_LT_TOTAL};
+    const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
+    const bool total = compare->type == HLO_ComparisonType_TOTALORDER &&
+                       hlo_type_is_float(instruction->operands[0]->shape->type);
+    return (total ? kTotal : kPlain)[compare->direction];
+}
+
+// An operation on values that are there already.
+static CpuValue emit_operation(CpuLoopBuilder *builder, const HloInstruction *instruction, HloType type,
+                               const CpuValue *operands) {
+    const LoopRow *row = &kRows[instruction->opcode];
+    switch (row->form) {
+        case FORM_OPERATION: return cpu_loop_op(builder, row->operation, operands[0], operands[1], operands[2]);
+        case FORM_COMPARE:
+            return cpu_loop_op(builder, compare_operation(instruction), operands[0], operands[1], operands[2]);
+        case FORM_CONVERT: return cpu_loop_convert(builder, type, operands[0]);
+        case FORM_BITCAST_CONVERT: return cpu_loop_bitcast(builder, type, operands[0]);
+        case FORM_PRECISION: {
+            const HloReducePrecisionAttributes *bits = HLO_ATTRIBUTES(instruction, ReducePrecision);
+            return cpu_loop_reduce_precision(builder, (int)bits->exponent_bits, (int)bits->mantissa_bits, operands[0]);
+        }
+        default: return operands[0];
+    }
+}
+
+static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    CpuValue values[3] = {0};
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        const bool scalar = node->operands[i]->shape->rank == 0 && array->shape->rank != 0;
+        const CpuAccess none = {.loop_rank = access->loop_rank};
+        values[i] = emit(emitter, node->operands[i], scalar ? &none : access);
+        if (values[i] == kNoValue) return kNoValue;
+    }
+    return emit_operation(emitter->builder, node->instruction, array->shape->type, values);
+}
+
+static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    if (array->view) return emit_reshape(emitter, array, access);
+    switch (kRows[node->opcode].form) {
+        case FORM_MOVE: {
+            const CpuAccess inner = cpu_access_through(emitter->arena, access, node);
+            return emit(emitter, node->operands[0], &inner);
+        }
+        case FORM_CONSTANT: return cpu_loop_constant(emitter->builder, array->shape->type, array->literal->data);
+        case FORM_IOTA: return emit_iota(emitter, array, access);
+        case FORM_DYNAMIC_SLICE: return emit_dynamic_slice(emitter, array, access);
+        default: return emit_elementwise_node(emitter, array, access);
+    }
+}
+
+// The value of array[access]; kNoValue when something needs a buffer first.
+static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const uint64_t hash = hash_access(array, access);
+    const Memo *memo = find_memo(emitter, hash, array, access);
+    if (memo) return memo->value;
+    CpuArray *root = cpu_array_root(array);
+    const bool load = array->materialized || (array->view && root->materialized);
+    const CpuValue value = load ? emit_load(emitter, array, access) : emit_node(emitter, array, access);
+    if (value == kNoValue) return value;
+    hlo_int_map_set(emitter->arena, &emitter->memo_index, hash, emitter->memos.count);
+    hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
+    return value;
+}
+
+// The expression that a target array stands for: its producer's operation, although the array has a buffer.
+static CpuValue emit_root(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    return emit_node(emitter, array, access);
+}
+
+static Emitter new_emitter(HloArena *arena, CpuFeatures features, const CpuLoopDomain *domain) {
+    return (Emitter){.arena = arena,
+                     .builder = cpu_loop_builder_new(arena, domain, features),
+                     .loop_rank = domain->outer + domain->reduced + domain->inner,
+                     .loop_dims = domain->dims};
+}
+
+static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *failure) {
+    failure->materialize = emitter->blocked;
+    HLO_FAIL_IF(emitter->blocked, HLO_ABORTED, "an array of the loop needs a buffer");
+    HLO_TRY(cpu_loop_finish(emitter->builder, &result->loop));
+    result->buffers = emitter->buffers.items;
+    result->buffer_count = (int32_t)emitter->buffers.count;
+    return HLO_SUCCESS;
+}
+
+// ---- elementwise loops -----------------------------------------------------------------------------------------------
+
+// Access of the loop's iteration to the value (cut to the trim) and element number in the target.
+static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, const int64_t *trim) {
+    const CpuAccess access = cpu_access_new(arena, rank, loop_rank);
+    for (int64_t d = 0; d < rank; d++) {
+        cpu_access_row(&access, d)[0] = trim ? trim[2 * d] : 0;
+        cpu_access_row(&access, d)[1 + d] = 1;
+    }
+    return access;
+}
+
+static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const CpuStoreBox *box, const HloShape *target) {
+    const CpuAccess access = cpu_access_new(arena, value->rank, value->loop_rank);
+    for (int64_t d = 0; d < value->rank; d++) {
+        const int64_t *from = cpu_access_row(value, d);
+        int64_t *to = cpu_access_row(&access, d);
+        const int64_t step = box && box->step ? box->step[d] : 1;
+        for (int64_t k = 0; k <= value->loop_rank; k++) to[k] = step * from[k];
+        if (box && box->offset) to[0] += box->offset[d];
+    }
+    return cpu_access_linear(arena, &access, target->dims);
+}
+
+static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, const int64_t *trim, int64_t loop_rank) {
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, loop_rank);
+    dims[0] = 1;
+    for (int64_t d = 0; d < shape->rank; d++) dims[d] = trim ? trim[2 * d + 1] - trim[2 * d] : shape->dims[d];
+    return dims;
+}
+
+HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *const *values,
+                               CpuArray *const *targets, const CpuStoreBox *box, const int64_t *trim,
+                               CpuFusedLoop *result, CpuEmitFailure *failure) {
+    const HloShape *shape = values[0]->shape;
+    const int64_t loop_rank = shape->rank ? shape->rank : 1;
+    const CpuLoopDomain domain = {.outer = (int)loop_rank, .dims = elementwise_dims(arena, shape, trim, loop_rank)};
+    Emitter emitter = new_emitter(arena, features, &domain);
+    const CpuAccess access = value_access(arena, shape->rank, loop_rank, trim);
+    int64_t *linear = significant(&emitter, target_linear(arena, &access, box, targets[0]->shape));
+    if (!box) {
+        emitter.store_linear = linear;
+        emitter.store_width = hlo_type_bytes(targets[0]->shape->type);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const bool own = values[i] == targets[i];
+        const CpuValue value = own ? emit_root(&emitter, values[i], &access) : emit(&emitter, values[i], &access);
+        if (value == kNoValue) break;
+        const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(targets[i]),
+                                                                .written = true,
+                                                                .starts = box ? box->starts : NULL,
+                                                                .start_count = box ? box->start_count : 0});
+        const CpuIndexMap map = linear_map(linear);
+        cpu_loop_store(emitter.builder, buffer, value, &map);
+    }
+    return finish(&emitter, result, failure);
+}
+
+HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target,
+                        CpuFusedLoop *result, CpuEmitFailure *failure) {
+    const CpuLoopDomain domain = {.outer = 1, .dims = &target->elements};
+    Emitter emitter = new_emitter(arena, features, &domain);
+    const CpuAccess none = {.loop_rank = 1};
+    const CpuValue value = emit(&emitter, scalar, &none);
+    if (value != kNoValue) {
+        static const int64_t kStride = 1;
+        const CpuIndexMap map = {0, &kStride};
+        const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = target, .written = true});
+        cpu_loop_store(emitter.builder, buffer, value, &map);
+    }
+    return finish(&emitter, result, failure);
+}
+
+// ---- reductions ------------------------------------------------------------------------------------------------------
+
+bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op) {
+    switch (opcode) {
+        case HLO_OP_ADD: *op = CPU_REDUCE_ADD; return true;
+        case HLO_OP_MULTIPLY: *op = CPU_REDUCE_MULTIPLY; return true;
+        case HLO_OP_MAXIMUM: *op = CPU_REDUCE_MAXIMUM; return true;
+        case HLO_OP_MINIMUM: *op = CPU_REDUCE_MINIMUM; return true;
+        case HLO_OP_AND: *op = CPU_REDUCE_AND; return true;
+        case HLO_OP_OR: *op = CPU_REDUCE_OR; return true;
+        case HLO_OP_XOR: *op = CPU_REDUCE_XOR; return true;
+        default: return false;
+    }
+}
+
+// The order of an operand's dimensions in the domain of its reduction.
+typedef struct ReduceOrder {
+    CpuLoopDomain domain;
+    int64_t *place;         // loop dimension of operand dimension d
+    int64_t *result_terms;  // linear map of the result: 1 + loop rank numbers
+} ReduceOrder;
+
+static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, const HloShape *operand, int64_t d) {
+    order->place[d] = *next;
+    dims[(*next)++] = operand->dims[d];
+}
+
+// Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which wants
+// at least one.
+static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, HloInts reduced, bool inner_only) {
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1);
+    ReduceOrder order = {.place = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1)};
+    int64_t next = 0, first_inner = 0;
+    for (int64_t d = 0; d < operand->rank && !inner_only; d++)
+        if (hlo_ints_contain(reduced, d) && operand->dims[d] != 1) first_inner = d + 1;
+    for (int64_t d = 0; d < first_inner; d++)
+        if (!hlo_ints_contain(reduced, d)) add_dimension(&order, dims, &next, operand, d);
+    order.domain.outer = (int)next;
+    for (int64_t d = 0; d < operand->rank; d++)
+        if (hlo_ints_contain(reduced, d)) add_dimension(&order, dims, &next, operand, d);
+    order.domain.reduced = (int)next - order.domain.outer;
+    for (int64_t d = first_inner; d < operand->rank; d++)
+        if (!hlo_ints_contain(reduced, d)) add_dimension(&order, dims, &next, operand, d);
+    if (inner_only && next == order.domain.reduced) dims[next++] = 1;
+    order.domain.inner = (int)next - order.domain.outer - order.domain.reduced;
+    order.domain.dims = dims;
+    order.result_terms = HLO_ARENA_NEW(arena, int64_t, next + 1);
+    int64_t stride = 1;
+    for (int64_t d = operand->rank; d-- > 0;) {
+        if (hlo_ints_contain(reduced, d)) continue;
+        order.result_terms[1 + order.place[d]] = stride;
+        stride *= operand->dims[d];
+    }
+    return order;
+}
+
+void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
+                          const CpuValue *parameters, CpuValue *results) {
+    HloIntMap values = {0};
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        CpuValue operands[3] = {0}, value;
+        if (i->opcode == HLO_OP_TUPLE) continue;
+        for (int32_t k = 0; k < i->operand_count && k < 3; k++)
+            operands[k] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)i->operands[k]);
+        if (i->opcode == HLO_OP_PARAMETER) value = parameters[hlo_parameter_number(i)];
+        else if (i->opcode == HLO_OP_CONSTANT)
+            value = cpu_loop_constant(builder, i->shape->type, hlo_constant_literal(i)->data);
+        else value = emit_operation(builder, i, i->shape->type, operands);
+        hlo_int_map_set(arena, &values, (uint64_t)(uintptr_t)i, value);
+    }
+    const HloInstruction *root = computation->root;
+    if (root->opcode != HLO_OP_TUPLE) {
+        results[0] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)root);
+        return;
+    }
+    for (int32_t k = 0; k < root->operand_count; k++)
+        results[k] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)root->operands[k]);
+}
+
+static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, const CpuValue *values,
+                         const CpuValue *inits, CpuValue *results) {
+    CpuValue *parameters = HLO_ARENA_NEW(emitter->arena, CpuValue, 2 * count);
+    CpuValue *combined = HLO_ARENA_NEW(emitter->arena, CpuValue, count);
+    cpu_loop_combine_begin(emitter->builder, count, values, inits, parameters, parameters + count);
+    cpu_emit_computation(emitter->arena, emitter->builder, node->instruction->called[0], parameters, combined);
+    cpu_loop_combine_end(emitter->builder, count, combined, results);
+}
+
+HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
+                          CpuEmitFailure *failure) {
+    const int32_t count = node->operand_count / 2;
+    const HloShape *operand = node->operands[0]->shape;
+    const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
+    CpuReduceOp op = CPU_REDUCE_ADD;
+    const bool plain =
+        count == 1 && cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op);
+    const ReduceOrder order = order_dimensions(arena, operand, reduced, !plain);
+    Emitter emitter = new_emitter(arena, features, &order.domain);
+    const CpuAccess access = cpu_access_new(arena, operand->rank, emitter.loop_rank);
+    for (int64_t d = 0; d < operand->rank; d++) cpu_access_row(&access, d)[1 + order.place[d]] = 1;
+    const CpuAccess none = {.loop_rank = (int32_t)emitter.loop_rank};
+    CpuValue *values = HLO_ARENA_NEW(arena, CpuValue, 3 * count);
+    CpuValue *inits = values + count, *results = inits + count;
+    for (int32_t i = 0; i < 2 * count; i++) {
+        values[i] = emit(&emitter, node->operands[i], i < count ? &access : &none);
+        if (values[i] == kNoValue) return finish(&emitter, result, failure);
+    }
+    if (plain) results[0] = cpu_loop_reduce(emitter.builder, op, values[0], inits[0]);
+    else emit_combine(&emitter, node, count, values, inits, results);
+    for (int32_t i = 0; i < count; i++) {
+        const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = node->results[i], .written = true});
+        const CpuIndexMap map = linear_map(order.result_terms);
+        cpu_loop_store(emitter.builder, buffer, results[i], &map);
+    }
+    return finish(&emitter, result, failure);
+}
+
+// ---- matrix products without a kernel --------------------------------------------------------------------------------
+
+// The element number in an array of this view, for an access to its dimensions.
+static CpuValue load_view(Emitter *emitter, int buffer, HloType type, const CpuView *view, const CpuAccess *access) {
+    int64_t *linear = HLO_ARENA_NEW(emitter->arena, int64_t, 1 + emitter->loop_rank);
+    for (int64_t d = 0; d < view->rank; d++)
+        for (int64_t k = 0; k <= emitter->loop_rank; k++) linear[k] += view->strides[d] * cpu_access_row(access, d)[k];
+    const CpuIndexMap map = linear_map(linear);
+    return cpu_loop_load(emitter->builder, buffer, type, &map);
+}
+
+// Loop dimensions: batch, free of the left side, free of the right side, contracting. Gives the accesses to both sides.
+static void dot_accesses(const HloDotAttributes *dot, const CpuView *views, CpuAccess *a, CpuAccess *b) {
+    int64_t place = 1;
+    for (int64_t i = 0; i < dot->lhs_batch.count; i++, place++) {
+        cpu_access_row(a, dot->lhs_batch.items[i])[place] = 1;
+        cpu_access_row(b, dot->rhs_batch.items[i])[place] = 1;
+    }
+    for (int64_t d = 0; d < views[0].rank; d++)
+        if (!hlo_ints_contain(dot->lhs_batch, d) && !hlo_ints_contain(dot->lhs_contracting, d))
+            cpu_access_row(a, d)[place++] = 1;
+    for (int64_t d = 0; d < views[1].rank; d++)
+        if (!hlo_ints_contain(dot->rhs_batch, d) && !hlo_ints_contain(dot->rhs_contracting, d))
+            cpu_access_row(b, d)[place++] = 1;
+    for (int64_t i = 0; i < dot->lhs_contracting.count; i++, place++) {
+        cpu_access_row(a, dot->lhs_contracting.items[i])[place] = 1;
+        cpu_access_row(b, dot->rhs_contracting.items[i])[place] = 1;
+    }
+}
+
+// Narrow floats are summed in f32 and rounded once.
+static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuValue x, CpuValue y, bool contracts) {
+    static const uint64_t kZero[2] = {0, 0};
+    const HloType sum_type = hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
+    x = cpu_loop_convert(builder, sum_type, x);
+    y = cpu_loop_convert(builder, sum_type, y);
+    const bool logical = type == HLO_PRED;
+    CpuValue value = cpu_loop_op(builder, logical ? CPU_OP_AND : CPU_OP_MULTIPLY, x, y, 0);
+    if (contracts)
+        value = cpu_loop_reduce(builder, logical ? CPU_REDUCE_OR : CPU_REDUCE_ADD, value,
+                                cpu_loop_constant(builder, sum_type, kZero));
+    return cpu_loop_convert(builder, type, value);
+}
+
+HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
+                       CpuEmitFailure *failure) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    const CpuView *views = node->views;
+    const int64_t kept = views[2].rank, contracted = dot->lhs_contracting.count;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, kept + contracted + 1);
+    for (int64_t i = 0; i < kept; i++) dims[i] = views[2].dims[i];
+    for (int64_t i = 0; i < contracted; i++) dims[kept + i] = views[0].dims[dot->lhs_contracting.items[i]];
+    const bool scalar = kept + contracted == 0;
+    if (scalar) dims[0] = 1;
+    const CpuLoopDomain domain = {.outer = (int)kept + scalar, .reduced = (int)contracted, .dims = dims};
+    Emitter emitter = new_emitter(arena, features, &domain);
+    CpuAccess a = cpu_access_new(arena, views[0].rank, emitter.loop_rank);
+    CpuAccess b = cpu_access_new(arena, views[1].rank, emitter.loop_rank);
+    dot_accesses(dot, views, &a, &b);
+    CpuArray *const *operands = node->operands;
+    const CpuValue x = load_view(&emitter, read_buffer(&emitter, cpu_array_root(operands[0])), operands[0]->shape->type,
+                                 &views[0], &a);
+    const CpuValue y = load_view(&emitter, read_buffer(&emitter, cpu_array_root(operands[1])), operands[1]->shape->type,
+                                 &views[1], &b);
+    const CpuValue value =
+        multiply_and_sum(emitter.builder, node->results[0]->shape->type, x, y, contracted > 0);
+    const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = node->results[0], .written = true});
+    int64_t *linear = HLO_ARENA_NEW(arena, int64_t, 1 + emitter.loop_rank);
+    for (int64_t i = 0; i < kept; i++) linear[1 + i] = views[2].strides[i];
+    const CpuIndexMap map = linear_map(linear);
+    cpu_loop_store(emitter.builder, buffer, value, &map);
+    return finish(&emitter, result, failure);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions over arrays to fused loops: follows a tree of nodes from its root to arrays that have buffers, turning
+// broadcasts, transposes, slices, reversals and reshapes into index maps.
+#ifndef MESHLO_TARGETS_CPU_EMIT_H_
+#define MESHLO_TARGETS_CPU_EMIT_H_
+
+#include "targets/cpu/step.h"
+
+HLO_BEGIN_C
+
+// How an opcode may stand in a loop.
+typedef enum CpuLoopRole {
+    CPU_ROLE_NONE,     // not at all
+    CPU_ROLE_FREE,     // moves or makes elements: no arithmetic
+    CPU_ROLE_CHEAP,    // a few instructions an element
+    CPU_ROLE_COSTLY,   // worth a buffer rather than computing it twice
+} CpuLoopRole;
+
+// The role of a node whose result is one array.
+CpuLoopRole cpu_emit_role(const CpuNode *node);
+
+// True if all instructions of a scalar computation can stand in a loop (for reductions with any computation).
+bool cpu_emit_can_inline_computation(const HloComputation *computation);
+
+// The loop values of the results of a scalar computation that can be inlined.
+void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
+                          const CpuValue *parameters, CpuValue *results);
+
+// The reduction of the loop engine that combines with this opcode; false when it has none.
+bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op);
+
+// The elementwise loop operation of an opcode (CPU_OP_COUNT when it is none), for two operands of one type.
+CpuLoopOp cpu_emit_loop_op(HloOpcode opcode);
+
+// What emission wants changed before it is tried again.
+typedef struct CpuEmitFailure {
+    CpuArray *materialize;  // this array needs a buffer
+} CpuEmitFailure;
+
+// A loop that computes `values[i]` into `targets[i]` (arrays of the same dims as the values; domain: those dims).
+// Positions in the target: offset[d] + step[d] * index[d] when `offset` is not NULL, else the same index.
+typedef struct CpuStoreBox {
+    const int64_t *offset;
+    const int64_t *step;
+    const CpuDynamicStart *starts;  // added at run time
+    int32_t start_count;
+} CpuStoreBox;
+
+// Elementwise: target(box(i)) := value(i), for `count` pairs with equal dims. `trim` (or NULL) cuts the domain to
+// [trim[2 * d], trim[2 * d + 1]). UNIMPLEMENTED when the loop engine lacks an operation for a type;
+// HLO_ABORTED with `failure` set when an array needs a buffer first.
+HLO_NODISCARD HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count,
+                                             CpuArray *const *values, CpuArray *const *targets, const CpuStoreBox *box,
+                                             const int64_t *trim, CpuFusedLoop *result, CpuEmitFailure *failure);
+
+// target(i) := scalar.
+HLO_NODISCARD HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target,
+                                      CpuFusedLoop *result, CpuEmitFailure *failure);
+
+// The reduction `node` (HLO_OP_REDUCE) into its results.
+HLO_NODISCARD HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node,
+                                        CpuFusedLoop *result, CpuEmitFailure *failure);
+
+// A matrix product as a plain loop, for element types that have no kernel.
+HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
+                                     CpuEmitFailure *failure);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled programs of the CPU backend and how they run. targets/client.h is the public face of this.
+#ifndef MESHLO_TARGETS_CPU_EXECUTABLE_H_
+#define MESHLO_TARGETS_CPU_EXECUTABLE_H_
+
+#include "hlo/base/text.h"
+#include "hlo/ir/module.h"
+#include "targets/cpu/pool.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuExecutable CpuExecutable;
+
+typedef struct CpuCompileOptions {
+    int64_t replica_count, partition_count;  // at least 1
+    bool tpu_numerics;
+    CpuFeatures features;
+} CpuCompileOptions;
+
+// Compiles a per-device module, which is read only during the call. INVALID_ARGUMENT for programs that cannot run,
+// UNIMPLEMENTED for ops that nothing here computes. Any thread.
+HLO_NODISCARD HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
+                                    CpuExecutable **executable);
+// Frees it; accepts NULL. No execution may be running.
+void cpu_executable_free(CpuExecutable *executable);
+
+// What a caller has to know. Lives as long as the executable.
+typedef struct CpuSignature {
+    int64_t argument_count, result_count;       // leaves
+    const HloShape *const *argument_shapes;     // without layouts
+    const HloShape *const *result_shapes;
+    const bool *argument_donated;               // the program gives it away
+    const int64_t *result_alias;                // the argument whose memory the result may take over, or -1
+    int64_t arena_bytes, constant_bytes;        // of one device; of the executable
+    int64_t cost;                               // rough number of elementary operations of one device
+    const char *fallbacks;                      // see cpu_fallback_ops()
+} CpuSignature;
+const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
+
+// "opcode name" lines of the instructions that the reference evaluator runs; "" when all are compiled.
+const char *cpu_fallback_ops(const CpuExecutable *executable);
+
+// The thunks for people.
+void cpu_executable_print(const CpuExecutable *executable, HloText *text);
+
+// One run. Addresses by device number (replica * partitions + partition), aligned to 64 bytes. A result may share its
+// address with the argument that result_alias names, and with nothing else.
+typedef struct CpuExecution {
+    void *const *const *arguments;
+    void *const *const *results;
+    void *const *arenas;          // arena_bytes each
+} CpuExecution;
+
+// Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for each
+// other for ever, naming who waits where for whom. Any thread; several runs of one executable may go on at once.
+HLO_NODISCARD HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution);
+
+HLO_END_C
+
+#endif

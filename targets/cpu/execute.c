@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers take a device that can
+// go on and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last device to
+// arrive at a collective turns it into parts, which workers take like devices; the last part lets the group go on.
+#include "targets/cpu/execute.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "targets/cpu/fallback.h"
+
+enum {
+    kSerialCost = 20000,   // below this many elementary operations a device: not worth waking workers
+    kSpins = 2000,         // looks for work before giving the processor away
+};
+
+// ---- one device ------------------------------------------------------------------------------------------------------
+
+static char *address(const CpuDevice *device, CpuSlice slice) { return device->bases[slice.base] + slice.offset; }
+
+static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        char *to = address(device, copies[i].to);
+        const char *from = address(device, copies[i].from);
+        if (to != from) memcpy(to, from, (size_t)copies[i].bytes);
+    }
+}
+
+// Widens an integer of any width.
+static int64_t read_integer(const void *at, HloType type) {
+    switch (type) {
+        case HLO_S8: return *(const int8_t *)at;
+        case HLO_S16: return *(const int16_t *)at;
+        case HLO_S32: return *(const int32_t *)at;
+        case HLO_U8:
+        case HLO_PRED: return *(const uint8_t *)at;
+        case HLO_U16: return *(const uint16_t *)at;
+        case HLO_U32: return *(const uint32_t *)at;
+        case HLO_U64: {
+            const uint64_t value = *(const uint64_t *)at;
+            return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+        }
+        default: return *(const int64_t *)at;
+    }
+}
+
+static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffer) {
+    char *at = address(device, buffer->slice);
+    for (int32_t i = 0; i < buffer->start_count; i++) {
+        const CpuThunkStart *start = &buffer->starts[i];
+        int64_t index = read_integer(address(device, start->index), start->type);
+        index = index < 0 ? 0 : index > start->limit ? start->limit : index;
+        at += index * start->stride_bytes;
+    }
+    return at;
+}
+
+enum { kInlineBuffers = 64 };
+
+static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    for (int32_t i = 0; i < thunk->loop_count; i++) {
+        const CpuThunkLoop *loop = &thunk->loops[i];
+        void *small[kInlineBuffers];
+        void **buffers = loop->buffer_count <= kInlineBuffers
+                             ? small
+                             : hlo_allocate(sizeof(void *) * (size_t)loop->buffer_count);
+        HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
+        for (int32_t k = 0; k < loop->buffer_count; k++) buffers[k] = buffer_address(device, &loop->buffers[k]);
+        const HloStatus status = cpu_loop_run(loop->loop, pool, buffers);
+        if (buffers != small) hlo_free(buffers);
+        if (status) return status;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    const int32_t count = thunk->read_count + thunk->write_count;
+    void *small[kInlineBuffers];
+    void **addresses = count <= kInlineBuffers ? small : hlo_allocate(sizeof(void *) * (size_t)count);
+    HLO_FAIL_IF(!addresses, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
+    for (int32_t i = 0; i < count; i++) addresses[i] = address(device, thunk->slices[i]);
+    const HloStatus status = thunk->kind == CPU_STEP_FALLBACK
+                                 ? cpu_fallback_run(thunk->kernel, addresses, run->executable->tpu_numerics)
+                                 : thunk->run(thunk->kernel, addresses, pool);
+    if (addresses != small) hlo_free(addresses);
+    return status;
+}
+
+static void store_device_id(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
+    const int64_t partitions = run->executable->partition_count;
+    const uint32_t id = (uint32_t)(thunk->replica ? device->number / partitions : device->number % partitions);
+    memcpy(address(device, thunk->slices[0]), &id, sizeof id);
+}
+
+static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
+    device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
+}
+
+static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
+    int64_t branch = read_integer(address(device, thunk->slices[0]), thunk->predicate_type);
+    if (thunk->predicate_type == HLO_PRED) branch = branch ? 0 : 1;
+    else if (branch < 0 || branch >= thunk->region_count) branch = thunk->region_count - 1;
+    push_list(device, thunk, (int32_t)branch);
+}
+
+// The list on top has ended: a body goes back to its condition, a condition on to its body or out.
+static void end_list(CpuDevice *device) {
+    const CpuFrame frame = device->frames[--device->frame_count];
+    copy(device, frame.list->end_copies, frame.list->end_copy_count);
+    if (!frame.owner || frame.owner->kind != CPU_STEP_WHILE) return;
+    if (frame.region == 1) push_list(device, frame.owner, 0);
+    else if (*address(device, frame.list->predicate)) push_list(device, frame.owner, 1);
+}
+
+static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    switch (thunk->kind) {
+        case CPU_STEP_COPY_LOOPS: copy(device, thunk->copies, thunk->copy_count); return run_loops(device, thunk, pool);
+        case CPU_STEP_LOOPS: return run_loops(device, thunk, pool);
+        case CPU_STEP_FALLBACK:
+        case CPU_STEP_KERNEL: return run_on_slices(run, device, thunk, pool);
+        case CPU_STEP_DEVICE_ID: store_device_id(run, device, thunk); return HLO_SUCCESS;
+        case CPU_STEP_WHILE:
+            copy(device, thunk->copies, thunk->copy_count);
+            push_list(device, thunk, 0);
+            return HLO_SUCCESS;
+        case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
+        case CPU_STEP_COLLECTIVE: break;
+    }
+    HLO_BUG_IF(true);
+}
+
+// Runs the device until it reaches a collective (returned; the device waits at it) or its end (NULL).
+static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const CpuThunk **waits_at) {
+    *waits_at = NULL;
+    while (device->frame_count) {
+        CpuFrame *frame = &device->frames[device->frame_count - 1];
+        if (frame->next == frame->list->count) {
+            end_list(device);
+            continue;
+        }
+        const CpuThunk *thunk = &frame->list->thunks[frame->next++];
+        if (thunk->kind == CPU_STEP_COLLECTIVE) {
+            *waits_at = thunk;
+            return HLO_SUCCESS;
+        }
+        const HloStatus status = run_thunk(run, device, thunk, pool);
+        if (status) return hlo_status_annotate(status, "%%%s", thunk->name);
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- collectives -----------------------------------------------------------------------------------------------------
+
+static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
+    return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
+}
+
+// addresses[i][m]: array i of member m.
+static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const CpuThunk *thunk) {
+    const CpuCollectiveGroup *group = meeting->group;
+    const int32_t arrays = thunk->read_count + thunk->write_count;
+    if (!meeting->addresses) {
+        void **cells = hlo_allocate(sizeof(void *) * (size_t)arrays * (size_t)(group->count + 1));
+        HLO_FAIL_IF(!cells, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
+        meeting->addresses = (void ***)cells;
+        for (int32_t i = 0; i < arrays; i++) cells[i] = (void *)(cells + arrays + i * group->count);
+    }
+    for (int32_t i = 0; i < arrays; i++)
+        for (int64_t m = 0; m < group->count; m++)
+            meeting->addresses[i][m] = address(&run->devices[group->devices[m]], thunk->slices[i]);
+    return HLO_SUCCESS;
+}
+
+// ---- the queue of things to do (run->lock held) ----------------------------------------------------------------------
+
+static void push_work(CpuRun *run, CpuWork work) {
+    run->queue[run->queue_end++ % run->queue_capacity] = work;
+    atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+}
+
+static void fail(CpuRun *run, HloStatus status) {
+    if (run->status) hlo_status_free(status);
+    else run->status = status;
+    atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+}
+
+static void release_group(CpuRun *run, CpuMeeting *meeting) {
+    meeting->arrived = 0;
+    for (int64_t m = 0; m < meeting->group->count; m++) {
+        CpuDevice *device = &run->devices[meeting->group->devices[m]];
+        device->waits_at = NULL;
+        push_work(run, (CpuWork){.device = device});
+    }
+}
+
+static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
+    const CpuCollective *collective = thunk->kernel;
+    CpuMeeting *meeting = meeting_of(run, collective, device);
+    device->waits_at = thunk;
+    if (++meeting->arrived < meeting->group->count) return;
+    const HloStatus status = gather_addresses(run, meeting, thunk);
+    if (status) {
+        fail(run, status);
+        return;
+    }
+    meeting->parts = run->alone ? 1 : collective->parts;
+    meeting->parts_left = meeting->parts;
+    for (int64_t part = 0; part < meeting->parts; part++)
+        push_work(run, (CpuWork){.meeting = meeting, .collective = collective, .part = part});
+}
+
+// ---- deadlocks -------------------------------------------------------------------------------------------------------
+
+// The devices of the group that are not there, as "devices 1, 2".
+static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *text) {
+    const CpuCollective *collective = waiting->waits_at->kernel;
+    const CpuCollectiveGroup *group = &collective->groups[collective->group_of[waiting->number]];
+    int64_t count = 0;
+    for (int64_t m = 0; m < group->count; m++) {
+        const CpuDevice *other = &run->devices[group->devices[m]];
+        if (other->waits_at == waiting->waits_at) continue;
+        hlo_text_format(text, "%s%lld", count ? ", " : "", (long long)other->number);
+        if (++count == 8) {
+            hlo_text_string(text, ", ...");
+            return;
+        }
+    }
+}
+
+// Nobody can go on, and not all have finished: tells who waits where for whom.
+static HloStatus deadlock(const CpuRun *run) {
+    HloText text = {0};
+    const CpuThunk *told[8];
+    int64_t told_count = 0;
+    for (int64_t d = 0; d < run->device_count && told_count < 8; d++) {
+        const CpuDevice *device = &run->devices[d];
+        bool known = !device->waits_at;
+        for (int64_t i = 0; i < told_count && !known; i++) known = told[i] == device->waits_at;
+        if (known) continue;
+        told[told_count++] = device->waits_at;
+        const CpuCollective *collective = device->waits_at->kernel;
+        hlo_text_format(&text, "%sdevice %lld waits at %s %%%s for device ", told_count > 1 ? "; " : "", (long long)d,
+                        hlo_op_text(collective->opcode), device->waits_at->name);
+        print_missing(run, device, &text);
+    }
+    for (int64_t d = 0; d < run->device_count; d++) {
+        if (run->devices[d].waits_at) continue;
+        hlo_text_format(&text, "; device %lld has finished", (long long)d);
+        break;
+    }
+    const HloStatus status =
+        hlo_error(HLO_FAILED_PRECONDITION, "deadlock in %s: %s", run->executable->module->name, text.data ? text.data : "");
+    hlo_text_free(&text);
+    return status;
+}
+
+// ---- workers ---------------------------------------------------------------------------------------------------------
+
+static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
+    const CpuThunk *waits_at;
+    const HloStatus status = advance(run, device, pool, &waits_at);
+    pthread_mutex_lock(&run->lock);
+    if (status) fail(run, status);
+    else if (waits_at) arrive(run, device, waits_at);
+    else if (++run->finished == run->device_count) atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+}
+
+static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
+    CpuMeeting *meeting = work->meeting;
+    const HloStatus status = work->collective->exchange(work->collective, meeting->group,
+                                                        (void *const *const *)meeting->addresses, work->part,
+                                                        meeting->parts, pool);
+    pthread_mutex_lock(&run->lock);
+    if (status) fail(run, hlo_status_annotate(status, "%%%s", work->collective->instruction->name));
+    else if (--meeting->parts_left == 0) release_group(run, meeting);
+}
+
+static void wait_for_news(CpuRun *run, uint32_t seen) {
+    for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
+        if (i < kSpins) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        } else {
+            sched_yield();
+        }
+    }
+}
+
+// Does work until the run is over. Any number of these may go on at once; one alone does it all.
+static void work_on_run(CpuRun *run, CpuPool *pool) {
+    pthread_mutex_lock(&run->lock);
+    while (run->finished < run->device_count && !run->status) {
+        if (run->queue_begin != run->queue_end) {
+            const CpuWork work = run->queue[run->queue_begin++ % run->queue_capacity];
+            run->busy++;
+            pthread_mutex_unlock(&run->lock);
+            if (work.device) run_device(run, work.device, pool);
+            else run_part(run, &work, pool);
+            run->busy--;
+            continue;
+        }
+        if (run->busy == 0) {
+            fail(run, deadlock(run));
+            break;
+        }
+        const uint32_t seen = atomic_load_explicit(&run->news, memory_order_relaxed);
+        pthread_mutex_unlock(&run->lock);
+        wait_for_news(run, seen);
+        pthread_mutex_lock(&run->lock);
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void worker_task(void *argument, int64_t begin, int64_t end, int worker) {
+    (void)begin;
+    (void)end;
+    (void)worker;
+    CpuRun *run = argument;
+    work_on_run(run, run->pool);
+}
+
+// ---- a run -----------------------------------------------------------------------------------------------------------
+
+static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
+    const CpuSignature *signature = &run->executable->signature;
+    const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
+    const int64_t frames = run->executable->depth + 1;
+    run->devices = hlo_allocate_zeroed((size_t)run->device_count, sizeof(CpuDevice));
+    run->bases = hlo_allocate_zeroed((size_t)(run->device_count * bases), sizeof(char *));
+    run->frames = hlo_allocate_zeroed((size_t)(run->device_count * frames), sizeof(CpuFrame));
+    HLO_FAIL_IF(!run->devices || !run->bases || !run->frames, HLO_RESOURCE_EXHAUSTED, "no memory to run %lld devices",
+                (long long)run->device_count);
+    for (int64_t d = 0; d < run->device_count; d++) {
+        CpuDevice *device = &run->devices[d];
+        device->number = d;
+        device->bases = run->bases + d * bases;
+        device->frames = run->frames + d * frames;
+        char **next = device->bases;
+        *next++ = execution->arenas[d];
+        *next++ = run->executable->constants;
+        for (int64_t i = 0; i < signature->argument_count; i++) *next++ = execution->arguments[d][i];
+        for (int64_t i = 0; i < signature->result_count; i++) *next++ = execution->results[d][i];
+        device->frames[device->frame_count++] = (CpuFrame){.list = &run->executable->entry};
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus allocate_meetings(CpuRun *run) {
+    const CpuExecutable *executable = run->executable;
+    int64_t total = 0, parts = 1;
+    run->first_meeting = hlo_allocate_zeroed((size_t)executable->collective_count + 1, sizeof(int64_t));
+    HLO_FAIL_IF(!run->first_meeting, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
+    for (int32_t i = 0; i < executable->collective_count; i++) {
+        const CpuCollective *collective = executable->collectives[i];
+        run->first_meeting[i] = total;
+        total += collective->group_count;
+        if (!run->alone && collective->parts > parts) parts = collective->parts;
+    }
+    run->queue_capacity = run->device_count * (1 + parts);
+    run->queue = hlo_allocate_zeroed((size_t)run->queue_capacity, sizeof(CpuWork));
+    run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuMeeting));
+    HLO_FAIL_IF(!run->meetings || !run->queue, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
+    run->meeting_count = total;
+    for (int32_t i = 0; i < executable->collective_count; i++)
+        for (int64_t g = 0; g < executable->collectives[i]->group_count; g++)
+            run->meetings[run->first_meeting[i] + g].group = &executable->collectives[i]->groups[g];
+    return HLO_SUCCESS;
+}
+
+static void free_run(CpuRun *run) {
+    for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
+    hlo_free(run->meetings);
+    hlo_free(run->first_meeting);
+    hlo_free(run->queue);
+    hlo_free(run->devices);
+    hlo_free(run->bases);
+    hlo_free(run->frames);
+    pthread_mutex_destroy(&run->lock);
+}
+
+// Fewer devices than workers: one worker walks through them and its kernels use the others. Else workers take devices.
+HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution) {
+    CpuRun run = {.executable = executable,
+                  .pool = pool,
+                  .device_count = executable->replica_count * executable->partition_count};
+    pthread_mutex_init(&run.lock, NULL);
+    const int workers = cpu_pool_worker_count(pool);
+    run.alone = run.device_count < workers || workers == 1 || executable->signature.cost < kSerialCost;
+    HloStatus status = allocate_devices(&run, execution);
+    if (!status) status = allocate_meetings(&run);
+    if (!status) {
+        for (int64_t d = 0; d < run.device_count; d++) push_work(&run, (CpuWork){.device = &run.devices[d]});
+        if (run.alone) work_on_run(&run, executable->signature.cost < kSerialCost ? NULL : pool);
+        else cpu_pool_parallel_claim(pool, workers, worker_task, &run);
+        status = run.status;
+    }
+    free_run(&run);
+    return status;
+}

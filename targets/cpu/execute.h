@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one run. Private to execute.c and its checks.
+#ifndef MESHLO_TARGETS_CPU_EXECUTE_H_
+#define MESHLO_TARGETS_CPU_EXECUTE_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "targets/cpu/internal.h"
+
+// A list that a device is in.
+typedef struct CpuFrame {
+    const CpuThunkList *list;
+    const CpuThunk *owner;   // the while or conditional; NULL for the entry
+    int32_t region;          // which of the owner's
+    int64_t next;            // thunk to run next
+} CpuFrame;
+
+typedef struct CpuDevice {
+    int64_t number;
+    char **bases;
+    CpuFrame *frames;
+    int32_t frame_count;
+    const CpuThunk *waits_at;  // the collective, or NULL
+} CpuDevice;
+
+// One group at one collective.
+typedef struct CpuMeeting {
+    const CpuCollectiveGroup *group;
+    int64_t arrived;
+    void ***addresses;       // [array][member]; made at the first meeting
+    int64_t parts, parts_left;
+} CpuMeeting;
+
+// A device that can go on, or a part of an exchange.
+typedef struct CpuWork {
+    CpuDevice *device;
+    CpuMeeting *meeting;
+    const CpuCollective *collective;
+    int64_t part;
+} CpuWork;
+
+typedef struct CpuRun {
+    const CpuExecutable *executable;
+    CpuPool *pool;
+    int64_t device_count;
+    CpuDevice *devices;
+    char **bases;
+    CpuFrame *frames;
+    CpuMeeting *meetings;
+    int64_t meeting_count;
+    int64_t *first_meeting;  // by collective
+    bool alone;              // one worker does it all
+    pthread_mutex_t lock;    // everything below
+    CpuWork *queue;          // a ring
+    int64_t queue_begin, queue_end, queue_capacity;
+    int64_t busy;            // pieces of work being done
+    int64_t finished;        // devices
+    HloStatus status;        // the first error
+    _Atomic uint32_t news;   // rises when waiting workers should look again
+} CpuRun;
+
+#endif

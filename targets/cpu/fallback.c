@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that the reference evaluator runs.
+#include "targets/cpu/fallback.h"
+
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+
+struct CpuFallback {
+    const HloInstruction *instruction;
+};
+
+const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node) {
+    CpuFallback *fallback = HLO_ARENA_NEW(arena, CpuFallback, 1);
+    fallback->instruction = node->instruction;
+    return fallback;
+}
+
+// A literal of `shape` whose leaves lie at the next addresses.
+static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *const **next) {
+    HloLiteral *literal = HLO_ARENA_NEW(arena, HloLiteral, 1);
+    literal->shape = shape;
+    if (!hlo_shape_is_tuple(shape)) {
+        literal->data = *(*next)++;
+        return literal;
+    }
+    literal->elements = HLO_ARENA_NEW(arena, HloLiteral *, shape->element_count);
+    for (int32_t i = 0; i < shape->element_count; i++)
+        literal->elements[i] = view_literal(arena, shape->elements[i], next);
+    return literal;
+}
+
+static void store_literal(const HloLiteral *literal, void *const **next) {
+    if (!hlo_shape_is_tuple(literal->shape)) {
+        const int64_t bytes = hlo_shape_bytes(literal->shape);
+        void *to = *(*next)++;
+        if (bytes) memcpy(to, literal->data, (size_t)bytes);
+        return;
+    }
+    for (int32_t i = 0; i < literal->shape->element_count; i++) store_literal(literal->elements[i], next);
+}
+
+typedef struct FallbackCall {
+    const CpuFallback *fallback;
+    void *const *arguments;
+    bool tpu_numerics;
+    HloArena *arena;
+} FallbackCall;
+
+static HloStatus run_protected(void *argument) {
+    const FallbackCall *call = argument;
+    const HloInstruction *instruction = call->fallback->instruction;
+    void *const *next = call->arguments;
+    const HloLiteral **operands = HLO_ARENA_NEW(call->arena, const HloLiteral *, instruction->operand_count);
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        operands[i] = view_literal(call->arena, instruction->operands[i]->shape, &next);
+    const HloEvalOptions options = {.numerics = call->tpu_numerics ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
+    HloLiteral *result = NULL;
+    HLO_TRY(hlo_evaluate_instruction(instruction, operands, &options, &result));
+    store_literal(result, &next);
+    hlo_literal_free(result);
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_fallback_run(const CpuFallback *fallback, void *const *arguments, bool tpu_numerics) {
+    FallbackCall call = {fallback, arguments, tpu_numerics, hlo_arena_new()};
+    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory to evaluate %%%s", fallback->instruction->name);
+    const HloStatus status = hlo_protect(run_protected, &call);
+    hlo_arena_free(call.arena);
+    return status;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes without a compiled form: the reference evaluator runs them, device by device.
+#ifndef MESHLO_TARGETS_CPU_FALLBACK_H_
+#define MESHLO_TARGETS_CPU_FALLBACK_H_
+
+#include "targets/cpu/program.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuFallback CpuFallback;
+
+// What is kept to run the node later. Its instruction must stay: the executable keeps a copy of the module.
+const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node);
+// Evaluates it: `arguments` are the addresses of its operands' leaves, then of its results'.
+HLO_NODISCARD HloStatus cpu_fallback_run(const CpuFallback *fallback, void *const *arguments, bool tpu_numerics);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusion: which arrays get buffers, and which are computed inside the loops that use them.
+#ifndef MESHLO_TARGETS_CPU_FUSE_H_
+#define MESHLO_TARGETS_CPU_FUSE_H_
+
+#include "targets/cpu/program.h"
+
+HLO_BEGIN_C
+
+// Sets `materialized` (and `light`) of every array of the program. Arrays that are materialised already stay so, nodes
+// in the states ALONE and FALLBACK are respected: lowering calls this again when a loop could not be made.
+void cpu_fuse(CpuProgram *program);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compile.c makes and execute.c runs.
+#ifndef MESHLO_TARGETS_CPU_INTERNAL_H_
+#define MESHLO_TARGETS_CPU_INTERNAL_H_
+
+#include "targets/cpu/executable.h"
+#include "targets/cpu/thunk.h"
+
+HLO_BEGIN_C
+
+struct CpuExecutable {
+    HloArena *arena;         // everything below
+    HloModule *module;       // a copy of the program
+    void *constants;         // constant_bytes
+    CpuSignature signature;
+    CpuThunkList entry;
+    int32_t depth;           // deepest nesting of thunk lists below the entry
+    int64_t replica_count, partition_count;
+    bool tpu_numerics;
+    const CpuCollective *const *collectives;  // by index
+    int32_t collective_count;
+};
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes to steps: loops, structure and what has no form of its own.
+#include "targets/cpu/lower.h"
+
+#include "targets/cpu/fuse.h"
+
+static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
+
+// ---- steps -----------------------------------------------------------------------------------------------------------
+
+static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) {
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->items[i] == array) return;
+    hlo_vector_push(arena, list, array);
+}
+
+void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
+    CpuArrayVector reads = {0}, writes = {0};
+    for (int32_t i = 0; i < count; i++) {
+        for (int32_t k = 0; k < loops[i].buffer_count; k++) {
+            const CpuLoopBuffer *buffer = &loops[i].buffers[k];
+            push_unique(lowering->arena, buffer->written ? &writes : &reads, buffer->array);
+            for (int32_t d = 0; d < buffer->start_count; d++)
+                push_unique(lowering->arena, &reads, cpu_array_root(buffer->starts[d].index));
+        }
+        step->cost += cpu_loop_cost(loops[i].loop);
+    }
+    step->kind = CPU_STEP_LOOPS;
+    step->loops = loops;
+    step->loop_count = count;
+    step->reads = reads.items;
+    step->read_count = (int32_t)reads.count;
+    step->writes = writes.items;
+    step->write_count = (int32_t)writes.count;
+}
+
+static void read_operands_write_results(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    step->reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, node->operand_count);
+    step->read_count = node->operand_count;
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        step->reads[i] = cpu_array_root(node->operands[i]);
+        step->cost += node->operands[i]->elements;
+    }
+    step->writes = node->results;
+    step->write_count = node->result_count;
+    for (int32_t i = 0; i < node->result_count; i++) step->cost += node->results[i]->elements;
+}
+
+void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel) {
+    step->kind = CPU_STEP_KERNEL;
+    step->run = run;
+    step->kernel = kernel;
+    read_operands_write_results(lowering, node, step);
+}
+
+static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    HLO_FAIL_IF(node->elementwise_map, HLO_UNIMPLEMENTED, "%%%s: %s of %s inside a map", node->instruction->name,
+                hlo_op_text(node->opcode), hlo_type_text(node->results[0]->shape->type));
+    step->kind = CPU_STEP_FALLBACK;
+    read_operands_write_results(lowering, node, step);
+    step->cost *= 50;
+    hlo_vector_push(lowering->arena, &lowering->fallbacks, node);
+    return HLO_SUCCESS;
+}
+
+static HloStatus give_up(CpuLowering *lowering, CpuNode *node) {
+    node->state = CPU_NODE_FALLBACK;
+    lowering->retry = true;
+    return HLO_SUCCESS;
+}
+
+bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
+                       HloStatus *status) {
+    *status = HLO_SUCCESS;
+    if (!emitted) return true;
+    const HloCode code = hlo_status_code(emitted);
+    if (code != HLO_ABORTED && code != HLO_UNIMPLEMENTED && code != HLO_RESOURCE_EXHAUSTED) {
+        *status = hlo_status_annotate(emitted, "%%%s", node->instruction->name);
+        return false;
+    }
+    hlo_status_free(emitted);
+    lowering->retry = true;
+    if (code == HLO_ABORTED)
+        for (CpuArray *array = failure->materialize; array; array = array->view) array->materialized = true;
+    else node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_ALONE : CPU_NODE_FALLBACK;
+    return false;
+}
+
+// ---- loops -----------------------------------------------------------------------------------------------------------
+
+// Emission functions fill loops[i]; this ends a step of one loop.
+static HloStatus end_loops(CpuLowering *lowering, CpuNode *node, CpuStep *step, HloStatus emitted,
+                           const CpuEmitFailure *failure, const CpuFusedLoop *loops, int32_t count) {
+    HloStatus status;
+    if (cpu_lower_emitted(lowering, node, emitted, failure, &status)) cpu_step_loops(lowering, step, loops, count);
+    return status;
+}
+
+static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    const HloStatus emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, node->results, node->results,
+                                                   NULL, NULL, loop, &failure);
+    return end_loops(lowering, node, step, emitted, &failure, loop, 1);
+}
+
+static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return give_up(lowering, node);
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    const HloStatus emitted = cpu_emit_reduce(lowering->arena, lowering->features, node, loop, &failure);
+    return end_loops(lowering, node, step, emitted, &failure, loop, 1);
+}
+
+// One loop a piece.
+static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, node->operand_count);
+    CpuEmitFailure failure = {0};
+    const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions.items[0];
+    int64_t *offset = HLO_ARENA_NEW(lowering->arena, int64_t, node->results[0]->shape->rank);
+    const CpuStoreBox box = {.offset = offset};
+    int32_t count = 0;
+    HloStatus emitted = HLO_SUCCESS;
+    for (int32_t i = 0; i < node->operand_count && !emitted; i++) {
+        CpuArray *piece = node->operands[i];
+        if (piece->elements == 0) continue;
+        emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, &piece, node->results, &box, NULL,
+                                       &loops[count++], &failure);
+        offset[dimension] += piece->shape->dims[dimension];
+    }
+    return end_loops(lowering, node, step, emitted, &failure, loops, count);
+}
+
+// The part of the operand that lands in the result; false when nothing does.
+static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const HloShape *to, int64_t *trim) {
+    bool some = true;
+    for (int64_t d = 0; d < from->rank; d++) {
+        const int64_t step = padding[d].interior + 1, low = padding[d].low, room = to->dims[d] - 1 - low;
+        const int64_t begin = low < 0 ? (-low + step - 1) / step : 0;
+        const int64_t end = room < 0 ? 0 : room / step + 1;
+        trim[2 * d] = begin;
+        trim[2 * d + 1] = end < from->dims[d] ? end : from->dims[d];
+        some = some && trim[2 * d] < trim[2 * d + 1];
+    }
+    return some;
+}
+
+static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
+    CpuArray *operand = node->operands[0], *result = node->results[0];
+    const int64_t rank = operand->shape->rank;
+    CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 2);
+    int64_t *offset = HLO_ARENA_NEW(lowering->arena, int64_t, 4 * rank + 1);
+    int64_t *stride = offset + rank, *trim = stride + rank;
+    for (int64_t d = 0; d < rank; d++) {
+        offset[d] = padding.items[d].low;
+        stride[d] = padding.items[d].interior + 1;
+    }
+    CpuEmitFailure failure = {0};
+    int32_t count = 1;
+    HloStatus emitted =
+        cpu_emit_fill(lowering->arena, lowering->features, node->operands[1], result, &loops[0], &failure);
+    if (!emitted && pad_trim(padding.items, operand->shape, result->shape, trim)) {
+        const CpuStoreBox box = {.offset = offset, .step = stride};
+        emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, &operand, &result, &box, trim,
+                                       &loops[count++], &failure);
+    }
+    return end_loops(lowering, node, step, emitted, &failure, loops, count);
+}
+
+static bool reads_array(const CpuStep *step, const CpuArray *array) {
+    for (int32_t i = 0; i < step->read_count; i++)
+        if (step->reads[i] == array) return true;
+    return false;
+}
+
+// The operand moves into the result's place (often it is there already), then the update is written over it.
+static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuArray *operand = node->operands[0], *update = node->operands[1];
+    const int64_t rank = operand->shape->rank;
+    CpuDynamicStart *starts = HLO_ARENA_NEW(lowering->arena, CpuDynamicStart, rank);
+    int64_t stride = hlo_type_bytes(operand->shape->type);
+    for (int64_t d = rank; d-- > 0;) {
+        starts[d] = (CpuDynamicStart){node->operands[2 + d], operand->shape->dims[d] - update->shape->dims[d], stride};
+        stride *= operand->shape->dims[d];
+    }
+    const CpuStoreBox box = {.starts = starts, .start_count = (int32_t)rank};
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    const HloStatus emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, &update, node->results, &box,
+                                                   NULL, loop, &failure);
+    HLO_TRY(end_loops(lowering, node, step, emitted, &failure, loop, 1));
+    if (emitted) return HLO_SUCCESS;
+    CpuArray *root = cpu_array_root(operand);
+    const bool read_too = reads_array(step, root);
+    CpuArray **reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, step->read_count + 1);
+    reads[0] = root;
+    for (int32_t i = 0; i < step->read_count; i++) reads[i + 1] = step->reads[i];
+    step->reads = reads;
+    step->read_count++;
+    step->kind = CPU_STEP_COPY_LOOPS;
+    step->update_in_place = read_too ? -1 : 0;
+    return HLO_SUCCESS;
+}
+
+// ---- structure -------------------------------------------------------------------------------------------------------
+
+static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
+    read_operands_write_results(lowering, node, step);
+    step->regions = HLO_ARENA_NEW(lowering->arena, CpuSteps, node->region_count);
+    for (int32_t i = 0; i < node->region_count; i++) {
+        HLO_TRY(lower_region(lowering, node->regions[i], &step->regions[i]));
+        for (int64_t k = 0; k < step->regions[i].steps.count; k++) step->cost += step->regions[i].steps.items[k].cost;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    step->kind = CPU_STEP_DEVICE_ID;
+    read_operands_write_results(lowering, node, step);
+    return HLO_SUCCESS;
+}
+
+typedef struct LowerRow {
+    HloOpcode opcode;
+    CpuLowerFunction *lower;
+} LowerRow;
+
+// Opcodes that are not named here and do not stand in loops are run by the evaluator.
+static const LowerRow kLowerRows[] = {
+    {HLO_OP_REDUCE, lower_reduce},
+    {HLO_OP_CONCATENATE, lower_concatenate},
+    {HLO_OP_PAD, lower_pad},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, lower_dynamic_update_slice},
+    {HLO_OP_DOT, cpu_lower_dot},
+    {HLO_OP_WHILE, lower_regions},
+    {HLO_OP_CONDITIONAL, lower_regions},
+    {HLO_OP_PARTITION_ID, lower_device_id},
+    {HLO_OP_REPLICA_ID, lower_device_id},
+    {HLO_OP_ALL_GATHER, cpu_lower_collective},
+    {HLO_OP_ALL_REDUCE, cpu_lower_collective},
+    {HLO_OP_REDUCE_SCATTER, cpu_lower_collective},
+    {HLO_OP_ALL_TO_ALL, cpu_lower_collective},
+    {HLO_OP_COLLECTIVE_PERMUTE, cpu_lower_collective},
+    {HLO_OP_COLLECTIVE_BROADCAST, cpu_lower_collective},
+    {HLO_OP_RAGGED_ALL_TO_ALL, cpu_lower_collective},
+};
+
+static CpuLowerFunction *lower_function(const CpuNode *node) {
+    if (node->state == CPU_NODE_FALLBACK) return lower_fallback;
+    if (cpu_emit_role(node) != CPU_ROLE_NONE) return lower_elementwise;
+    for (size_t i = 0; i < HLO_COUNT_OF(kLowerRows); i++)
+        if (kLowerRows[i].opcode == node->opcode) return kLowerRows[i].lower;
+    return lower_fallback;
+}
+
+// True if nothing has to run for the node: views, tokens, constants, and what is computed inside other loops.
+static bool needs_no_step(const CpuNode *node) {
+    if (node->opcode == HLO_OP_AFTER_ALL) return true;
+    if (node->opcode == HLO_OP_CONSTANT)
+        return node->results[0]->literal->shape == node->results[0]->shape || !node->elementwise_map ||
+               !node->results[0]->materialized;
+    const bool one = node->result_count == 1 && node->region_count == 0;
+    if (one && node->results[0]->view) return true;
+    return one && !node->results[0]->materialized;
+}
+
+static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps) {
+    steps->region = region;
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        if (needs_no_step(node)) continue;
+        CpuStep step = {.node = node, .update_in_place = -1};
+        HLO_TRY(lower_function(node)(lowering, node, &step));
+        hlo_vector_push(lowering->arena, &steps->steps, step);
+    }
+    return HLO_SUCCESS;
+}
+
+// Every round either succeeds or marks at least one node or array, so rounds end.
+HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps) {
+    do {
+        lowering->retry = false;
+        lowering->fallbacks.count = 0;
+        cpu_fuse(lowering->program);
+        *steps = HLO_ARENA_NEW(lowering->arena, CpuSteps, 1);
+        HLO_TRY(lower_region(lowering, lowering->program->entry, *steps));
+    } while (lowering->retry);
+    return HLO_SUCCESS;
+}

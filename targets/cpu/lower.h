@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering: the program graph to steps.
+#ifndef MESHLO_TARGETS_CPU_LOWER_H_
+#define MESHLO_TARGETS_CPU_LOWER_H_
+
+#include "targets/cpu/emit.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuLowering {
+    CpuProgram *program;
+    HloArena *arena;          // loops and what kernels keep live here
+    CpuFeatures features;
+    bool tpu_numerics;
+    bool retry;               // something was marked in the program: lower again
+    HLO_VECTOR(const CpuNode *) fallbacks;
+} CpuLowering;
+
+// Lowers the whole program: *steps are the entry's.
+HLO_NODISCARD HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps);
+
+// Turns one node into one step, whose kind, reads, writes and data it fills in. A node that it cannot lower it leaves in
+// the state FALLBACK and sets `retry`.
+typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep *step);
+
+// The kernels' lowerings, one a topic.
+CpuLowerFunction cpu_lower_dot;
+CpuLowerFunction cpu_lower_collective;
+
+// A step that reads all operands and writes all results by calling `run` with `kernel`.
+void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel);
+// A step of `count` loops: reads and writes are those of the loops.
+void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count);
+// Handles what an emission returned: true if the loop is there; false when the node was marked and must be tried again.
+// Real errors (out of memory) come back in *status.
+bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
+                       HloStatus *status);
+
+HLO_END_C
+
+#endif

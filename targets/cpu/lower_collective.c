@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives: what is exchanged, and the loops of those that reduce.
+#include <string.h>
+
+#include "targets/cpu/exchange.h"
+
+enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
+
+typedef struct CollectiveLowering {
+    CpuLowering *lowering;
+    CpuNode *node;
+    CpuCollective *collective;
+    int64_t group_size;
+} CollectiveLowering;
+
+static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
+    int64_t result = 1;
+    for (int64_t d = begin; d < end; d++) result *= dims[d];
+    return result;
+}
+
+// ---- exchanges -------------------------------------------------------------------------------------------------------
+
+static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    void *small[128];
+    void **buffers = 2 * group->count <= 128 ? small : hlo_allocate(sizeof(void *) * 2 * (size_t)group->count);
+    HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory for an all-reduce of %lld devices",
+                (long long)group->count);
+    HloStatus status = HLO_SUCCESS;
+    for (int32_t i = 0; i < collective->array_count && !status; i++) {
+        const CpuCollectiveArray *array = &collective->arrays[i];
+        const int64_t elements = hlo_shape_elements(array->operand), first = part * array->loop_elements;
+        if (first >= elements) continue;
+        const bool tail = first + array->loop_elements > elements;
+        const int64_t offset = first * hlo_type_bytes(array->operand->type);
+        for (int64_t m = 0; m < group->count; m++) {
+            buffers[m] = (char *)addresses[i][m] + offset;
+            buffers[group->count + m] = (char *)addresses[collective->array_count + i][m] + offset;
+        }
+        status = cpu_loop_run(tail ? array->tail : array->loop, parts > 1 ? NULL : pool, buffers);
+    }
+    if (buffers != small) hlo_free(buffers);
+    return status;
+}
+
+static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                         void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    void *small[128];
+    void **buffers = group->count < 128 ? small : hlo_allocate(sizeof(void *) * (size_t)(group->count + 1));
+    HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory for a reduce-scatter of %lld devices",
+                (long long)group->count);
+    HloStatus status = HLO_SUCCESS;
+    for (int32_t i = 0; i < collective->array_count && !status; i++) {
+        const CpuCollectiveArray *array = &collective->arrays[i];
+        for (int64_t r = part; r < group->count && !status; r += parts) {
+            for (int64_t m = 0; m < group->count; m++)
+                buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
+            buffers[group->count] = addresses[collective->array_count + i][r];
+            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loop, parts > 1 ? NULL : pool, buffers);
+        }
+    }
+    if (buffers != small) hlo_free(buffers);
+    return status;
+}
+
+static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)pool;
+    for (int32_t i = 0; i < collective->array_count; i++) {
+        const CpuCollectiveArray *array = &collective->arrays[i];
+        const int64_t chunk = array->chunk_bytes;
+        for (int64_t r = part; r < group->count; r += parts) {
+            char *to = addresses[collective->array_count + i][r];
+            for (int64_t o = 0; o < array->outer; o++)
+                for (int64_t m = 0; m < group->count; m++, to += chunk)
+                    memcpy(to, (const char *)addresses[i][m] + o * chunk, (size_t)chunk);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// result of r [outer][m] = operand of m [outer][r]
+static HloStatus exchange_all_to_all(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)pool;
+    const CpuCollectiveArray *array = &collective->arrays[0];
+    const int64_t chunk = array->chunk_bytes, count = group->count;
+    for (int64_t r = part; r < count; r += parts) {
+        char *to = addresses[1][r];
+        for (int64_t o = 0; o < array->outer; o++)
+            for (int64_t m = 0; m < count; m++, to += chunk)
+                memcpy(to, (const char *)addresses[0][m] + (o * count + r) * chunk, (size_t)chunk);
+    }
+    return HLO_SUCCESS;
+}
+
+// result j of r = operand r of j
+static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                           void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)pool;
+    const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].operand);
+    for (int64_t r = part; r < group->count; r += parts)
+        for (int64_t m = 0; m < group->count && bytes; m++)
+            memcpy(addresses[collective->array_count + m][r], addresses[r][m], bytes);
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_permute(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                  void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)pool;
+    for (int32_t i = 0; i < collective->array_count; i++) {
+        const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
+        for (int64_t r = part; r < group->count && bytes; r += parts) {
+            int64_t source = -1;
+            for (int64_t k = 0; k < collective->pairs.count; k++)
+                if (collective->pairs.items[k].target == r) source = collective->pairs.items[k].source;
+            void *to = addresses[collective->array_count + i][r];
+            if (source >= 0) memcpy(to, addresses[i][source], bytes);
+            else memset(to, 0, bytes);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                    void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)pool;
+    for (int32_t i = 0; i < collective->array_count; i++) {
+        const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
+        for (int64_t r = part; r < group->count && bytes; r += parts)
+            memcpy(addresses[collective->array_count + i][r], addresses[i][0], bytes);
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- the loops of reductions -----------------------------------------------------------------------------------------
+
+// Combines the loaded values in group order. Plain sums of narrow floats are kept in f32 and rounded once.
+static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *builder, HloType type,
+                            const CpuIndexMap *map) {
+    const HloComputation *computation = context->node->instruction->called[0];
+    const CpuLoopOp op = cpu_emit_loop_op(hlo_computation_binary_opcode(computation));
+    const bool widen = op != CPU_OP_COUNT && hlo_type_is_float(type) && hlo_type_bytes(type) < 4;
+    CpuValue sum = 0;
+    for (int64_t m = 0; m < context->group_size; m++) {
+        CpuValue next = cpu_loop_load(builder, (int)m, type, map);
+        if (widen) next = cpu_loop_convert(builder, HLO_F32, next);
+        const CpuValue pair[2] = {sum, next};
+        if (m == 0) sum = next;
+        else if (op != CPU_OP_COUNT) sum = cpu_loop_op(builder, op, sum, next, 0);
+        else cpu_emit_computation(context->lowering->arena, builder, computation, pair, &sum);
+    }
+    return widen ? cpu_loop_convert(builder, type, sum) : sum;
+}
+
+static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
+                           const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
+    CpuLoopBuilder *builder = cpu_loop_builder_new(context->lowering->arena, domain, context->lowering->features);
+    const CpuValue sum = combine_all(context, builder, type, load);
+    for (int64_t m = 0; m < stores; m++) cpu_loop_store(builder, (int)(context->group_size + m), sum, store);
+    CpuLoop *loop = NULL;
+    HLO_TRY(cpu_loop_finish(builder, &loop));
+    *result = loop;
+    return HLO_SUCCESS;
+}
+
+static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
+    static const int64_t kOne = 1;
+    const CpuIndexMap map = {0, &kOne};
+    const int64_t elements = hlo_shape_elements(array->operand), parts = context->collective->parts;
+    array->loop_elements = (elements + parts - 1) / parts;
+    if (elements == 0) return HLO_SUCCESS;
+    const CpuLoopDomain domain = {.outer = 1, .dims = &array->loop_elements};
+    HLO_TRY(make_loop(context, array->operand->type, &domain, &map, &map, context->group_size, &array->loop));
+    array->tail = array->loop;
+    const int64_t rest = elements % array->loop_elements;
+    if (rest == 0) return HLO_SUCCESS;
+    const CpuLoopDomain tail = {.outer = 1, .dims = &rest};
+    return make_loop(context, array->operand->type, &tail, &map, &map, context->group_size, &array->tail);
+}
+
+static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, CpuCollectiveArray *array) {
+    const int64_t chunk = array->chunk_bytes / hlo_type_bytes(array->operand->type);
+    const int64_t dims[2] = {array->outer, chunk};
+    const int64_t from[2] = {chunk * context->group_size, 1}, to[2] = {chunk, 1};
+    const CpuIndexMap load = {0, from}, store = {0, to};
+    const CpuLoopDomain domain = {.outer = 2, .dims = dims};
+    return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loop);
+}
+
+// ---- lowering --------------------------------------------------------------------------------------------------------
+
+static HloStatus check_groups(const CollectiveLowering *context) {
+    const CpuCollective *collective = context->collective;
+    for (int64_t g = 1; g < collective->group_count; g++)
+        HLO_FAIL_IF(collective->groups[g].count != context->group_size, HLO_UNIMPLEMENTED,
+                    "%s %%%s: groups of different sizes", hlo_op_text(context->node->opcode),
+                    context->node->instruction->name);
+    return HLO_SUCCESS;
+}
+
+static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensions, bool split_operand) {
+    CpuCollective *collective = context->collective;
+    const CpuNode *node = context->node;
+    HLO_FAIL_IF(node->operand_count != node->result_count, HLO_INVALID_ARGUMENT,
+                "%s %%%s: %d operands but %d results", hlo_op_text(node->opcode), node->instruction->name,
+                (int)node->operand_count, (int)node->result_count);
+    CpuCollectiveArray *arrays = HLO_ARENA_NEW(context->lowering->arena, CpuCollectiveArray, node->operand_count);
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        const HloShape *operand = hlo_shape_copy(context->lowering->arena, node->operands[i]->shape);
+        const HloShape *result = hlo_shape_copy(context->lowering->arena, node->results[i]->shape);
+        const int64_t d = dimensions.count ? dimensions.items[0] : 0;
+        const int64_t parts = split_operand ? context->group_size : 1;
+        arrays[i] = (CpuCollectiveArray){.operand = operand, .result = result};
+        collective->bytes += node->operands[i]->bytes;
+        if (operand->rank == 0) continue;
+        HLO_FAIL_IF(d >= operand->rank || operand->dims[d] % parts != 0, HLO_INVALID_ARGUMENT,
+                    "%s %%%s: dimension %lld does not split into %lld parts", hlo_op_text(node->opcode),
+                    node->instruction->name, (long long)d, (long long)parts);
+        arrays[i].outer = product(operand->dims, 0, d);
+        arrays[i].chunk_bytes = product(operand->dims, d, operand->rank) / parts * hlo_type_bytes(operand->type);
+    }
+    collective->arrays = arrays;
+    collective->array_count = node->operand_count;
+    collective->parts = collective->bytes / kPartBytes + 1;
+    if (collective->parts > kMaximumParts) collective->parts = kMaximumParts;
+    return HLO_SUCCESS;
+}
+
+static HloStatus make_loops(const CollectiveLowering *context) {
+    CpuCollectiveArray *arrays = (CpuCollectiveArray *)(uintptr_t)context->collective->arrays;
+    for (int32_t i = 0; i < context->collective->array_count; i++) {
+        if (context->node->opcode == HLO_OP_ALL_REDUCE) HLO_TRY(make_all_reduce_loops(context, &arrays[i]));
+        else HLO_TRY(make_reduce_scatter_loop(context, &arrays[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+// Pairs name replicas or partitions; member numbers of a group are the same numbers.
+static HloStatus read_pairs(const CollectiveLowering *context) {
+    const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(context->node->instruction, Permute);
+    HLO_FAIL_IF(attributes->slice_sizes.count || context->node->operand_count != context->node->result_count,
+                HLO_UNIMPLEMENTED, "%%%s: collective-permute in place", context->node->instruction->name);
+    const HloPairs pairs = attributes->source_target_pairs;
+    for (int64_t i = 0; i < pairs.count; i++) {
+        const HloPair pair = pairs.items[i];
+        HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= context->group_size ||
+                        pair.target >= context->group_size,
+                    HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that is not there",
+                    context->node->instruction->name, (long long)pair.source, (long long)pair.target);
+        for (int64_t k = 0; k < i; k++)
+            HLO_FAIL_IF(pairs.items[k].target == pair.target, HLO_INVALID_ARGUMENT,
+                        "collective-permute %%%s: device %lld is the target of two pairs",
+                        context->node->instruction->name, (long long)pair.target);
+    }
+    context->collective->pairs = (HloPairs){
+        hlo_arena_copy(context->lowering->arena, pairs.items, sizeof(HloPair) * (size_t)pairs.count), pairs.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
+    CpuCollective *collective = context->collective;
+    const CpuNode *node = context->node;
+    const HloInts none = {0};
+    const HloInts dimensions = node->opcode == HLO_OP_COLLECTIVE_PERMUTE
+                                   ? none
+                                   : HLO_ATTRIBUTES(node->instruction, Collective)->dimensions;
+    *known = true;
+    switch (node->opcode) {
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_REDUCE_SCATTER:
+            collective->exchange =
+                node->opcode == HLO_OP_ALL_REDUCE ? exchange_all_reduce : exchange_reduce_scatter;
+            if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return *known = false, HLO_SUCCESS;
+            HLO_TRY(fill_arrays(context, dimensions, node->opcode == HLO_OP_REDUCE_SCATTER));
+            return make_loops(context);
+        case HLO_OP_ALL_GATHER:
+            collective->exchange = exchange_all_gather;
+            return fill_arrays(context, dimensions, false);
+        case HLO_OP_ALL_TO_ALL:
+            collective->exchange = dimensions.count ? exchange_all_to_all : exchange_all_to_all_tuple;
+            HLO_FAIL_IF(node->operand_count != (dimensions.count ? 1 : context->group_size), HLO_INVALID_ARGUMENT,
+                        "all-to-all %%%s: %d operands for groups of %lld", node->instruction->name,
+                        (int)node->operand_count, (long long)context->group_size);
+            return fill_arrays(context, dimensions, dimensions.count != 0);
+        case HLO_OP_COLLECTIVE_PERMUTE:
+            collective->exchange = exchange_permute;
+            HLO_TRY(read_pairs(context));
+            return fill_arrays(context, none, false);
+        case HLO_OP_COLLECTIVE_BROADCAST:
+            collective->exchange = exchange_broadcast;
+            return fill_arrays(context, none, false);
+        default: *known = false; return HLO_SUCCESS;
+    }
+}
+
+HloStatus cpu_lower_collective(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuCollective *collective = HLO_ARENA_NEW(lowering->arena, CpuCollective, 1);
+    collective->instruction = node->instruction;
+    collective->opcode = node->opcode;
+    HLO_TRY(cpu_collective_groups(lowering->arena, node->instruction, lowering->program->replica_count,
+                                  lowering->program->partition_count, collective));
+    const CollectiveLowering context = {lowering, node, collective, collective->groups[0].count};
+    HLO_TRY(check_groups(&context));
+    bool known;
+    HLO_TRY(lower_kind(&context, &known));
+    HLO_FAIL_IF(!known, HLO_UNIMPLEMENTED, "%s %%%s is not supported on this target", hlo_op_text(node->opcode),
+                node->instruction->name);
+    cpu_step_kernel(lowering, node, step, NULL, collective);
+    step->kind = CPU_STEP_COLLECTIVE;
+    return HLO_SUCCESS;
+}

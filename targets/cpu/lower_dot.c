@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots to matrix products: dimensions of each role are merged where all arrays step through them evenly; what cannot be
+// merged is looped over.
+#include "targets/cpu/lower.h"
+#include "targets/cpu/matmul.h"
+
+// One dimension of a product with its steps in the three arrays (0 where an array does not have it).
+typedef struct DotDim {
+    int64_t size;
+    int64_t strides[3];
+} DotDim;
+
+typedef struct DotDims {
+    DotDim *items;
+    int64_t count;
+} DotDims;
+
+enum { kSideLeft, kSideRight, kSideOut };
+
+// Products of the same form at the places of an outer loop nest.
+typedef struct DotKernel {
+    CpuMatmul matmul;
+    DotDim *outer;
+    int64_t outer_count;
+    int64_t widths[3];  // bytes of an element
+} DotKernel;
+
+// Appends a dimension, merging it into the last one where that has exactly this one's extent as its step.
+static void append(DotDims *dims, DotDim dim) {
+    if (dim.size == 1) return;
+    DotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;
+    bool merge = last != NULL;
+    for (int i = 0; i < 3 && merge; i++) merge = last->strides[i] == dim.strides[i] * dim.size;
+    if (!merge) {
+        dims->items[dims->count++] = dim;
+        return;
+    }
+    last->size *= dim.size;
+    for (int i = 0; i < 3; i++) last->strides[i] = dim.strides[i];
+}
+
+typedef struct DotRoles {
+    DotDims batch, m, n, k;
+} DotRoles;
+
+static DotDims new_dims(HloArena *arena, int64_t count) {
+    return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
+}
+
+static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const CpuView *views) {
+    const CpuView *left = &views[0], *right = &views[1], *out = &views[2];
+    const int64_t total = left->rank + right->rank;
+    DotRoles roles = {new_dims(arena, total), new_dims(arena, total), new_dims(arena, total), new_dims(arena, total)};
+    int64_t place = 0;
+    for (int64_t i = 0; i < dot->lhs_batch.count; i++, place++) {
+        const int64_t l = dot->lhs_batch.items[i], r = dot->rhs_batch.items[i];
+        append(&roles.batch, (DotDim){left->dims[l], {left->strides[l], right->strides[r], out->strides[place]}});
+    }
+    for (int64_t d = 0; d < left->rank; d++) {
+        if (hlo_ints_contain(dot->lhs_batch, d) || hlo_ints_contain(dot->lhs_contracting, d)) continue;
+        append(&roles.m, (DotDim){left->dims[d], {left->strides[d], 0, out->strides[place++]}});
+    }
+    for (int64_t d = 0; d < right->rank; d++) {
+        if (hlo_ints_contain(dot->rhs_batch, d) || hlo_ints_contain(dot->rhs_contracting, d)) continue;
+        append(&roles.n, (DotDim){right->dims[d], {0, right->strides[d], out->strides[place++]}});
+    }
+    for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
+        const int64_t l = dot->lhs_contracting.items[i], r = dot->rhs_contracting.items[i];
+        append(&roles.k, (DotDim){left->dims[l], {left->strides[l], right->strides[r], 0}});
+    }
+    return roles;
+}
+
+// Takes the largest dimension for the product and leaves the others to the outer loops.
+static DotDim take(DotDims *dims, DotKernel *kernel) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < dims->count; i++)
+        if (dims->items[i].size > dims->items[best].size) best = i;
+    for (int64_t i = 0; i < dims->count; i++)
+        if (i != best) kernel->outer[kernel->outer_count++] = dims->items[i];
+    return dims->count ? dims->items[best] : (DotDim){.size = 1};
+}
+
+static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node, bool matrix_vector) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    if (!lowering->tpu_numerics || node->operands[0]->shape->type != HLO_F32 ||
+        node->operands[1]->shape->type != HLO_F32)
+        return CPU_PRECISION_EXACT;
+    switch (dot->algorithm) {
+        case HLO_DotAlgorithm_UNSET: break;
+        case HLO_DotAlgorithm_BF16_BF16_BF16:
+        case HLO_DotAlgorithm_BF16_BF16_F32: return CPU_PRECISION_BF16_1;
+        case HLO_DotAlgorithm_BF16_BF16_F32_X3: return CPU_PRECISION_BF16_3;
+        case HLO_DotAlgorithm_BF16_BF16_F32_X6: return CPU_PRECISION_BF16_6;
+        default: return CPU_PRECISION_EXACT;
+    }
+    if (matrix_vector) return CPU_PRECISION_EXACT;
+    int32_t highest = HLO_Precision_DEFAULT;
+    for (int64_t i = 0; i < dot->precision.count; i++)
+        if (dot->precision.items[i] <= HLO_Precision_HIGHEST && dot->precision.items[i] > highest)
+            highest = dot->precision.items[i];
+    if (highest == HLO_Precision_HIGHEST) return CPU_PRECISION_BF16_6;
+    return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
+}
+
+static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool) {
+    const DotKernel *kernel = data;
+    int64_t index[2 * 64] = {0};
+    const char *left = arguments[0], *right = arguments[1];
+    char *out = arguments[2];
+    for (int64_t d = 0; d < kernel->outer_count;) {
+        if (kernel->outer[d++].size == 0) return HLO_SUCCESS;
+    }
+    for (;;) {
+        HLO_TRY(cpu_matmul(pool, &kernel->matmul, out, left, right));
+        int64_t d = 0;
+        for (; d < kernel->outer_count; d++) {
+            const DotDim *dim = &kernel->outer[d];
+            const int64_t step = ++index[d] < dim->size ? 1 : 1 - dim->size;
+            left += step * dim->strides[kSideLeft] * kernel->widths[kSideLeft];
+            right += step * dim->strides[kSideRight] * kernel->widths[kSideRight];
+            out += step * dim->strides[kSideOut] * kernel->widths[kSideOut];
+            if (step == 1) break;
+            index[d] = 0;
+        }
+        if (d == kernel->outer_count) return HLO_SUCCESS;
+    }
+}
+
+static bool has_kernel(HloType type) {
+    return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
+}
+
+static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
+    matmul->batch = batch.size;
+    matmul->m = m.size;
+    matmul->n = n.size;
+    matmul->k = k.size;
+    matmul->lhs_batch_stride = batch.strides[kSideLeft];
+    matmul->rhs_batch_stride = batch.strides[kSideRight];
+    matmul->out_batch_stride = batch.strides[kSideOut];
+    matmul->lhs_m_stride = m.strides[kSideLeft];
+    matmul->out_m_stride = m.strides[kSideOut];
+    matmul->rhs_n_stride = n.strides[kSideRight];
+    matmul->out_n_stride = n.strides[kSideOut];
+    matmul->lhs_k_stride = k.strides[kSideLeft];
+    matmul->rhs_k_stride = k.strides[kSideRight];
+}
+
+// A product whose contracting dimensions cannot be merged, or of a type without a kernel.
+static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    HloStatus status;
+    const HloStatus emitted = cpu_emit_dot(lowering->arena, lowering->features, node, loop, &failure);
+    if (cpu_lower_emitted(lowering, node, emitted, &failure, &status)) cpu_step_loops(lowering, step, loop, 1);
+    return status;
+}
+
+HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    if (!node->views) {
+        node->state = CPU_NODE_FALLBACK;
+        lowering->retry = true;
+        return HLO_SUCCESS;
+    }
+    DotRoles roles = sort_roles(lowering->arena, dot, node->views);
+    const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
+                              node->results[0]->shape->type};
+    if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))
+        return lower_as_loop(lowering, node, step);
+    DotKernel *kernel = HLO_ARENA_NEW(lowering->arena, DotKernel, 1);
+    kernel->outer =
+        HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
+    const DotDim batch = take(&roles.batch, kernel), m = take(&roles.m, kernel), n = take(&roles.n, kernel);
+    const bool matrix_vector =
+        node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
+        node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
+    kernel->matmul = (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2],
+                                 .precision = precision_of(lowering, node, matrix_vector)};
+    fill_matmul(&kernel->matmul, batch, m, n, take(&roles.k, kernel));
+    for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
+    cpu_step_kernel(lowering, node, step, run_dot, kernel);
+    step->cost = node->results[0]->elements * (kernel->matmul.k / 16 + 1);
+    return HLO_SUCCESS;
+}

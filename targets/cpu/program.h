@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program graph between HLO and thunks: arrays and nodes in which tuples, calls, fusions, copies, async pairs and
+// other things that compute nothing have been resolved. A tuple is its leaves, a call is its callee's nodes.
+#ifndef MESHLO_TARGETS_CPU_PROGRAM_H_
+#define MESHLO_TARGETS_CPU_PROGRAM_H_
+
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuNode CpuNode;
+typedef struct CpuRegion CpuRegion;
+typedef struct CpuArray CpuArray;
+
+// One array (or token) value.
+struct CpuArray {
+    int32_t id;               // its place in CpuProgram.arrays
+    const HloShape *shape;    // an array or token shape; layouts mean nothing
+    int64_t elements;
+    int64_t bytes;
+    CpuNode *producer;        // NULL for parameters of the program
+    CpuArray *view;           // holds the same bytes in the same order (reshape, parameter of a region), or NULL
+    const HloLiteral *literal;  // of a constant
+    bool splat;               // all elements of the literal are equal: loops hold it as an immediate
+    int32_t parameter;        // number of the program's argument, or -1
+    bool materialized;        // has a buffer; otherwise it is computed inside loops (decided by fuse.c)
+    bool light;               // recomputing it in several loops costs next to nothing
+    int32_t use_count;        // uses by living nodes and region results
+    struct CpuStorage *storage;  // where a materialised array stands (buffers.c)
+};
+
+// An operand or the result of a dot into which transposes have been folded.
+typedef struct CpuView {
+    int64_t rank;
+    const int64_t *dims;      // as the dot sees them
+    const int64_t *strides;   // in elements of the array's own memory
+} CpuView;
+
+typedef enum CpuNodeState {
+    CPU_NODE_NORMAL,
+    CPU_NODE_ALONE,     // must not be fused with anything
+    CPU_NODE_FALLBACK,  // has no compiled form: the evaluator runs it
+} CpuNodeState;
+
+// One operation.
+struct CpuNode {
+    HloOpcode opcode;
+    const HloInstruction *instruction;  // gives attributes, names and metadata
+    CpuArray **operands;
+    int32_t operand_count;
+    int32_t result_count;
+    CpuArray **results;
+    CpuRegion **regions;      // while: condition, body; conditional: branches
+    int32_t region_count;
+    CpuRegion *parent;
+    CpuNodeState state;
+    bool living;
+    bool elementwise_map;     // comes from the inlined computation of a map: the instruction's own shape is a scalar's
+    int32_t order;            // place among all nodes
+    const CpuView *views;     // of a dot: left side, right side, result; else NULL
+};
+
+typedef HLO_VECTOR(CpuNode *) CpuNodeVector;
+typedef HLO_VECTOR(CpuArray *) CpuArrayVector;
+
+// A list of nodes with parameters and results: the entry, a loop's condition and body, a branch.
+struct CpuRegion {
+    CpuNodeVector nodes;      // operands before users
+    CpuArrayVector parameters;
+    CpuArrayVector results;
+};
+
+typedef struct CpuProgram {
+    HloArena *arena;
+    const HloModule *module;
+    CpuRegion *entry;
+    CpuArrayVector arrays;
+    int32_t node_count;
+    int64_t replica_count, partition_count;
+} CpuProgram;
+
+// Builds the graph of a module's entry computation in `arena`, without dead nodes. UNIMPLEMENTED for what has no
+// meaning on this target (host transfers, dynamic sizes where they cannot be kept), INVALID_ARGUMENT for constants
+// whose values were elided. Jumps to hlo_protect() when memory is short.
+HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **program);
+
+// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot.
+void cpu_program_simplify(CpuProgram *program);
+
+// A new array of this shape.
+CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape);
+
+// The array that `array` is a view of, at the end of the chain.
+static inline CpuArray *cpu_array_root(CpuArray *array) {
+    while (array->view) array = array->view;
+    return array;
+}
+
+HLO_END_C
+
+#endif

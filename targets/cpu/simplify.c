@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites of the program graph before fusion.
+#include "targets/cpu/program.h"
+
+static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    int64_t stride = 1;
+    for (int64_t d = shape->rank; d-- > 0;) {
+        strides[d] = stride;
+        stride *= shape->dims[d];
+    }
+    return (CpuView){shape->rank, shape->dims, strides};
+}
+
+// The strides of transpose(x) seen in x's memory.
+static CpuView through_transpose(HloArena *arena, const CpuNode *transpose, CpuView inner) {
+    const HloInts permutation = HLO_ATTRIBUTES(transpose->instruction, Dimensions)->dimensions;
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, inner.rank);
+    for (int64_t i = 0; i < permutation.count; i++) strides[i] = inner.strides[permutation.items[i]];
+    return (CpuView){inner.rank, transpose->results[0]->shape->dims, strides};
+}
+
+// The operand is transpose(x): the dot reads x.
+static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int32_t index) {
+    CpuArray *operand = dot->operands[index];
+    const CpuNode *transpose = operand->producer;
+    views[index] = row_major_view(program->arena, operand->shape);
+    if (!transpose || transpose->opcode != HLO_OP_TRANSPOSE || operand->view) return;
+    CpuArray *inner = transpose->operands[0];
+    views[index] = through_transpose(program->arena, transpose, row_major_view(program->arena, inner->shape));
+    dot->operands[index] = inner;
+    inner->use_count++;
+    operand->use_count--;
+}
+
+// Only transpose(dot) is used: the dot writes it.
+static void fold_result(CpuProgram *program, CpuNode *transpose) {
+    CpuArray *product = transpose->operands[0], *result = transpose->results[0];
+    CpuNode *dot = product->producer;
+    if (!dot || !dot->views || product->use_count != 1 || product != dot->results[0] || product->view) return;
+    const HloInts permutation = HLO_ATTRIBUTES(transpose->instruction, Dimensions)->dimensions;
+    const CpuView outer = row_major_view(program->arena, result->shape);
+    int64_t *strides = HLO_ARENA_NEW(program->arena, int64_t, outer.rank);
+    for (int64_t i = 0; i < permutation.count; i++) strides[permutation.items[i]] = outer.strides[i];
+    CpuView *views = hlo_arena_copy(program->arena, dot->views, 3 * sizeof(CpuView));
+    views[2] = (CpuView){outer.rank, product->shape->dims, strides};
+    dot->views = views;
+    dot->results = transpose->results;
+    result->producer = dot;
+    transpose->living = false;
+}
+
+static void simplify_region(CpuProgram *program, CpuRegion *region) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        if (node->opcode == HLO_OP_DOT && node->operand_count == 2) {
+            CpuView *views = HLO_ARENA_NEW(program->arena, CpuView, 3);
+            fold_operand(program, node, views, 0);
+            fold_operand(program, node, views, 1);
+            views[2] = row_major_view(program->arena, node->results[0]->shape);
+            node->views = views;
+        }
+        if (node->opcode == HLO_OP_TRANSPOSE) fold_result(program, node);
+        for (int32_t k = 0; k < node->region_count; k++) simplify_region(program, node->regions[k]);
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        const bool dead = node->opcode == HLO_OP_TRANSPOSE && node->results[0]->use_count == 0;
+        if (node->living && !dead) region->nodes.items[kept++] = node;
+    }
+    region->nodes.count = kept;
+}
+
+void cpu_program_simplify(CpuProgram *program) { simplify_region(program, program->entry); }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps: what the program graph is lowered to before buffers are known. A step is one unit of work of a region; it
+// names the arrays it reads and writes. Addresses come later (buffers.c), then thunks (thunk.h).
+#ifndef MESHLO_TARGETS_CPU_STEP_H_
+#define MESHLO_TARGETS_CPU_STEP_H_
+
+#include "targets/cpu/loop.h"
+#include "targets/cpu/program.h"
+
+HLO_BEGIN_C
+
+// A start index that is known only at run time: element `index`, clamped to [0, limit], moves a base address by
+// index * stride_bytes.
+typedef struct CpuDynamicStart {
+    CpuArray *index;  // scalar integer
+    int64_t limit;
+    int64_t stride_bytes;
+} CpuDynamicStart;
+
+// One buffer of a fused loop.
+typedef struct CpuLoopBuffer {
+    CpuArray *array;
+    bool written;
+    bool in_place;  // read elementwise with the map of the loop's first store: may share its memory
+    const CpuDynamicStart *starts;
+    int32_t start_count;
+} CpuLoopBuffer;
+
+// A fused loop with the buffers it names.
+typedef struct CpuFusedLoop {
+    CpuLoop *loop;
+    const CpuLoopBuffer *buffers;
+    int32_t buffer_count;
+} CpuFusedLoop;
+
+typedef enum CpuStepKind {
+    CPU_STEP_LOOPS,        // fused loops, one after the other
+    CPU_STEP_COPY_LOOPS,   // results[0] := operand 0 (nothing where they share memory), then the loops
+    CPU_STEP_KERNEL,       // one call of a kernel thunk: see `kernel`
+    CPU_STEP_WHILE,
+    CPU_STEP_CONDITIONAL,
+    CPU_STEP_COLLECTIVE,
+    CPU_STEP_DEVICE_ID,    // partition-id, replica-id
+    CPU_STEP_FALLBACK,     // the evaluator runs the node
+} CpuStepKind;
+
+typedef struct CpuSteps CpuSteps;
+
+// Runs a kernel step: `arguments` are the addresses of reads, then of writes; `kernel` is the step's own data.
+typedef HloStatus CpuKernelFunction(const void *kernel, void *const *arguments, CpuPool *pool);
+
+typedef struct CpuStep {
+    CpuStepKind kind;
+    CpuNode *node;
+    CpuArray **reads;
+    int32_t read_count;
+    CpuArray **writes;
+    int32_t write_count;
+    // The operand number (in reads) whose memory writes[0] should take over when it dies here; -1 for none.
+    int32_t update_in_place;
+    const CpuFusedLoop *loops;
+    int32_t loop_count;
+    CpuKernelFunction *run;   // of a kernel step
+    const void *kernel;
+    CpuSteps *regions;        // of while and conditional: one a region of the node
+    int64_t cost;             // rough number of elementary operations
+    int64_t begin, end;       // positions in the whole program (buffers.c); end > begin for nested steps
+} CpuStep;
+
+struct CpuSteps {
+    HLO_VECTOR(CpuStep) steps;
+    CpuRegion *region;
+    int64_t end;              // position at which the region's results are read (buffers.c)
+};
+
+HLO_END_C
+
+#endif

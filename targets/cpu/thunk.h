@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thunks: the compiled form. One list a region; every device of an execution walks the same lists with its own bases.
+#ifndef MESHLO_TARGETS_CPU_THUNK_H_
+#define MESHLO_TARGETS_CPU_THUNK_H_
+
+#include "targets/cpu/buffers.h"
+#include "targets/cpu/exchange.h"
+
+HLO_BEGIN_C
+
+typedef struct CpuCopy {
+    CpuSlice from, to;
+    int64_t bytes;
+} CpuCopy;
+
+// A start index read at run time: see CpuDynamicStart.
+typedef struct CpuThunkStart {
+    CpuSlice index;
+    HloType type;
+    int64_t limit, stride_bytes;
+} CpuThunkStart;
+
+typedef struct CpuThunkBuffer {
+    CpuSlice slice;
+    const CpuThunkStart *starts;
+    int32_t start_count;
+} CpuThunkBuffer;
+
+typedef struct CpuThunkLoop {
+    const CpuLoop *loop;
+    const CpuThunkBuffer *buffers;
+    int32_t buffer_count;
+} CpuThunkLoop;
+
+typedef struct CpuThunk CpuThunk;
+
+// A region's thunks.
+typedef struct CpuThunkList {
+    const CpuThunk *thunks;
+    int64_t count;
+    const CpuCopy *end_copies;   // results to their places, in order
+    int32_t end_copy_count;
+    CpuSlice predicate;          // of a condition: its result
+} CpuThunkList;
+
+struct CpuThunk {
+    CpuStepKind kind;
+    const char *name;            // the instruction's
+    const CpuThunkLoop *loops;
+    int32_t loop_count;
+    const CpuCopy *copies;       // done before anything else
+    int32_t copy_count;
+    const CpuSlice *slices;      // reads, then writes
+    int32_t read_count, write_count;
+    CpuKernelFunction *run;
+    const void *kernel;          // of run; the CpuCollective of a collective; the CpuFallback of a fallback
+    bool replica;                // device id: the replica's number rather than the partition's
+    const CpuThunkList *regions;
+    int32_t region_count;
+    HloType predicate_type;      // of a conditional: pred or s32, in slices[0]
+    int64_t cost;
+};
+
+// Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
+// temporaries may grow by staging places.
+void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
+                      int32_t *depth);
+
+HLO_END_C
+
+#endif

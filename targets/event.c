@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events: ready once, with an error or without.
+#include "targets/internal.h"
+
+typedef struct Callback {
+    TargetEventCallback *call;
+    void *argument;
+    struct Callback *next;
+} Callback;
+
+struct TargetEvent {
+    _Atomic int64_t references;
+    _Atomic bool ready;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    HloStatus status;      // does not change once ready
+    Callback *callbacks;   // in reverse order
+};
+
+HloStatus target_status_copy(const struct HloError *status) {
+    if (!status) return HLO_SUCCESS;
+    const HloPlace *place = hlo_status_place(status);
+    if (place) return hlo_error_at(hlo_status_code(status), place, "%s", hlo_status_message(status));
+    return hlo_error(hlo_status_code(status), "%s", hlo_status_message(status));
+}
+
+TargetEvent *target_event_new(void) {
+    TargetEvent *event = hlo_allocate_zeroed(1, sizeof *event);
+    if (!event) return NULL;
+    event->references = 1;
+    pthread_mutex_init(&event->lock, NULL);
+    pthread_cond_init(&event->changed, NULL);
+    return event;
+}
+
+TargetEvent *target_event_retain(TargetEvent *event) {
+    atomic_fetch_add(&event->references, 1);
+    return event;
+}
+
+void target_event_release(TargetEvent *event) {
+    if (!event || atomic_fetch_sub(&event->references, 1) != 1) return;
+    for (Callback *next, *callback = event->callbacks; callback; callback = next) {
+        next = callback->next;
+        hlo_free(callback);
+    }
+    hlo_status_free(event->status);
+    pthread_cond_destroy(&event->changed);
+    pthread_mutex_destroy(&event->lock);
+    hlo_free(event);
+}
+
+void target_event_publish(TargetEvent *event, HloStatus status) {
+    pthread_mutex_lock(&event->lock);
+    const bool first = !atomic_load(&event->ready);
+    if (first) {
+        event->status = status;
+        atomic_store(&event->ready, true);
+        pthread_cond_broadcast(&event->changed);
+    }
+    pthread_mutex_unlock(&event->lock);
+    if (!first) hlo_status_free(status);
+}
+
+void target_event_call(TargetEvent *event) {
+    target_event_retain(event);
+    pthread_mutex_lock(&event->lock);
+    Callback *reversed = event->callbacks, *callbacks = NULL;
+    event->callbacks = NULL;
+    pthread_mutex_unlock(&event->lock);
+    while (reversed) {
+        Callback *next = reversed->next;
+        reversed->next = callbacks;
+        callbacks = reversed;
+        reversed = next;
+    }
+    while (callbacks) {
+        Callback *next = callbacks->next;
+        callbacks->call(target_status_copy(event->status), callbacks->argument);
+        hlo_free(callbacks);
+        callbacks = next;
+    }
+    target_event_release(event);
+}
+
+void target_event_set(TargetEvent *event, HloStatus status) {
+    target_event_publish(event, status);
+    target_event_call(event);
+}
+
+bool target_event_is_ready(const TargetEvent *event) { return atomic_load(&((TargetEvent *)(uintptr_t)event)->ready); }
+
+HloStatus target_event_error(const TargetEvent *event) {
+    return target_event_is_ready(event) ? target_status_copy(event->status) : HLO_SUCCESS;
+}
+
+HloStatus target_event_wait(TargetEvent *event) {
+    if (!target_event_is_ready(event)) {
+        pthread_mutex_lock(&event->lock);
+        while (!atomic_load(&event->ready)) pthread_cond_wait(&event->changed, &event->lock);
+        pthread_mutex_unlock(&event->lock);
+    }
+    return target_status_copy(event->status);
+}
+
+HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback, void *argument) {
+    Callback *entry = hlo_allocate(sizeof *entry);
+    HLO_FAIL_IF(!entry, HLO_RESOURCE_EXHAUSTED, "no memory for a callback");
+    *entry = (Callback){callback, argument, NULL};
+    pthread_mutex_lock(&event->lock);
+    const bool ready = atomic_load(&event->ready);
+    if (!ready) {
+        entry->next = event->callbacks;
+        event->callbacks = entry;
+    }
+    pthread_mutex_unlock(&event->lock);
+    if (!ready) return HLO_SUCCESS;
+    hlo_free(entry);
+    callback(target_status_copy(event->status), argument);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executables: compiled programs with the devices they run on.
+#include <string.h>
+
+#include "targets/internal.h"
+
+// ---- compiling -------------------------------------------------------------------------------------------------------
+
+static HloStatus choose_counts(const HloModule *module, const TargetCompileOptions *options,
+                               TargetExecutable *executable) {
+    executable->replica_count = options->replica_count ? options->replica_count : module->replica_count;
+    executable->partition_count = options->partition_count ? options->partition_count : module->num_partitions;
+    if (executable->replica_count == 0) executable->replica_count = 1;
+    if (executable->partition_count == 0) executable->partition_count = 1;
+    const int64_t have = target_client_device_count(executable->client);
+    HLO_FAIL_IF(executable->replica_count < 1 || executable->partition_count < 1 ||
+                    executable->partition_count > have / executable->replica_count,
+                HLO_INVALID_ARGUMENT, "%lld replicas of %lld partitions do not fit on the %lld devices of %s",
+                (long long)executable->replica_count, (long long)executable->partition_count, (long long)have,
+                target_client_spec(executable->client));
+    executable->device_count = executable->replica_count * executable->partition_count;
+    return HLO_SUCCESS;
+}
+
+static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecutable *executable) {
+    executable->devices = hlo_allocate_zeroed((size_t)executable->device_count, sizeof(TargetDevice *));
+    HLO_FAIL_IF(!executable->devices, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    for (int64_t i = 0; i < executable->device_count; i++) {
+        TargetDevice *device = options->device_assignment
+                                   ? target_client_find_device(executable->client, options->device_assignment[i])
+                                   : target_client_device(executable->client, i);
+        HLO_FAIL_IF(!device, HLO_INVALID_ARGUMENT, "the device assignment names device %lld, which %s does not have",
+                    (long long)options->device_assignment[i], target_client_spec(executable->client));
+        for (int64_t k = 0; k < i && options->device_assignment; k++)
+            HLO_FAIL_IF(executable->devices[k] == device, HLO_INVALID_ARGUMENT,
+                        "the device assignment names device %lld twice", (long long)device->id);
+        executable->devices[i] = device;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus fill_executable(const HloModule *module, const TargetCompileOptions *options,
+                                 TargetExecutable *executable) {
+    HLO_TRY(choose_counts(module, options, executable));
+    HLO_TRY(assign_devices(options, executable));
+    executable->numerics = options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client)
+                                                                       : options->numerics;
+    const char *name = module->name ? module->name : "";
+    executable->name = hlo_allocate(strlen(name) + 1);
+    HLO_FAIL_IF(!executable->name, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    memcpy(executable->name, name, strlen(name) + 1);
+    const CpuCompileOptions compile = {.replica_count = executable->replica_count,
+                                       .partition_count = executable->partition_count,
+                                       .tpu_numerics = executable->numerics == TARGET_NUMERICS_TPU,
+                                       .features = cpu_pool_features(executable->client->pool)};
+    HLO_TRY(cpu_compile(module, &compile, &executable->program));
+    executable->signature = cpu_executable_signature(executable->program);
+    executable->fingerprint =
+        hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
+                     hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
+    return HLO_SUCCESS;
+}
+
+HloStatus target_compile(TargetClient *client, const HloModule *module, const TargetCompileOptions *options,
+                         TargetExecutable **result) {
+    static const TargetCompileOptions kDefaults = {0};
+    TargetExecutable *executable = hlo_allocate_zeroed(1, sizeof *executable);
+    HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    executable->references = 1;
+    executable->client = target_client_retain(client);
+    const HloStatus status = fill_executable(module, options ? options : &kDefaults, executable);
+    if (status) target_executable_release(executable);
+    else *result = executable;
+    return status;
+}
+
+TargetExecutable *target_executable_retain(TargetExecutable *executable) {
+    atomic_fetch_add(&executable->references, 1);
+    return executable;
+}
+
+void target_executable_release(TargetExecutable *executable) {
+    if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
+    cpu_executable_free(executable->program);
+    hlo_free(executable->devices);
+    hlo_free(executable->name);
+    TargetClient *client = executable->client;
+    hlo_free(executable);
+    target_client_release(client);
+}
+
+// ---- questions -------------------------------------------------------------------------------------------------------
+
+void target_executable_delete(TargetExecutable *executable) { atomic_store(&executable->deleted, true); }
+bool target_executable_is_deleted(const TargetExecutable *executable) {
+    return atomic_load(&((TargetExecutable *)(uintptr_t)executable)->deleted);
+}
+const char *target_executable_name(const TargetExecutable *executable) { return executable->name; }
+TargetClient *target_executable_client(const TargetExecutable *executable) { return executable->client; }
+int64_t target_executable_replica_count(const TargetExecutable *executable) { return executable->replica_count; }
+int64_t target_executable_partition_count(const TargetExecutable *executable) { return executable->partition_count; }
+int64_t target_executable_device_count(const TargetExecutable *executable) { return executable->device_count; }
+
+TargetDevice *target_executable_device(const TargetExecutable *executable, int64_t index) {
+    return executable->devices[index];
+}
+
+int64_t target_executable_argument_count(const TargetExecutable *executable) {
+    return executable->signature->argument_count;
+}
+const HloShape *target_executable_argument_shape(const TargetExecutable *executable, int64_t index) {
+    return executable->signature->argument_shapes[index];
+}
+int64_t target_executable_result_count(const TargetExecutable *executable) {
+    return executable->signature->result_count;
+}
+const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index) {
+    return executable->signature->result_shapes[index];
+}
+int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index) {
+    return executable->signature->result_alias[index];
+}
+bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index) {
+    return executable->signature->argument_donated[index];
+}
+uint64_t target_executable_fingerprint(const TargetExecutable *executable) { return executable->fingerprint; }
+const char *target_executable_fallbacks(const TargetExecutable *executable) {
+    return executable->signature->fallbacks;
+}
+
+void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
+    const CpuSignature *signature = executable->signature;
+    *analysis = (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes,
+                                       .constant_bytes = signature->constant_bytes};
+    for (int64_t i = 0; i < signature->argument_count; i++)
+        analysis->argument_bytes += hlo_shape_bytes(signature->argument_shapes[i]);
+    for (int64_t i = 0; i < signature->result_count; i++) {
+        const int64_t bytes = hlo_shape_bytes(signature->result_shapes[i]);
+        analysis->output_bytes += bytes;
+        if (signature->result_alias[i] >= 0) analysis->alias_bytes += bytes;
+    }
+    analysis->peak_bytes = analysis->argument_bytes + analysis->output_bytes - analysis->alias_bytes +
+                           analysis->temporary_bytes;
+}
+
+void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis) {
+    *analysis = executable->cost;
+}
+
+char *target_executable_to_text(const TargetExecutable *executable) {
+    HloText text = {0};
+    cpu_executable_print(executable->program, &text);
+    const HloStatus status = hlo_text_status(&text);
+    if (!status) return text.data;
+    hlo_status_free(status);
+    hlo_text_free(&text);
+    return NULL;
+}

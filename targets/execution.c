@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executions: from argument buffers to result buffers.
+#include <string.h>
+
+#include "targets/internal.h"
+
+enum { kSmallCost = 200000 };  // programs below this many operations on all devices run in the caller's thread
+
+// One execution on its way.
+typedef struct Execution {
+    TargetTask task;
+    TargetExecutable *executable;
+    int64_t device_count, argument_count, result_count;
+    TargetBuffer **arguments;   // [device][argument], with references
+    TargetStorage **storages;   // their contents; NULL until their producer has run
+    bool *donated;              // [device][argument]: given away, and the caller holds no address of it
+    bool *claimed;              // [device][argument]: the storage is taken when the program runs
+    TargetBuffer **results;     // [device][result], with references
+    TargetEvent **events;       // one a device, with references
+    HloStatus status;
+    HloStatus *returned;        // where a synchronous caller wants a copy
+} Execution;
+
+// ---- checks at submission --------------------------------------------------------------------------------------------
+
+static bool is_donated(const TargetExecutable *executable, const TargetExecuteOptions *options, int64_t argument) {
+    if (!executable->signature->argument_donated[argument]) return false;
+    for (int64_t i = 0; i < options->non_donatable_count; i++)
+        if (options->non_donatable[i] == argument) return false;
+    return true;
+}
+
+static HloStatus check_argument(const TargetExecutable *executable, const TargetBuffer *buffer, int64_t device,
+                                int64_t index) {
+    const HloShape *expected = executable->signature->argument_shapes[index];
+    HLO_FAIL_IF(!buffer, HLO_INVALID_ARGUMENT, "argument %lld of device %lld is missing", (long long)index,
+                (long long)device);
+    HLO_FAIL_IF(buffer->memory->device != executable->devices[device], HLO_INVALID_ARGUMENT,
+                "argument %lld of place %lld is on %s, but that place is %s", (long long)index, (long long)device,
+                buffer->memory->device->text, executable->devices[device]->text);
+    HLO_FAIL_IF(target_buffer_is_deleted(buffer), HLO_INVALID_ARGUMENT,
+                "argument %lld of device %lld has been deleted or donated", (long long)index, (long long)device);
+    if (hlo_shape_equal(buffer->shape, expected, HLO_COMPARE_IGNORE_LAYOUT)) return HLO_SUCCESS;
+    HloText want = {0}, have = {0};
+    hlo_shape_print(&want, expected, false);
+    hlo_shape_print(&have, buffer->shape, false);
+    const HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld of device %lld is %s; %s takes %s",
+                                       (long long)index, (long long)device, have.data ? have.data : "?",
+                                       executable->name, want.data ? want.data : "?");
+    hlo_text_free(&want);
+    hlo_text_free(&have);
+    return status;
+}
+
+// No buffer may be donated twice, or donated and read.
+static HloStatus check_donations(const TargetExecutable *executable, const TargetExecuteOptions *options,
+                                 TargetBuffer *const *arguments) {
+    const int64_t count = executable->signature->argument_count;
+    for (int64_t i = 0; i < count; i++) {
+        if (!is_donated(executable, options, i)) continue;
+        for (int64_t k = 0; k < count; k++)
+            HLO_FAIL_IF(k != i && arguments[k] == arguments[i], HLO_INVALID_ARGUMENT,
+                        "argument %lld is donated, but argument %lld is the same buffer", (long long)i, (long long)k);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
+                       TargetBuffer *const *const *arguments, int64_t argument_count) {
+    HLO_FAIL_IF(target_executable_is_deleted(executable), HLO_FAILED_PRECONDITION, "executable %s has been deleted",
+                executable->name);
+    HLO_FAIL_IF(argument_count != executable->signature->argument_count, HLO_INVALID_ARGUMENT,
+                "%lld arguments; %s takes %lld", (long long)argument_count, executable->name,
+                (long long)executable->signature->argument_count);
+    for (int64_t d = 0; d < executable->device_count; d++) {
+        for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_argument(executable, arguments[d][i], d, i));
+        HLO_TRY(check_donations(executable, options, arguments[d]));
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- running ---------------------------------------------------------------------------------------------------------
+
+static HloStatus no_memory(const TargetExecutable *executable) {
+    return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
+}
+
+// The storage of a buffer that had none at submission; the last one to take it from a deleted buffer empties it.
+static TargetStorage *take_claimed(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    TargetStorage *storage = buffer->storage;
+    const bool last = --buffer->claims == 0 && buffer->deleted;
+    if (last) buffer->storage = NULL;
+    else if (storage) target_storage_retain(storage);
+    pthread_mutex_unlock(&buffer->lock);
+    return storage;
+}
+
+// The first error among the arguments, whose producers have all run by now; takes their storages.
+static HloStatus take_arguments(Execution *execution) {
+    const int64_t total = execution->device_count * execution->argument_count;
+    for (int64_t i = 0; i < total; i++) {
+        HLO_TRY(target_event_error(execution->arguments[i]->ready));
+        if (execution->claimed[i]) execution->storages[i] = take_claimed(execution->arguments[i]);
+        HLO_FAIL_IF(!execution->storages[i], HLO_INVALID_ARGUMENT, "argument %lld has no content",
+                    (long long)(i % execution->argument_count));
+    }
+    return HLO_SUCCESS;
+}
+
+// The memory of one result: the donated argument's if nobody else holds it, else new.
+static TargetStorage *result_storage(Execution *execution, int64_t device, int64_t result) {
+    const CpuSignature *signature = execution->executable->signature;
+    const int64_t alias = signature->result_alias[result];
+    if (alias >= 0) {
+        const int64_t place = device * execution->argument_count + alias;
+        TargetStorage *storage = execution->storages[place];
+        if (execution->donated[place] && atomic_load(&storage->references) == 1) {
+            execution->donated[place] = false;
+            return target_storage_retain(storage);
+        }
+    }
+    return target_storage_new(&execution->executable->client->store, hlo_shape_bytes(signature->result_shapes[result]),
+                              target_device_meter(execution->executable->devices[device]));
+}
+
+typedef struct RunMemory {
+    void **cells;             // addresses of arguments and results, and per device lists of them
+    void ***argument_lists, ***result_lists;
+    void **arenas;
+    TargetStorage **results;  // [device][result]
+    TargetStorage *arena;
+} RunMemory;
+
+static int64_t arena_stride(const Execution *execution) {
+    return (execution->executable->signature->arena_bytes + 63) / 64 * 64;
+}
+
+static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
+    const int64_t devices = execution->device_count;
+    const int64_t arguments = execution->argument_count, results = execution->result_count;
+    memory->cells = hlo_allocate_zeroed((size_t)(devices * (arguments + results + 3)), sizeof(void *));
+    memory->results = hlo_allocate_zeroed((size_t)(devices * results) + 1, sizeof(TargetStorage *));
+    memory->arena = target_storage_new(&execution->executable->client->store, devices * arena_stride(execution), NULL);
+    if (!memory->cells || !memory->results || !memory->arena) return no_memory(execution->executable);
+    memory->argument_lists = (void ***)(void *)(memory->cells + devices * (arguments + results));
+    memory->result_lists = memory->argument_lists + devices;
+    memory->arenas = (void **)(memory->result_lists + devices);
+    void **next = memory->cells;
+    for (int64_t d = 0; d < devices; d++) {
+        memory->arenas[d] = (char *)memory->arena->data + d * arena_stride(execution);
+        memory->argument_lists[d] = next;
+        for (int64_t i = 0; i < arguments; i++) *next++ = execution->storages[d * arguments + i]->data;
+        memory->result_lists[d] = next;
+        for (int64_t i = 0; i < results; i++) {
+            TargetStorage *storage = result_storage(execution, d, i);
+            if (!storage) return no_memory(execution->executable);
+            memory->results[d * results + i] = storage;
+            *next++ = storage->data;
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_program(Execution *execution, RunMemory *memory) {
+    HLO_TRY(take_arguments(execution));
+    HLO_TRY(allocate_run(execution, memory));
+    const CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
+                              .results = (void *const *const *)memory->result_lists,
+                              .arenas = memory->arenas};
+    HLO_TRY(cpu_execute(execution->executable->program, execution->executable->client->pool, &run));
+    const int64_t total = execution->device_count * execution->result_count;
+    for (int64_t i = 0; i < total; i++) {
+        target_buffer_fill(execution->results[i], memory->results[i]);
+        memory->results[i] = NULL;
+    }
+    return HLO_SUCCESS;
+}
+
+static void release_arguments(Execution *execution) {
+    const int64_t total = execution->device_count * execution->argument_count;
+    for (int64_t i = 0; i < total; i++) {
+        target_storage_release(execution->storages[i]);
+        target_buffer_release(execution->arguments[i]);
+        execution->storages[i] = NULL;
+        execution->arguments[i] = NULL;
+    }
+}
+
+static void publish(Execution *execution, const struct HloError *status) {
+    const int64_t total = execution->device_count * execution->result_count;
+    for (int64_t i = 0; i < total; i++)
+        target_event_publish(execution->results[i]->ready, target_status_copy(status));
+}
+
+static void run_execution(TargetTask *task) {
+    Execution *execution = (Execution *)task;
+    RunMemory memory = {0};
+    execution->status = run_program(execution, &memory);
+    for (int64_t i = 0; memory.results && i < execution->device_count * execution->result_count; i++)
+        target_storage_release(memory.results[i]);
+    target_storage_release(memory.arena);
+    hlo_free(memory.results);
+    hlo_free(memory.cells);
+    release_arguments(execution);
+    if (execution->returned) *execution->returned = target_status_copy(execution->status);
+    publish(execution, execution->status);
+}
+
+static void free_execution(Execution *execution) {
+    release_arguments(execution);
+    for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
+        target_buffer_release(execution->results[i]);
+    for (int64_t d = 0; d < execution->device_count; d++) target_event_release(execution->events[d]);
+    hlo_status_free(execution->status);
+    TargetExecutable *executable = execution->executable;
+    hlo_free(execution);
+    target_executable_release(executable);
+}
+
+static void finish_execution(TargetTask *task) {
+    Execution *execution = (Execution *)task;
+    for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
+        target_event_call(execution->results[i]->ready);
+    for (int64_t d = 0; d < execution->device_count; d++)
+        if (execution->events[d]) target_event_set(execution->events[d], target_status_copy(execution->status));
+    free_execution(execution);
+}
+
+static void abandon_execution(TargetTask *task, HloStatus status) {
+    Execution *execution = (Execution *)task;
+    publish(execution, status);
+    hlo_status_free(execution->status);
+    execution->status = status;
+    finish_execution(task);
+}
+
+// ---- submission ------------------------------------------------------------------------------------------------------
+
+// One block with all the lists behind the struct.
+static Execution *new_execution(TargetExecutable *executable) {
+    const int64_t devices = executable->device_count;
+    const int64_t arguments = devices * executable->signature->argument_count;
+    const int64_t results = devices * executable->signature->result_count;
+    const size_t bytes = sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + results + devices) +
+                         2 * (size_t)arguments;
+    Execution *execution = hlo_allocate_zeroed(1, bytes);
+    if (!execution) return NULL;
+    execution->task = (TargetTask){.run = run_execution, .finish = finish_execution, .abandon = abandon_execution,
+                                   .small = executable->signature->cost * devices < kSmallCost};
+    execution->executable = target_executable_retain(executable);
+    execution->device_count = devices;
+    execution->argument_count = executable->signature->argument_count;
+    execution->result_count = executable->signature->result_count;
+    void **next = (void **)(execution + 1);
+    execution->arguments = (TargetBuffer **)next;
+    execution->storages = (TargetStorage **)(next + arguments);
+    execution->results = (TargetBuffer **)(next + 2 * arguments);
+    execution->events = (TargetEvent **)(next + 2 * arguments + results);
+    execution->donated = (bool *)(next + 2 * arguments + results + devices);
+    execution->claimed = execution->donated + arguments;
+    return execution;
+}
+
+static bool make_results(Execution *execution, bool with_events) {
+    const CpuSignature *signature = execution->executable->signature;
+    for (int64_t d = 0; d < execution->device_count; d++) {
+        TargetMemory *memory = target_device_default_memory(execution->executable->devices[d]);
+        for (int64_t i = 0; i < execution->result_count; i++) {
+            TargetBuffer *buffer = target_buffer_new(signature->result_shapes[i], memory);
+            if (!buffer) return false;
+            execution->results[d * execution->result_count + i] = buffer;
+        }
+        if (with_events && !(execution->events[d] = target_event_new())) return false;
+    }
+    return true;
+}
+
+// A donated buffer is deleted now; its content goes to the execution, now or when it is there.
+static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t place, bool donate) {
+    execution->arguments[place] = target_buffer_retain(buffer);
+    pthread_mutex_lock(&buffer->lock);
+    execution->donated[place] = donate && buffer->external_holds == 0;
+    execution->claimed[place] = buffer->storage == NULL;
+    if (buffer->storage == NULL) buffer->claims++;
+    execution->storages[place] = buffer->storage;
+    if (execution->donated[place] && buffer->claims == 0) buffer->storage = NULL;
+    else if (buffer->storage) target_storage_retain(buffer->storage);
+    buffer->deleted = buffer->deleted || donate;
+    pthread_mutex_unlock(&buffer->lock);
+}
+
+static void take_buffers(Execution *execution, const TargetExecuteOptions *options,
+                         TargetBuffer *const *const *arguments) {
+    for (int64_t d = 0; d < execution->device_count; d++)
+        for (int64_t i = 0; i < execution->argument_count; i++)
+            take_buffer(execution, arguments[d][i], d * execution->argument_count + i,
+                        is_donated(execution->executable, options, i));
+}
+
+HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
+                         TargetBuffer *const *const *arguments, int64_t argument_count, TargetBuffer **const *results,
+                         TargetEvent **device_events) {
+    static const TargetExecuteOptions kDefaults = {0};
+    if (!options) options = &kDefaults;
+    HLO_TRY(check(executable, options, arguments, argument_count));
+    Execution *execution = new_execution(executable);
+    if (!execution) return no_memory(executable);
+    if (!make_results(execution, device_events != NULL)) {
+        free_execution(execution);
+        return no_memory(executable);
+    }
+    for (int64_t d = 0; d < execution->device_count; d++) {
+        for (int64_t i = 0; i < execution->result_count; i++)
+            results[d][i] = target_buffer_retain(execution->results[d * execution->result_count + i]);
+        if (device_events) device_events[d] = target_event_retain(execution->events[d]);
+    }
+    take_buffers(execution, options, arguments);
+    HloStatus returned = HLO_SUCCESS;
+    if (options->synchronous) execution->returned = &returned;
+    HloStatus submitted = target_queue_submit(&executable->client->queue, &execution->task, options->synchronous);
+    if (submitted) {
+        execution->returned = NULL;
+        abandon_execution(&execution->task, submitted);
+    }
+    return returned;
+}

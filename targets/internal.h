@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of targets/ share behind client.h.
+#ifndef MESHLO_TARGETS_INTERNAL_H_
+#define MESHLO_TARGETS_INTERNAL_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "targets/client.h"
+#include "targets/cpu/executable.h"
+#include "targets/storage.h"
+
+HLO_BEGIN_C
+
+struct TargetExecutable;
+typedef struct TargetTask TargetTask;
+
+// One thing to do in order: see task.c.
+struct TargetTask {
+    void (*run)(TargetTask *task);     // does the work and records errors where readers find them
+    void (*finish)(TargetTask *task);  // makes events ready (callbacks run here) and frees the task
+    void (*abandon)(TargetTask *task, HloStatus status);  // instead of both, after a fork; owns the status
+    bool small;                        // worth running in the caller's thread when nothing is ahead
+    TargetTask *next;
+};
+
+// Tasks of a client, done one after the other.
+typedef struct TargetQueue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    TargetTask *first, *last;
+    TargetTask *running;
+    bool started, stop;
+    pthread_t thread;
+    TargetStorePool *store;    // whose lock is made anew after a fork
+    _Atomic(uint32_t) *alive;  // 1 while this process has the thread's memory; a page that fork() wipes
+} TargetQueue;
+
+// Prepares an empty queue; starts nothing.
+HLO_NODISCARD HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store);
+// Waits for everything, stops the thread and frees.
+void target_queue_destroy(TargetQueue *queue);
+// Does the task: here and now if it is small (or `wait` is set) and nothing is ahead of it, else on the queue's thread.
+// With `wait` returns only when it is done. RESOURCE_EXHAUSTED when no thread can be started (the task is not done).
+HLO_NODISCARD HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait);
+// Waits until everything submitted so far is done.
+void target_queue_drain(TargetQueue *queue);
+
+typedef struct TargetDeviceState {
+    TargetDevice device;
+    TargetMemory memories[TARGET_MEMORY_KIND_COUNT];
+    TargetMemory *memory_list[TARGET_MEMORY_KIND_COUNT];
+    TargetMeter meter;
+} TargetDeviceState;
+
+struct TargetClient {
+    _Atomic int64_t references;
+    struct EmuTopology *topology;
+    char *spec, *version;
+    TargetDeviceState *devices;
+    int64_t device_count;
+    TargetNumerics numerics;
+    CpuPool *pool;
+    TargetStorePool store;
+    TargetQueue queue;
+};
+
+struct TargetBuffer {
+    _Atomic int64_t references;
+    TargetClient *client;
+    TargetMemory *memory;
+    HloShape *shape;           // one heap block with its dims
+    TargetEvent *ready;
+    pthread_mutex_t lock;      // guards what follows
+    TargetStorage *storage;    // NULL before the producer ran, after deletion, and when there is an error
+    bool deleted;
+    int64_t claims;            // executions in the queue that will take the storage once it is there
+    int64_t external_holds;
+};
+
+// A buffer without storage whose ready event is pending. NULL when memory is short.
+TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory);
+// The storage with a reference for the caller; NULL when deleted or not there yet.
+TargetStorage *target_buffer_take_storage(TargetBuffer *buffer);
+// Sets the storage of a buffer whose producer has run (takes the reference), unless nobody wants it any more.
+void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage);
+
+// Makes the event ready without calling back; target_event_call() then calls. Takes ownership of `status`.
+void target_event_publish(TargetEvent *event, HloStatus status);
+// Calls the callbacks of a published event.
+void target_event_call(TargetEvent *event);
+// A copy of a status.
+HloStatus target_status_copy(const struct HloError *status);
+
+// The meter of a device's memory.
+static inline TargetMeter *target_device_meter(const TargetDevice *device) {
+    return &device->client->devices[device->index].meter;
+}
+
+struct TargetExecutable {
+    _Atomic int64_t references;
+    _Atomic bool deleted;
+    TargetClient *client;
+    CpuExecutable *program;
+    const CpuSignature *signature;
+    char *name;
+    int64_t replica_count, partition_count, device_count;
+    TargetDevice **devices;   // by place in the assignment
+    TargetNumerics numerics;
+    uint64_t fingerprint;
+    TargetCostAnalysis cost;
+};
+
+HLO_END_C
+
+#endif

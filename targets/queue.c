@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks in order. One thread a client, started when a task is first left to it.
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "targets/internal.h"
+
+HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store) {
+    *queue = (TargetQueue){.store = store};
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HLO_FAIL_IF(page == MAP_FAILED, HLO_RESOURCE_EXHAUSTED, "no memory for a queue");
+    queue->alive = page;
+    (void)madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK);
+    atomic_store(queue->alive, 1);
+    return HLO_SUCCESS;
+}
+
+// In the child of a fork: the thread is gone, the locks may be in any state, and what was running will never end.
+static void recover_from_fork(TargetQueue *queue) {
+    if (atomic_load_explicit(queue->alive, memory_order_acquire)) return;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+    target_store_pool_after_fork(queue->store);
+    queue->started = false;
+    TargetTask *lost = queue->running;
+    queue->running = NULL;
+    atomic_store(queue->alive, 1);
+    if (lost) lost->abandon(lost, hlo_error(HLO_ABORTED, "the process forked while this was running"));
+}
+
+// Lock held; runs the task that `running` names without it.
+static void run_task(TargetQueue *queue, TargetTask *task) {
+    queue->running = task;
+    pthread_mutex_unlock(&queue->lock);
+    task->run(task);
+    pthread_mutex_lock(&queue->lock);
+    queue->running = NULL;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    task->finish(task);
+    pthread_mutex_lock(&queue->lock);
+}
+
+static void *thread_main(void *argument) {
+    TargetQueue *queue = argument;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        while (queue->running || (!queue->first && !queue->stop)) pthread_cond_wait(&queue->changed, &queue->lock);
+        if (!queue->first) break;
+        TargetTask *task = queue->first;
+        queue->first = task->next;
+        if (!queue->first) queue->last = NULL;
+        run_task(queue, task);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+// Lock held. Signals are blocked in the thread, so that the program's handlers run in its own threads.
+static bool ensure_thread(TargetQueue *queue) {
+    if (queue->started) return true;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    queue->started = pthread_create(&queue->thread, NULL, thread_main, queue) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return queue->started;
+}
+
+// Lock held.
+static bool is_idle(const TargetQueue *queue) { return !queue->running && !queue->first; }
+
+HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
+    recover_from_fork(queue);
+    pthread_mutex_lock(&queue->lock);
+    if ((task->small || wait) && is_idle(queue)) {
+        run_task(queue, task);
+        pthread_mutex_unlock(&queue->lock);
+        return HLO_SUCCESS;
+    }
+    if (!ensure_thread(queue)) {
+        pthread_mutex_unlock(&queue->lock);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started");
+    }
+    task->next = NULL;
+    if (queue->last) queue->last->next = task;
+    else queue->first = task;
+    queue->last = task;
+    pthread_cond_broadcast(&queue->changed);
+    while (wait && !is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);
+    pthread_mutex_unlock(&queue->lock);
+    return HLO_SUCCESS;
+}
+
+void target_queue_drain(TargetQueue *queue) {
+    recover_from_fork(queue);
+    pthread_mutex_lock(&queue->lock);
+    if (queue->first && !ensure_thread(queue)) queue->first = queue->last = NULL;
+    while (!is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void target_queue_destroy(TargetQueue *queue) {
+    if (!queue->alive) return;
+    target_queue_drain(queue);
+    pthread_mutex_lock(&queue->lock);
+    queue->stop = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    if (queue->started) pthread_join(queue->thread, NULL);
+    munmap((void *)queue->alive, (size_t)sysconf(_SC_PAGESIZE));
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+}

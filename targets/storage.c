@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of buffers and executions.
+#include "targets/storage.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { kSmallestBytes = 64, kSteps = 4, kHugeBytes = 2 * 1024 * 1024 };
+
+// Classes are 64, 80, 96, 112, 128, 160, …: four a doubling, so at most a fifth is wasted.
+static int32_t class_of(int64_t bytes) {
+    int32_t number = 0;
+    for (int64_t size = kSmallestBytes; number + kSteps <= kTargetSizeClasses; size *= 2, number += kSteps)
+        for (int32_t i = 0; i < kSteps; i++)
+            if (bytes <= size + size / kSteps * i) return number + i;
+    return -1;
+}
+
+static int64_t class_bytes(int32_t size_class) {
+    const int64_t size = (int64_t)kSmallestBytes << (size_class / kSteps);
+    return size + size / kSteps * (size_class % kSteps);
+}
+
+// Half of the machine's memory may be kept for re-use.
+void target_store_pool_init(TargetStorePool *pool) {
+    *pool = (TargetStorePool){0};
+    pthread_mutex_init(&pool->lock, NULL);
+    pool->limit_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
+static void flush(TargetStorePool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    for (int32_t i = 0; i < kTargetSizeClasses; i++) {
+        while (pool->free[i]) {
+            TargetFreeBlock *block = pool->free[i];
+            pool->free[i] = block->next;
+            hlo_free(block);
+        }
+    }
+    pool->kept_bytes = 0;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void target_store_pool_destroy(TargetStorePool *pool) {
+    flush(pool);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+void target_store_pool_after_fork(TargetStorePool *pool) { pthread_mutex_init(&pool->lock, NULL); }
+
+static void *take_block(TargetStorePool *pool, int32_t size_class) {
+    pthread_mutex_lock(&pool->lock);
+    TargetFreeBlock *block = pool->free[size_class];
+    if (block) {
+        pool->free[size_class] = block->next;
+        pool->kept_bytes -= class_bytes(size_class);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return block;
+}
+
+static void *fresh_block(int32_t size_class) {
+    const size_t bytes = (size_t)class_bytes(size_class);
+    void *block = hlo_allocate_aligned(bytes);
+#ifdef MADV_HUGEPAGE
+    if (block && bytes >= kHugeBytes) {
+        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)block + page - 1) / page * page;
+        (void)madvise((void *)begin, bytes - (begin - (uintptr_t)block), MADV_HUGEPAGE);
+    }
+#endif
+    return block;
+}
+
+static void count_up(TargetMeter *meter, int64_t bytes) {
+    const int64_t now = atomic_fetch_add(&meter->in_use, bytes) + bytes;
+    int64_t peak = atomic_load(&meter->peak), largest = atomic_load(&meter->largest);
+    while (now > peak && !atomic_compare_exchange_weak(&meter->peak, &peak, now)) {}
+    while (bytes > largest && !atomic_compare_exchange_weak(&meter->largest, &largest, bytes)) {}
+    atomic_fetch_add(&meter->count, 1);
+}
+
+TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter) {
+    const int32_t size_class = class_of(bytes);
+    TargetStorage *storage = size_class < 0 ? NULL : hlo_allocate(sizeof *storage);
+    if (!storage) return NULL;
+    void *data = take_block(pool, size_class);
+    if (!data) data = fresh_block(size_class);
+    if (!data) {
+        flush(pool);
+        data = fresh_block(size_class);
+    }
+    if (!data) {
+        hlo_free(storage);
+        return NULL;
+    }
+    *storage = (TargetStorage){.references = 1, .data = data, .bytes = bytes, .size_class = size_class, .pool = pool,
+                               .meter = meter};
+    if (meter) count_up(meter, bytes);
+    return storage;
+}
+
+TargetStorage *target_storage_retain(TargetStorage *storage) {
+    atomic_fetch_add(&storage->references, 1);
+    return storage;
+}
+
+void target_storage_release(TargetStorage *storage) {
+    if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
+    TargetStorePool *pool = storage->pool;
+    if (storage->meter) {
+        atomic_fetch_sub(&storage->meter->in_use, storage->bytes);
+        atomic_fetch_sub(&storage->meter->count, 1);
+    }
+    const int64_t bytes = class_bytes(storage->size_class);
+    TargetFreeBlock *block = storage->data;
+    pthread_mutex_lock(&pool->lock);
+    const bool keep = pool->kept_bytes + bytes <= pool->limit_bytes;
+    if (keep) {
+        block->next = pool->free[storage->size_class];
+        pool->free[storage->size_class] = block;
+        pool->kept_bytes += bytes;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!keep) hlo_free(block);
+    hlo_free(storage);
+}

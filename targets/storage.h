@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of buffers and executions: counted references, sizes kept in pools so that steps after the first neither
+// allocate nor fault pages in, and a meter a device.
+#ifndef MESHLO_TARGETS_STORAGE_H_
+#define MESHLO_TARGETS_STORAGE_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "targets/client.h"
+
+HLO_BEGIN_C
+
+// What the buffers of a device hold.
+typedef struct TargetMeter {
+    _Atomic int64_t in_use, peak, largest, count;
+    int64_t limit;
+} TargetMeter;
+
+enum { kTargetSizeClasses = 192 };
+
+typedef struct TargetFreeBlock {
+    struct TargetFreeBlock *next;
+} TargetFreeBlock;
+
+// Free blocks by size class.
+typedef struct TargetStorePool {
+    pthread_mutex_t lock;
+    TargetFreeBlock *free[kTargetSizeClasses];
+    int64_t kept_bytes, limit_bytes;
+} TargetStorePool;
+
+typedef struct TargetStorage {
+    _Atomic int64_t references;
+    void *data;               // aligned to 64, at least one byte
+    int64_t bytes;            // asked for
+    int32_t size_class;
+    TargetStorePool *pool;
+    TargetMeter *meter;       // NULL: not counted
+} TargetStorage;
+
+// An empty pool.
+void target_store_pool_init(TargetStorePool *pool);
+// Gives everything kept back to the system.
+void target_store_pool_destroy(TargetStorePool *pool);
+// Makes the lock usable in the child of a fork.
+void target_store_pool_after_fork(TargetStorePool *pool);
+
+// Memory of `bytes` bytes with one reference; content undefined. NULL when memory is short.
+TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter);
+// Adds a reference; returns `storage`.
+TargetStorage *target_storage_retain(TargetStorage *storage);
+// Takes a reference; the last one gives the memory to the pool. Accepts NULL.
+void target_storage_release(TargetStorage *storage);
+
+HLO_END_C
+
+#endif

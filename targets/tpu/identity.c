@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device identity.
+#include "targets/tpu/identity.h"
+
+#include <string.h>
+
+// How a device prints with str(): libtpu's DebugString.
+static void print_debug(const EmuTopology *topology, const EmuDevice *from, HloText *text) {
+    if (!emu_topology_is_tpu(topology)) {
+        hlo_text_format(text, "CPU_%lld", (long long)from->id);
+        return;
+    }
+    hlo_text_format(text, "TPU_%lld(process=%lld,(%lld,%lld,%lld,%lld))", (long long)from->id,
+                    (long long)from->process_index, (long long)from->coords[0], (long long)from->coords[1],
+                    (long long)from->coords[2], (long long)from->core_on_chip);
+}
+
+// Devices before this one on the same host.
+static int64_t local_number(const EmuTopology *topology, int64_t index) {
+    int64_t number = 0;
+    for (int64_t i = index; i-- > 0 && topology->devices[i].process_index == topology->devices[index].process_index;)
+        number++;
+    return number;
+}
+
+HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device) {
+    const EmuDevice *from = &topology->devices[index];
+    HloText text = {0}, debug = {0};
+    emu_device_print(topology, from, &text);
+    print_debug(topology, from, &debug);
+    device->id = from->id;
+    device->process_index = from->process_index;
+    device->local_hardware_id = local_number(topology, index);
+    memcpy(device->coords, from->coords, sizeof device->coords);
+    device->core_on_chip = from->core_on_chip;
+    device->slice_index = from->slice_index;
+    device->has_coords = emu_topology_is_tpu(topology);
+    device->kind = topology->device_kind;
+    device->text = text.data;
+    device->debug_text = debug.data;
+    HLO_TRY(hlo_text_status(&text));
+    return hlo_text_status(&debug);
+}

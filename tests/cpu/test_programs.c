@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// compiled == eval for every program in tests/cpu/programs, with one thread and with three, whose results must also be
+// equal bit for bit.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "tests/support/compiled.h"
+
+typedef struct Program {
+    char path[256];
+} Program;
+
+static HloModule *load(const char *path) {
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(path, 1 << 24, &content));
+    HloText message = {0};
+    HloModule *module = compiled_parse(content.data, &message);
+    cr_assert_not_null(module, "%s: %s", path, message.data);
+    hlo_file_content_free(&content);
+    return module;
+}
+
+ParameterizedTestParameters(programs, compiled_equals_eval) {
+    glob_t found;
+    glob(MESHLO_SOURCE_DIR "/tests/cpu/programs/*.hlo", 0, NULL, &found);
+    Program *programs = cr_malloc(sizeof(Program) * (found.gl_pathc + 1));
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        snprintf(programs[i].path, sizeof programs[i].path, "%s", found.gl_pathv[i]);
+    const size_t count = found.gl_pathc;
+    globfree(&found);
+    return cr_make_param_array(Program, programs, count);
+}
+
+ParameterizedTest(Program *program, programs, compiled_equals_eval) {
+    HloModule *module = load(program->path);
+    HloText message = {0};
+    HloLiteral *one[64] = {0}, *three[64] = {0};
+    CompiledCheck check = {.seed = 7, .threads = 1};
+    cr_assert(compiled_equals_eval(module, &check, &message), "%s: %s", program->path, message.data);
+    cr_assert(compiled_run(module, &check, one, &message), "%s", message.data);
+    check.threads = 3;
+    cr_assert(compiled_run(module, &check, three, &message), "%s", message.data);
+    for (int d = 0; d < 64 && one[d]; d++) {
+        cr_assert(hlo_literal_equal(one[d], three[d]), "%s: other bits with three threads", program->path);
+        hlo_literal_free(one[d]);
+        hlo_literal_free(three[d]);
+    }
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}

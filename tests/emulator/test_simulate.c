@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <criterion/theories.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "emulator/trip_count.h"
+#include "hlo/text/text.h"
+
+#define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
+
+static HloModule *parse(const char *text) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module;
+}
+
+// Simulates a program on a slice, devices in list order.
+static EmuReport *simulate(const char *text, const char *spec) {
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    HloStatus status = emu_simulate(module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+static void expect_error(const char *text, const char *spec, const EmuOptions *options, HloCode code, const char *says) {
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    HloStatus status = emu_simulate(module, topology, options, &report);
+    cr_assert_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
+    cr_assert_not_null(strstr(hlo_status_message(status), says), "%s", hlo_status_message(status));
+    cr_assert_null(report);
+    hlo_status_free(status);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+typedef struct TrafficCase {
+    char spec[16];
+    int64_t devices;
+    char groups[64];
+    int64_t group_size;
+} TrafficCase;
+
+// Simulated bytes are the counted ones. Every way of putting groups on tori: rings, lines, grids, strided groups, groups
+// that are no grid, several slices.
+ParameterizedTestParameters(emulator_simulate, traffic) {
+    static TrafficCase cases[] = {
+        {"v2-8", 8, "{{0,1,2,3,4,5,6,7}}", 8},     {"v2-8", 8, "{{0,1},{2,3},{4,5},{6,7}}", 2},
+        {"v2-8", 8, "{{0,2,4,6},{1,3,5,7}}", 4},   {"v2-8", 8, "{{0,7},{1,6},{2,5},{3,4}}", 2},
+        {"v5e-16", 16, "[1,16]<=[16]", 16},        {"v5e-16", 16, "[4,4]<=[16]", 4},
+        {"v5e-16", 16, "[4,4]<=[4,4]T(1,0)", 4},   {"v5e-256", 256, "[16,16]<=[256]", 16},
+        {"v5e-256", 256, "[1,256]<=[256]", 256},   {"v4-128", 64, "[1,64]<=[64]", 64},
+        {"v4-128", 64, "[8,8]<=[8,8]T(1,0)", 8},   {"v4-128", 64, "[2,32]<=[64]", 32},
+        {"tpu7x-64", 64, "[8,8]<=[64]", 8},        {"tpu7x-64", 64, "[2,32]<=[32,2]T(1,0)", 32},
+        {"v6e-64", 64, "[1,64]<=[64]", 64},        {"2xv5e-16", 32, "[1,32]<=[32]", 32},
+        {"2xv5e-16", 32, "[16,2]<=[2,16]T(1,0)", 2}, {"4xv4-8", 16, "[4,4]<=[4,4]T(1,0)", 4},
+    };
+    return cr_make_param_array(TrafficCase, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+// All bytes on links divided by the devices; between slices they cross two, out and in.
+static double bytes_per_device(const EmuReport *report) {
+    double total = 0;
+    for (int64_t i = 0; i < report->link_count; i++) {
+        const bool dcn = report->links[i].from < 0 || report->links[i].to < 0;
+        total += report->links[i].bytes / (dcn ? 2 : 1);
+    }
+    return total / (double)report->num_devices;
+}
+
+ParameterizedTest(TrafficCase *param, emulator_simulate, traffic) {
+    static const char *const ops[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all"};
+    for (size_t op = 0; op < HLO_COUNT_OF(ops); op++) {
+        char text[1024];
+        const int64_t g = param->group_size, n = 1024 * g;
+        const bool gather = op == 1, scatter = op == 2;
+        snprintf(text, sizeof(text),
+                 "HloModule t, num_partitions=%lld\n" ADD
+                 "ENTRY e { a = f32[%lld] parameter(0)\n ROOT c = f32[%lld] %s(a), channel_id=1, replica_groups=%s%s%s%s }",
+                 (long long)param->devices, (long long)n, (long long)(gather ? n * g : scatter ? n / g : n), ops[op],
+                 param->groups, op == 3 ? "" : ", use_global_device_ids=true", op ? ", dimensions={0}" : "",
+                 op == 0 || scatter ? ", to_apply=add" : "");
+        EmuReport *report = simulate(text, param->spec);
+        const int64_t full = 4 * (gather ? n * g : n), counted = full / g * (g - 1) * (op == 0 ? 2 : 1);
+        cr_assert_eq(report->collective_bytes_per_device, counted, "%s", ops[op]);
+        const double carried = bytes_per_device(report);
+        // Bytes may cross several links on their way, never none; on rings and lines of neighbours exactly one.
+        cr_assert_geq(carried, (double)counted * (1 - 1e-9), "%s %s: %.0f of %lld", param->spec, ops[op], carried,
+                      (long long)counted);
+        cr_assert_eq(report->exposed_picoseconds, report->collective_picoseconds);
+        cr_assert_gt(report->collective_picoseconds, 0);
+        emu_report_free(report);
+    }
+}
+
+// Groups that are rings, lines or grids of neighbours: link bytes equal counted bytes exactly.
+Test(emulator_simulate, neighbours_carry_each_byte_once) {
+    static const char *const cases[][2] = {{"v2-8", "8"}, {"v5e-16", "16"}, {"v5e-256", "256"}, {"v4-128", "64"},
+                                           {"tpu7x-64", "64"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "HloModule t, num_partitions=%s\n" ADD
+                 "ENTRY e { a = f32[65536] parameter(0)\n ROOT c = f32[65536] all-reduce(a), channel_id=1,"
+                 " replica_groups={}, use_global_device_ids=true, to_apply=add }",
+                 cases[i][1]);
+        EmuReport *report = simulate(text, cases[i][0]);
+        cr_assert_float_eq(bytes_per_device(report) / (double)report->collective_bytes_per_device, 1, 1e-9,
+                           "%s", cases[i][0]);
+        emu_report_free(report);
+    }
+}
+
+// A ring's time is what the scaling book writes: 2 V (N-1)/N over both directions of a wrapping axis.
+Test(emulator_simulate, ring_time_follows_the_formula) {
+    EmuReport *report = NULL;
+    HloModule *module = parse("HloModule t, num_partitions=256\n" ADD
+                              "ENTRY e { a = f32[67108864] parameter(0)\n ROOT c = f32[67108864] all-reduce(a),"
+                              " channel_id=1, replica_groups=[16,16]<=[256], use_global_device_ids=true, to_apply=add }");
+    EmuTopology *topology = NULL;
+    int64_t ids[256];
+    cr_assert_null(emu_topology_parse("v5e-256", &topology));
+    cr_assert_null(emu_default_assignment(topology, (int64_t[]){16, 16}, 2, ids));
+    cr_assert_null(emu_simulate(module, topology, &(EmuOptions){ids, 256}, &report));
+    const double bytes = 268435456.0, bandwidth = 2 * 50e9 * 0.9, steps = 2 * 15 * 1.9e-6 + 3.8e-6;
+    const double expected = 2 * bytes * 15 / 16 / bandwidth + steps;
+    cr_assert_float_eq((double)report->collective_picoseconds * 1e-12 / expected, 1, 1e-6);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+#define OVERLAP(first, second)                                                                                        \
+    "HloModule t, is_scheduled=true, num_partitions=4\n" ADD                                                         \
+    "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] parameter(1)\n" first                            \
+    " d = f32[4096,4096] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" second                      \
+    " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }"
+#define GROUPS ", channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add\n"
+
+// A collective that is started before a product and awaited after it hides behind the product; on v2 nothing overlaps.
+Test(emulator_simulate, asynchronous_collectives_overlap) {
+    const char *asynchronous = OVERLAP(" s = f32[4096,4096] all-reduce-start(a)" GROUPS,
+                                       " c = f32[4096,4096] all-reduce-done(s)\n");
+    const char *synchronous = OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, "");
+    EmuReport *hidden = simulate(asynchronous, "v5p-8"), *waiting = simulate(synchronous, "v5p-8");
+    cr_assert_eq(hidden->collective_picoseconds, waiting->collective_picoseconds);
+    cr_assert_eq(waiting->exposed_picoseconds, waiting->collective_picoseconds);
+    cr_assert_lt(hidden->step_picoseconds, waiting->step_picoseconds);
+    cr_assert_eq(hidden->step_picoseconds, hidden->compute_picoseconds + hidden->exposed_picoseconds);
+    emu_report_free(hidden);
+    emu_report_free(waiting);
+    hidden = simulate(asynchronous, "v2-8");
+    cr_assert_eq(hidden->exposed_picoseconds, hidden->collective_picoseconds);
+    emu_report_free(hidden);
+}
+
+#define LOOP(condition, start, step)                                                                               \
+    "HloModule t\ncond { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"      \
+    " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=" condition " }\n"                          \
+    "body { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"                  \
+    " x = f32[1024,1024] get-tuple-element(p), index=1\n one = s32[] constant(" step ")\n j = s32[] add(i, one)\n"   \
+    " y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                          \
+    " ROOT t = (s32[], f32[1024,1024]) tuple(j, y) }\n"                                                             \
+    "ENTRY e { z = s32[] constant(" start ")\n a = f32[1024,1024] parameter(0)\n"                                   \
+    " t = (s32[], f32[1024,1024]) tuple(z, a)\n"                                                                    \
+    " w = (s32[], f32[1024,1024]) while(t), condition=cond, body=body\n"                                            \
+    " ROOT r = f32[1024,1024] get-tuple-element(w), index=1 }"
+
+Test(emulator_simulate, loops_count_their_trips) {
+    static const struct {
+        const char *text;
+        double trips;
+    } cases[] = {{LOOP("LT", "0", "1"), 10},  {LOOP("LE", "0", "1"), 11}, {LOOP("LT", "3", "2"), 4},
+                 {LOOP("NE", "0", "2"), 5},   {LOOP("GT", "20", "-1"), 10}, {LOOP("LT", "12", "1"), 0},
+                 {LOOP("GE", "20", "-5"), 3}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        EmuReport *report = simulate(cases[i].text, "v5e-1");
+        cr_assert_eq(report->unknown_trip_counts, 0, "case %zu", i);
+        cr_assert_float_eq(report->matrix_flops_per_device, cases[i].trips * 2 * 0x1p30, 1, "case %zu", i);
+        emu_report_free(report);
+    }
+    EmuReport *report = simulate(LOOP("EQ", "0", "1"), "v5e-1");
+    cr_assert_eq(report->unknown_trip_counts, 1);
+    emu_report_free(report);
+}
+
+Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
+    EmuReport *chain = simulate(
+        "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] negate(a)\n"
+        " c = f32[4096,4096] abs(b)\n d = f32[4096,4096] add(c, a)\n ROOT r = f32[4096,4096] multiply(d, d) }",
+        "v5e-1");
+    EmuReport *single =
+        simulate("HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT r = f32[4096,4096] negate(a) }", "v5e-1");
+    cr_assert_eq(chain->hbm_bytes_per_device, single->hbm_bytes_per_device);
+    cr_assert_eq(chain->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
+    cr_assert_eq(chain->temp_bytes, 0);
+    cr_assert_eq(chain->op_count, 1);
+    emu_report_free(chain);
+    emu_report_free(single);
+}
+
+// Passes of bf16 multiplications follow the precision.
+Test(emulator_simulate, precision_costs_passes) {
+    double seconds[3];
+    static const char *const precisions[] = {"default", "high", "highest"};
+    for (int i = 0; i < 3; i++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT d = f32[4096,4096] dot(a, a),"
+                 " lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={%s,%s} }",
+                 precisions[i], precisions[i]);
+        EmuReport *report = simulate(text, "v6e-1");
+        seconds[i] = (double)report->compute_picoseconds;
+        emu_report_free(report);
+    }
+    cr_assert_float_eq(seconds[1] / seconds[0], 3, 0.05);
+    cr_assert_float_eq(seconds[2] / seconds[0], 6, 0.1);
+}
+
+Test(emulator_simulate, memory_adds_up) {
+    EmuReport *report = simulate(
+        "HloModule t, input_output_alias={ {0}: (0, {}, may-alias) }\nENTRY e { a = f32[1024,1024] parameter(0)\n"
+        " b = f32[1024,1024] parameter(1)\n"
+        " c = f32[1024,1024] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " d = f32[1024,1024] dot(c, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " f = f32[1024,1024] dot(d, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " g = f32[1024,1024] dot(f, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = (f32[1024,1024]) tuple(g) }",
+        "v5e-1");
+    const int64_t matrix = 4 << 20;
+    cr_assert_eq(report->argument_bytes, 2 * matrix);
+    cr_assert_eq(report->output_bytes, matrix);
+    cr_assert_eq(report->alias_bytes, matrix);
+    cr_assert_eq(report->temp_bytes, 3 * matrix);  // c, d and f while the third product runs
+    cr_assert_eq(report->hbm_peak_bytes, 5 * matrix);
+    cr_assert_not(emu_report_out_of_memory(report));
+    HloText text = {0};
+    emu_report_write_out_of_memory(report, &text);
+    cr_assert_eq(text.length, 0);
+    emu_report_free(report);
+}
+
+Test(emulator_simulate, running_out_of_hbm_is_explained) {
+    EmuReport *report = simulate(
+        "HloModule t\nENTRY e { a = s32[8388608,8,4]{2,1,0:T(8,128)} parameter(0)\n"
+        " ROOT b = s32[8388608,8,4]{2,1,0:T(8,128)} negate(a), metadata={op_name=\"jit(f)/neg\" source_file=\"f.py\""
+        " source_line=7} }",
+        "v6e-1");
+    cr_assert(emu_report_out_of_memory(report));
+    HloText text = {0};
+    emu_report_write_out_of_memory(report, &text);
+    static const char *const says[] = {"E1000", "Used 64.00G of 31.25G hbm", "Exceeded hbm capacity by 32.75G",
+                                       "arguments         32.00G", "Unpadded size: 1.00G", "(32.0x expansion)", "f.py:7",
+                                       "s32[8388608,8,4]{2,1,0:T(8,128)}"};
+    for (size_t i = 0; i < HLO_COUNT_OF(says); i++)
+        cr_assert_not_null(strstr(text.data, says[i]), "%s not in:\n%s", says[i], text.data);
+    hlo_text_free(&text);
+    emu_report_free(report);
+}
+
+Test(emulator_simulate, reports_are_json) {
+    static const char *const keys[] = {
+        "topology", "num_devices", "step_seconds", "compute_seconds", "memory_seconds", "collective_seconds",
+        "exposed_collective_seconds", "flops_per_device", "mfu", "hbm_peak_bytes", "hbm_capacity_bytes", "argument_bytes",
+        "output_bytes", "alias_bytes", "temp_bytes", "ops", "links"};
+    EmuReport *report = simulate(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""), "v5p-8");
+    HloArena *arena = hlo_arena_new();
+    HloText text = {0};
+    HloJsonValue *value = NULL;
+    emu_report_write_json(report, &text);
+    cr_assert_null(hlo_json_parse(arena, "report", text.data, text.length, &value));
+    for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) cr_assert_not_null(hlo_json_get(value, keys[i]), "%s", keys[i]);
+    const HloJsonValue *ops = hlo_json_get(value, "ops"), *links = hlo_json_get(value, "links");
+    cr_assert_eq(ops->count, 2);
+    cr_assert_eq(links->count, 8);
+    cr_assert_str_eq(hlo_json_get(ops->items[0], "opcode")->string, "all-reduce");
+    const double parts = hlo_json_get(value, "compute_seconds")->number + hlo_json_get(value, "memory_seconds")->number +
+                         hlo_json_get(value, "exposed_collective_seconds")->number;
+    cr_assert_float_eq(parts / hlo_json_get(value, "step_seconds")->number, 1, 1e-9);
+    hlo_text_free(&text);
+    emu_report_write_chrome_trace(report, &text);
+    cr_assert_null(hlo_json_parse(arena, "trace", text.data, text.length, &value));
+    cr_assert_eq(hlo_json_get(value, "traceEvents")->count, 3 + 2);
+    hlo_text_free(&text);
+    emu_report_write_summary(report, &text);
+    cr_assert_not_null(strstr(text.data, "v5p-8"));
+    hlo_text_free(&text);
+    hlo_arena_free(arena);
+    emu_report_free(report);
+}
+
+#define PLAIN "HloModule t, num_partitions=8\nENTRY e { ROOT a = f32[8] parameter(0) }"
+
+Test(emulator_simulate, bad_input_is_refused) {
+    expect_error(PLAIN, "v5e-4", NULL, HLO_INVALID_ARGUMENT, "8 devices");
+    expect_error(PLAIN, "cpu:8", NULL, HLO_UNIMPLEMENTED, "no machine model");
+    expect_error(PLAIN, "v4:4x4x8_twisted", NULL, HLO_UNIMPLEMENTED, "twisted");
+    const int64_t twice[] = {0, 1, 2, 3, 4, 5, 6, 6}, beyond[] = {0, 1, 2, 3, 4, 5, 6, 8};
+    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8}, HLO_INVALID_ARGUMENT, "twice");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8}, HLO_INVALID_ARGUMENT, "does not exist");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 7}, HLO_INVALID_ARGUMENT, "7 entries");
+    expect_error("HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
+                 " channel_id=1, source_target_pairs={{0,5}} }",
+                 "v5e-4", NULL, HLO_INVALID_ARGUMENT, "{0,5}");
+}
+
+// The whole machine: 4,096 chips are simulated as quickly as one.
+Test(emulator_simulate, full_pods_are_quick) {
+    EmuReport *report = simulate(
+        "HloModule t, num_partitions=4096\n" ADD
+        "ENTRY e { a = f32[8192,8192] parameter(0)\n b = f32[8192,8192] dot(a, a), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={0}\n ROOT c = f32[8192,8192] all-reduce(b), channel_id=1, replica_groups={},"
+        " use_global_device_ids=true, to_apply=add }",
+        "v4:16x16x16");
+    cr_assert_eq(report->num_devices, 4096);
+    cr_assert_eq(report->link_count, 4096 * 6);
+    emu_report_free(report);
+}
+
+Test(emulator_simulate, default_assignments) {
+    static const struct {
+        const char *spec;
+        int64_t sizes[2];
+        int64_t first[4];
+    } cases[] = {{"v2-8", {4, 2}, {0, 1, 2, 3}},
+                 {"2xv4:2x2x1", {2, 4}, {100000, 100002, 100001, 100003}},
+                 {"v6e-16", {2, 8}, {0, 1, 4, 5}}};  // JAX refuses this mesh: the list's order
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        EmuTopology *topology = NULL;
+        int64_t ids[64];
+        cr_assert_null(emu_topology_parse(cases[i].spec, &topology));
+        cr_assert_null(emu_default_assignment(topology, cases[i].sizes, 2, ids));
+        for (int k = 0; k < 4; k++) cr_assert_eq(ids[k], cases[i].first[k], "%s", cases[i].spec);
+        HloStatus status = emu_default_assignment(topology, (int64_t[]){64, 64}, 2, ids);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        hlo_status_free(status);
+        emu_topology_free(topology);
+    }
+}
+
+// Short of memory anywhere: an error, never a crash or a leak.
+Test(emulator_simulate, running_out_of_memory_is_reported) {
+    HloModule *module = parse(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""));
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v5p-8", &topology));
+    for (int64_t after = 0; after < 12; after++) {
+        EmuReport *report = NULL;
+        hlo_allocation_fail_after(after);
+        HloStatus status = emu_simulate(module, topology, NULL, &report);
+        hlo_allocation_fail_after(-1);
+        cr_assert(status ? hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED && !report : report != NULL);
+        hlo_status_free(status);
+        emu_report_free(report);
+    }
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Costs against XLA's (jaxlib 0.10.2, hlo_module_cost_analysis on the same texts).
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "hlo/analysis/cost.h"
+#include "hlo/analysis/loop.h"
+#include "hlo/text/text.h"
+
+typedef struct CostCase {
+    const char *parameters;  // separated by semicolons
+    const char *root;
+    const char *called;
+    double flops, transcendentals, bytes;
+} CostCase;
+
+#define ADD "c {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a, b)\n}\n"
+#define LESS "c {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = pred[] compare(a, b), direction=LT\n}\n"
+#define BODY                                                                                       \
+    "c {\n a = f32[10,20] parameter(0)\n b = f32[10,20] parameter(1)\n d = f32[10,20] add(a, b)\n" \
+    " ROOT t = f32[10,20] exponential(d)\n}\n"
+
+static const CostCase cases[] = {
+    {"f32[10,20];f32[10,20]", "f32[10,20] add(p0, p1)", "", 200, 0, 2400},
+    {"f32[10,20]", "f32[10,20] exponential(p0)", "", 0, 200, 1600},
+    {"f32[10,20];f32[10,20]", "f32[10,20] power(p0, p1)", "", 0, 200, 2400},
+    {"f32[10,20]", "f32[20,10] transpose(p0), dimensions={1,0}", "", 0, 0, 1600},
+    {"f32[10,20]", "f32[200] bitcast(p0)", "", 0, 0, 0},
+    {"f32[10]", "f32[10,20] broadcast(p0), dimensions={0}", "", 0, 0, 840},
+    {"f32[10,20]", "bf16[10,20] convert(p0)", "", 200, 0, 1200},
+    {"pred[10,20];f32[10,20];f32[10,20]", "f32[10,20] select(p0, p1, p2)", "", 200, 0, 2600},
+    {"f32[10,20]", "f32[5,20] slice(p0), slice={[0:5],[0:20]}", "", 0, 0, 800},
+    {"f32[10,20];f32[]", "f32[12,20] pad(p0, p1), padding=1_1x0_0", "", 0, 0, 1764},
+    {"f32[10,20];f32[20,30]", "f32[10,30] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "", 12000,
+     0, 4400},
+    {"f32[10,20];f32[]", "f32[10] reduce(p0, p1), dimensions={1}, to_apply=c", ADD, 190, 0, 844},
+    {"f32[10,20];f32[]", "f32[9,20] reduce-window(p0, p1), window={size=2x1}, to_apply=c", ADD, 180, 0, 1524},
+    {"f32[4,8,8,3];f32[3,3,3,16]",
+     "f32[4,4,4,16] convolution(p0, p1), window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=b01f_01io->b01f", "",
+     46464, 0, 8896},
+    {"f32[4,8,8,3];f32[3,3,3,16]", "f32[4,6,6,16] convolution(p0, p1), window={size=3x3}, dim_labels=b01f_01io->b01f",
+     "", 124416, 0, 14016},
+    {"f32[10,20]", "c64[10,11] fft(p0), fft_type=RFFT, fft_length={20}", "", 6400, 0, 1680},
+    {"f32[10,10]", "f32[10,10] cholesky(p0), lower=true", "", 333, 0, 400},
+    {"f32[10,10];f32[10,20]",
+     "f32[10,20] triangular-solve(p0, p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE", "", 4000, 0, 1800},
+    {"f32[100]", "f32[100] sort(p0), dimensions={0}, to_apply=c", LESS, 700, 0, 800},
+    {"f32[30,40,5];s32[6,2]",
+     "f32[6,5] gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0,1}, start_index_map={0,1}, "
+     "index_vector_dim=1, slice_sizes={1,1,5}",
+     "", 0, 0, 288},
+    {"f32[30,40,5];s32[6,2];f32[6,5]",
+     "f32[30,40,5] scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0,1}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=c",
+     ADD, 30, 0, 408},
+    {"f32[10,20];f32[10,20]", "f32[10,20] map(p0, p1), dimensions={0,1}, to_apply=c", ADD, 200, 0, 2400},
+    {"f32[10,20]", "f32[10,20] all-reduce(p0), replica_groups={}, to_apply=c", ADD, 200, 0, 1600},
+    {"f32[10,20]", "f32[20,20] all-gather(p0), replica_groups={{0,1}}, dimensions={0}", "", 0, 0, 2400},
+    {"u64[2]", "(u64[2], u32[50]) rng-bit-generator(p0), algorithm=rng_default", "", 0, 52, 232},
+    {"f32[10,20];f32[10,20]", "f32[10,20] fusion(p0, p1), kind=kLoop, calls=c", BODY, 200, 200, 2400},
+    {"f32[10,20];f32[10,20]", "f32[10,20] call(p0, p1), to_apply=c", BODY, 200, 200, 4000},
+};
+
+static HloModule *parse(const char *text) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module;
+}
+
+static void write_program(const CostCase *one, HloText *text) {
+    hlo_text_format(text, "HloModule m\n\n%s\nENTRY e {\n", one->called);
+    int number = 0;
+    for (const char *at = one->parameters; *at; number++) {
+        size_t length = strcspn(at, ";");
+        hlo_text_format(text, "  p%d = %.*s parameter(%d)\n", number, (int)length, at, number);
+        at += length + (at[length] == ';');
+    }
+    hlo_text_format(text, "  ROOT r = %s\n}\n", one->root);
+}
+
+ParameterizedTestParameters(ir_cost, is_what_xla_counts) {
+    static size_t indices[HLO_COUNT_OF(cases)];
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) indices[i] = i;
+    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(cases));
+}
+
+ParameterizedTest(size_t *index, ir_cost, is_what_xla_counts) {
+    const CostCase *one = &cases[*index];
+    HloText text = {0};
+    write_program(one, &text);
+    HloModule *module = parse(text.data);
+    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
+    HloCost cost = hlo_cost_of_computation(analysis, module->entry);
+    cr_expect_eq(cost.flops, one->flops, "%s: %g flops", one->root, cost.flops);
+    cr_expect_eq(cost.transcendentals, one->transcendentals, "%s: %g", one->root, cost.transcendentals);
+    double bytes = cost.bytes_read + cost.bytes_written;
+    cr_expect_eq(bytes, one->bytes, "%s: %g bytes", one->root, bytes);
+    hlo_cost_analysis_free(analysis);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+#define LOOP(start, compare, step)                                                                        \
+    "HloModule m\n\nb {\n s = (s32[], f32[100]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
+    " x = f32[100] get-tuple-element(s), index=1\n k = s32[] constant(" step                              \
+    ")\n n = s32[] add(i, k)\n"                                                                           \
+    " y = f32[100] add(x, x)\n ROOT t = (s32[], f32[100]) tuple(n, y)\n}\n"                               \
+    "c {\n s = (s32[], f32[100]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"                \
+    " l = s32[] constant(10)\n ROOT t = pred[] compare(" compare                                          \
+    "\n}\n"                                                                                               \
+    "ENTRY e {\n z = s32[] constant(" start                                                               \
+    ")\n x = f32[100] parameter(0)\n"                                                                     \
+    " t = (s32[], f32[100]) tuple(z, x)\n ROOT w = (s32[], f32[100]) while(t), condition=c, body=b\n}\n"
+
+static int64_t trips(const char *text) {
+    HloModule *module = parse(text);
+    int64_t count = hlo_trip_count(module->entry->root);
+    hlo_module_free(module);
+    return count;
+}
+
+Test(ir_cost, counts_loops) {
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=LT", "1")), 10);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=LE", "1")), 11);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=LT", "3")), 4);
+    cr_expect_eq(trips(LOOP("0", "l, i), direction=GT", "3")), 4);
+    cr_expect_eq(trips(LOOP("12", "i, l), direction=LT", "1")), 0);
+    cr_expect_eq(trips(LOOP("12", "i, l), direction=GT", "-1")), 2);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=NE", "5")), 2);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=NE", "3")), -1);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=GT", "1")), -1);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=LT", "0")), -1);
+    cr_expect_eq(trips(LOOP("0", "i, l), direction=LT", "2147483647")), 1);
+    cr_expect_eq(trips(LOOP("9", "i, l), direction=LT", "2147483647")), -1);
+}
+
+Test(ir_cost, loops_cost_their_trips) {
+    HloModule *module = parse(LOOP("0", "i, l), direction=LT", "1"));
+    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
+    HloCost cost = hlo_cost_of_instruction(analysis, module->entry->root);
+    // Ten bodies of 101 additions, eleven comparisons.
+    cr_expect_eq(cost.flops, 10 * 101 + 11);
+    hlo_cost_analysis_free(analysis);
+    hlo_module_free(module);
+}

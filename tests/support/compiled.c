@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/compiled.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "hlo/text/text.h"
+
+HloModule *compiled_parse(const char *text, HloText *message) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    if (!status) return module;
+    char *told = hlo_status_to_text(status);
+    hlo_text_string(message, told ? told : "no memory");
+    hlo_free(told);
+    hlo_status_free(status);
+    return NULL;
+}
+
+static uint64_t mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+void compiled_fill(HloLiteral *literal, uint64_t seed) {
+    const HloType type = literal->shape->type;
+    const int64_t count = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t bits = mix(seed * 1000003 + (uint64_t)i + 1);
+        const double unit = (double)(bits >> 11) / 9007199254740992.0;
+        if (hlo_type_is_complex(type)) {
+            const double other = (double)(mix(bits) >> 11) / 9007199254740992.0;
+            hlo_literal_set_complex(literal, i, (4 * unit - 2) + (4 * other - 2) * (double _Complex)_Complex_I);
+        } else if (hlo_type_is_float(type)) {
+            hlo_literal_set_double(literal, i, 4 * unit - 2);
+        } else if (type == HLO_PRED) {
+            hlo_literal_set_int64(literal, i, (int64_t)(bits & 1));
+        } else {
+            hlo_literal_set_int64(literal, i, (int64_t)(bits % 7) - (hlo_type_kind(type) == HLO_KIND_SIGNED ? 3 : 0));
+        }
+    }
+}
+
+static void fill_tree(HloLiteral *literal, uint64_t seed) {
+    if (hlo_shape_is_array(literal->shape)) compiled_fill(literal, seed);
+    for (int32_t i = 0; hlo_shape_is_tuple(literal->shape) && i < literal->shape->element_count; i++)
+        fill_tree(literal->elements[i], mix(seed + (uint64_t)i));
+}
+
+HloLiteral *compiled_random(const HloShape *shape, uint64_t seed) {
+    HloLiteral *literal = hlo_literal_new(shape);
+    if (!literal) abort();
+    fill_tree(literal, seed);
+    return literal;
+}
+
+static bool told(HloStatus status, const char *what, HloText *message) {
+    if (!status) return true;
+    hlo_text_format(message, "%s: %s: %s", what, hlo_code_name(hlo_status_code(status)), hlo_status_message(status));
+    hlo_status_free(status);
+    return false;
+}
+
+static int64_t device_count(const HloModule *module) {
+    return (module->replica_count > 0 ? module->replica_count : 1) *
+           (module->num_partitions > 0 ? module->num_partitions : 1);
+}
+
+// ---- running ---------------------------------------------------------------------------------------------------------
+
+static const HloLiteral *leaf(const HloLiteral *literal, int64_t *index) {
+    if (!hlo_shape_is_tuple(literal->shape)) return (*index)-- == 0 ? literal : NULL;
+    for (int32_t i = 0; i < literal->shape->element_count; i++) {
+        const HloLiteral *found = leaf(literal->elements[i], index);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+static HloLiteral *leaf_of(const HloLiteral *literal, int64_t index) {
+    return (HloLiteral *)(uintptr_t)leaf(literal, &index);
+}
+
+// Literals [device][parameter] from the seed.
+static HloLiteral ***make_arguments(const HloModule *module, uint64_t seed) {
+    const int64_t devices = device_count(module), count = module->entry->parameters.count;
+    HloLiteral ***arguments = calloc((size_t)devices, sizeof *arguments);
+    for (int64_t d = 0; d < devices; d++) {
+        arguments[d] = calloc((size_t)count + 1, sizeof **arguments);
+        for (int64_t i = 0; i < count; i++)
+            arguments[d][i] = compiled_random(module->entry->parameters.items[i]->shape,
+                                              seed + (uint64_t)(1000 * d + i));
+    }
+    return arguments;
+}
+
+static void free_arguments(const HloModule *module, HloLiteral ***arguments) {
+    for (int64_t d = 0; d < device_count(module); d++) {
+        for (int64_t i = 0; i < module->entry->parameters.count; i++) hlo_literal_free(arguments[d][i]);
+        free(arguments[d]);
+    }
+    free(arguments);
+}
+
+static bool run_on_client(TargetClient *client, const HloModule *module, HloLiteral ***arguments,
+                          const CompiledCheck *check, HloLiteral **results, HloText *message) {
+    const TargetCompileOptions options = {.numerics = check->numerics};
+    TargetExecutable *executable = NULL;
+    if (!told(target_compile(client, module, &options, &executable), "compile", message)) return false;
+    const char *fallbacks = target_executable_fallbacks(executable);
+    if (*fallbacks && !check->allow_fallback) {
+        hlo_text_format(message, "not compiled: %s", fallbacks);
+        target_executable_release(executable);
+        return false;
+    }
+    const int64_t devices = target_executable_device_count(executable);
+    const int64_t count = target_executable_argument_count(executable);
+    const int64_t result_count = target_executable_result_count(executable);
+    TargetBuffer ***inputs = calloc((size_t)devices, sizeof *inputs), ***outputs = calloc((size_t)devices, sizeof *outputs);
+    bool ok = true;
+    for (int64_t d = 0; d < devices; d++) {
+        inputs[d] = calloc((size_t)count + 1, sizeof **inputs);
+        outputs[d] = calloc((size_t)result_count + 1, sizeof **outputs);
+        int64_t next = 0;
+        for (int64_t i = 0; i < module->entry->parameters.count && ok; i++) {
+            const int64_t leaves = hlo_shape_leaf_count(arguments[d][i]->shape);
+            for (int64_t k = 0; k < leaves && ok; k++)
+                ok = told(target_buffer_from_literal(
+                              leaf_of(arguments[d][i], k),
+                              target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next++]),
+                          "argument", message);
+        }
+    }
+    ok = ok && told(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
+                    "execute", message);
+    for (int64_t d = 0; d < devices; d++) {
+        if (ok) {
+            results[d] = hlo_literal_new(module->entry->root->shape);
+            for (int64_t k = 0; k < result_count && ok; k++) {
+                HloLiteral *to = leaf_of(results[d], k);
+                ok = told(target_buffer_to_host(outputs[d][k], to->data, hlo_shape_bytes(to->shape), NULL), "result",
+                          message);
+            }
+        }
+        for (int64_t i = 0; i < count; i++) target_buffer_release(inputs[d][i]);
+        for (int64_t i = 0; i < result_count; i++) target_buffer_release(outputs[d][i]);
+        free(inputs[d]);
+        free(outputs[d]);
+    }
+    free(inputs);
+    free(outputs);
+    target_executable_release(executable);
+    return ok;
+}
+
+static bool run_with(const HloModule *module, HloLiteral ***arguments, const CompiledCheck *check, HloLiteral **results,
+                     HloText *message) {
+    char spec[32];
+    snprintf(spec, sizeof spec, "cpu:%lld", (long long)device_count(module));
+    TargetClient *client = NULL;
+    if (!told(target_client_new_with_threads(check->spec ? check->spec : spec, check->threads, &client), "client",
+              message))
+        return false;
+    const bool ok = run_on_client(client, module, arguments, check, results, message);
+    target_client_release(client);
+    return ok;
+}
+
+bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message) {
+    HloLiteral ***arguments = make_arguments(module, check->seed);
+    const bool ok = run_with(module, arguments, check, results, message);
+    free_arguments(module, arguments);
+    return ok;
+}
+
+// ---- comparing -------------------------------------------------------------------------------------------------------
+
+static double type_tolerance(HloType type, double f32_tolerance) {
+    const HloTypeInfo *info = hlo_type_info(hlo_type_real_part(type));
+    if (!hlo_type_is_float(type) && !hlo_type_is_complex(type)) return 0;
+    if (info->mantissa_bits >= 52) return f32_tolerance * 1e-6;
+    if (info->mantissa_bits >= 23) return f32_tolerance;
+    return 3 * ldexp(1, -info->mantissa_bits);
+}
+
+static bool near(double have, double want, double tolerance) {
+    if (isnan(want) || isnan(have)) return isnan(want) && isnan(have);
+    if (isinf(want) || isinf(have)) return have == want;
+    return fabs(have - want) <= tolerance * fmax(1, fabs(want));
+}
+
+static bool same_element(const HloLiteral *have, const HloLiteral *want, int64_t i, double tolerance) {
+    const HloType type = want->shape->type;
+    if (hlo_type_is_complex(type)) {
+        const double _Complex a = hlo_literal_get_complex(have, i), b = hlo_literal_get_complex(want, i);
+        return near(creal(a), creal(b), tolerance * fmax(1, cabs(b))) &&
+               near(cimag(a), cimag(b), tolerance * fmax(1, cabs(b)));
+    }
+    if (hlo_type_is_float(type))
+        return near(hlo_literal_get_double(have, i), hlo_literal_get_double(want, i), tolerance);
+    return hlo_literal_get_int64(have, i) == hlo_literal_get_int64(want, i);
+}
+
+static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, double tolerance, HloText *message) {
+    for (int64_t k = 0; k < hlo_shape_leaf_count(want->shape); k++) {
+        const HloLiteral *a = leaf_of(have, k), *b = leaf_of(want, k);
+        const int64_t count = hlo_shape_elements(b->shape);
+        for (int64_t i = 0; i < count; i++) {
+            if (same_element(a, b, i, type_tolerance(b->shape->type, tolerance))) continue;
+            hlo_text_format(message, "device %lld, result %lld, element %lld: compiled %.17g, evaluator %.17g",
+                            (long long)device, (long long)k, (long long)i, hlo_literal_get_double(a, i),
+                            hlo_literal_get_double(b, i));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message) {
+    const int64_t devices = device_count(module);
+    HloLiteral ***arguments = make_arguments(module, check->seed);
+    HloLiteral **have = calloc((size_t)devices, sizeof *have), **want = calloc((size_t)devices, sizeof *want);
+    const HloEvalOptions options = {
+        .numerics = check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
+    bool ok = run_with(module, arguments, check, have, message) &&
+              told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
+                                            module->entry->parameters.count, &options, want),
+                   "evaluate", message);
+    for (int64_t d = 0; d < devices; d++) {
+        ok = ok && compare(have[d], want[d], d, check->tolerance > 0 ? check->tolerance : 2e-5, message);
+        hlo_literal_free(have[d]);
+        hlo_literal_free(want[d]);
+    }
+    free(have);
+    free(want);
+    free_arguments(module, arguments);
+    return ok;
+}

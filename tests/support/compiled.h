@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs modules on the CPU target and on the reference evaluator and compares.
+#ifndef MESHLO_TESTS_SUPPORT_COMPILED_H_
+#define MESHLO_TESTS_SUPPORT_COMPILED_H_
+
+#include "hlo/base/text.h"
+#include "targets/client.h"
+
+typedef struct CompiledCheck {
+    const char *spec;         // the machine: "cpu:8"
+    int threads;              // 0: as many as there are cores
+    uint64_t seed;            // of the arguments
+    TargetNumerics numerics;
+    double tolerance;         // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
+    bool allow_fallback;      // instructions that the evaluator runs are no failure
+} CompiledCheck;
+
+// Parses `text`; on error writes it to `message` and returns NULL.
+HloModule *compiled_parse(const char *text, HloText *message);
+
+// Fills an array literal with numbers that suit its type: floats in [-2, 2), small integers, predicates.
+void compiled_fill(HloLiteral *literal, uint64_t seed);
+
+// A literal of this shape (tuples too), filled. Never NULL: aborts when memory is short.
+HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
+
+// Runs the module on all its devices with arguments from the seed. results[device] become heap literals. False with a
+// message on failure.
+bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message);
+
+// Runs the module both ways and compares every element. False with a message on a difference or an error.
+bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message);
+
+#endif
