@@ -24,6 +24,15 @@ static HloStatus plan_module(Request *request, SpmdPlan **plan) {
     return spmd_plan_new(request->arena, request->module, mesh, request->options, plan);
 }
 
+HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes, int64_t *count) {
+    const SpmdOptions defaults = {0};
+    const SpmdMesh *mesh;
+    HLO_TRY(spmd_mesh_infer(arena, module, &defaults, &mesh));
+    *axes = mesh->axes;
+    *count = mesh->axis_count;
+    return HLO_SUCCESS;
+}
+
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,

@@ -78,6 +78,12 @@ HLO_EXPORT void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report
 // full array, all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.
 HLO_EXPORT int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size);
 
+// The mesh that a module was written for, from major to minor: the axes of its annotations, or unnamed ones that fit their
+// device orders; one axis of all devices where nothing is annotated. *axes lives in `arena`. INVALID_ARGUMENT when the
+// annotations do not agree. Memory errors jump to hlo_protect().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes,
+                                                    int64_t *count);
+
 // True if `module` is marked as the program of one device.
 HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);
 

@@ -24,7 +24,9 @@ static const CliOption *find_option(const CliVerb *verb, const char *text, size_
     return NULL;
 }
 
-bool cli_has_option(const CliVerb *verb, const char *name) { return find_option(verb, name, strlen(name)) != NULL; }
+bool cli_has_option(const CliVerb *verb, const char *name) {
+    return find_option(verb, name, strlen(name)) != NULL;
+}
 
 static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
     const char *dashes = argument[1] == '-' ? "--" : "-";

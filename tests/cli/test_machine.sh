@@ -32,3 +32,36 @@ echo "<pod" >broken.xml
 exits 2 "broken XML file" meshlo topology ./broken.xml
 echo '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><pod>&x;</pod>' >entity.xml
 exits 2 "XML with entities" meshlo topology ./entity.xml
+# boxes SPEC: the drawing of an 8192x8192 array on v2-8 under SPEC is that of the tutorial, on standard input.
+boxes() {
+    exits 0 "boxes of $1" meshlo shardings --mesh a=4,b=2 --shape 8192,8192 --spec "$1" --on v2-8
+    cat >expected
+    check "boxes of $1: as the tutorial draws them" diff out expected
+}
+boxes a,b <<'BOX'
+┌──────────┬──────────┐
+│  TPU 0   │  TPU 1   │
+├──────────┼──────────┤
+│  TPU 2   │  TPU 3   │
+├──────────┼──────────┤
+│  TPU 6   │  TPU 7   │
+├──────────┼──────────┤
+│  TPU 4   │  TPU 5   │
+└──────────┴──────────┘
+BOX
+boxes a,- <<'BOX'
+┌───────────────────────┐
+│        TPU 0,1        │
+├───────────────────────┤
+│        TPU 2,3        │
+├───────────────────────┤
+│        TPU 6,7        │
+├───────────────────────┤
+│        TPU 4,5        │
+└───────────────────────┘
+BOX
+exits 2 "boxes: no mesh" meshlo shardings --shape 8 --spec a
+exits 2 "boxes: no shape" meshlo shardings --mesh a=4 --spec a
+exits 2 "boxes: unknown axis" meshlo shardings --mesh a=4 --shape 8 --spec b
+exits 2 "boxes: three dimensions" meshlo shardings --mesh a=4 --shape 8,8,8 --spec a
+exits 2 "boxes: wrong rank" meshlo shardings --mesh a=4 --shape 8 --spec a,-

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Emulation: results, files, running out of memory. Measured times: JAX's tutorial (shared/reference/users.md, G12).
+large=$SOURCE/examples/mlp_gradient_8192.hlo
+exits 0 "emulate" meshlo emulate "$large" --topology v2-8 --trace trace.json --report report.html
+says out "step:" "emulate: a table"
+check "trace: is JSON with events" python3 -c "
+import json
+t = json.load(open('trace.json'))
+events = t['traceEvents'] if isinstance(t, dict) else t
+assert any(e.get('ph') == 'X' for e in events)"
+check "report: one page" python3 -c "
+t = open('report.html').read()
+assert t.startswith('<!DOCTYPE html>') and t.rstrip().endswith('</html>') and 'http-equiv' not in t and ' src=' not in t"
+exits 0 "emulate json" meshlo emulate "$large" --topology v2-8 --json
+json "all(k in j for k in 'topology num_devices step_seconds compute_seconds memory_seconds collective_seconds exposed_collective_seconds flops_per_device mfu hbm_peak_bytes hbm_capacity_bytes argument_bytes output_bytes alias_bytes temp_bytes ops links'.split())" "emulate json: keys"
+json "all(k in j['ops'][0] for k in 'name opcode start duration bound flops bytes'.split()) and all(k in j['links'][0] for k in 'from to bytes busy'.split())" "emulate json: keys of the lists"
+json "abs(j['step_seconds'] - 51.4e-3) < 0.15 * 51.4e-3" "the network step: as measured"
+json "j['num_devices'] == 8" "emulate json: devices"
+exits 0 "another order of devices" meshlo emulate "$large" --topology v2-8 --device-assignment 7,6,5,4,3,2,1,0 --json
+exits 0 "a larger slice" meshlo emulate "$large" --topology v5e-16 --json
+json "j['num_devices'] == 8" "a larger slice: eight take part"
+cat >huge.hlo <<'HLO'
+HloModule huge
+ENTRY main {
+  x = f32[65536,65536] parameter(0)
+  ROOT y = f32[65536,65536] add(x, x)
+}
+HLO
+exits 5 "out of memory" meshlo emulate huge.hlo --topology v2-8
+says err "f32[65536,65536]" "out of memory: the largest buffers"
+exits 0 "it fits when it is sharded" meshlo emulate huge.hlo --topology v5e-16 --mesh a=16 --shard p0=a,-
+exits 2 "no topology" meshlo emulate "$large"
+exits 0 "topology from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" emulate "$large"
+exits 2 "unknown topology" meshlo emulate "$large" --topology v2-9
+says err "v2-8" "unknown topology: near match"
+exits 2 "too small a slice" meshlo emulate "$large" --topology v2-8 --mesh a=16
+exits 4 "host devices have no model" meshlo emulate "$large" --topology cpu:8
+exits 2 "trace that cannot be written" meshlo emulate "$large" --topology v2-8 --trace /nonexistent/t.json
+exits 4 "faults" meshlo emulate "$large" --topology v2-8 --fault link:0-2

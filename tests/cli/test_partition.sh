@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# Partitioning, its reports, and what is said about meshes and shardings that make no sense.
+small=$SOURCE/examples/mlp_gradient_512.hlo
+large=$SOURCE/examples/mlp_gradient_8192.hlo
+exits 0 "partition" meshlo partition "$small" -o part.hlo
+check "partition: local batch" grep -q "f32\[128,784\]" part.hlo
+check "partition: marked" grep -q "num_partitions=8" part.hlo
+exits 0 "partitioned text is a program" meshlo convert part.hlo
+exits 0 "partition json" meshlo partition "$small" --json
+json "j['num_partitions'] == 8 and j['collectives'] and j['seconds'] < 5" "partition json: head"
+json "all(set(('name','opcode','bytes_per_device','group_size','num_groups','trip_count','reason','source')) <= set(c) for c in j['collectives'])" "partition json: keys"
+json "j['total_bytes_per_device'] == sum(c['bytes_per_device'] * max(c['trip_count'], 1) for c in j['collectives'])" "partition json: total"
+json "any('mlp_gradient.py' in c['source'] for c in j['collectives'])" "partition json: source lines"
+exits 0 "explain" meshlo explain "$large"
+says out "all-reduce" "explain: a collective"
+says out "mlp_gradient.py" "explain: a source line"
+exits 0 "propagate only" meshlo partition "$small" --propagate-only
+says out "sharding={" "propagate only: shardings"
+
+cat >dot.hlo <<'HLO'
+HloModule dot
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  w = f32[16,4] parameter(1)
+  ROOT y = f32[8,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+HLO
+exits 0 "a mesh on the command line" meshlo partition dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --json
+json "j['num_partitions'] == 8 and [c['opcode'] for c in j['collectives']] == ['all-reduce']" "a mesh on the command line: one all-reduce"
+json "j['collectives'][0]['group_size'] == 2 and j['collectives'][0]['num_groups'] == 4" "a mesh on the command line: its groups"
+json "j['collectives'][0]['bytes_per_device'] == 2 * 4 * 4" "a mesh on the command line: ring bytes"
+exits 0 "without communication" meshlo partition dot.hlo --mesh a=4 --shard p0=a,- --json
+json "j['collectives'] == [] and j['total_bytes_per_device'] == 0" "without communication: none"
+exits 0 "uneven" meshlo partition dot.hlo --mesh a=3 --shard p0=a,-
+exits 2 "mesh and count disagree" meshlo partition dot.hlo --mesh a=4 --num-partitions 6
+exits 2 "no partitions" meshlo partition dot.hlo --num-partitions 0
+exits 3 "unknown axis" meshlo partition dot.hlo --mesh batch=4 --shard p0=bach,-
+says err "batch" "unknown axis: near match"
+exits 3 "axis twice" meshlo partition dot.hlo --mesh a=4 --shard p0=a,a
+exits 3 "wrong rank" meshlo partition dot.hlo --mesh a=4 --shard p0=a,-,-
+exits 3 "unknown parameter" meshlo partition dot.hlo --mesh a=4 --shard p7=a,-
+exits 2 "too few devices" meshlo partition "$small" --on v2-8 --mesh a=16
+sed 's/parameter(0)/parameter(0), sharding={devices=[3,1]<=[3]}/' dot.hlo >three.hlo
+exits 3 "sharding for another number of devices" meshlo partition three.hlo --mesh a=4
+exits 0 "check" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --forbid all-gather --max-bytes 1KiB
+exits 1 "check: forbidden" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --forbid all-gather,all-reduce
+says err "all-reduce" "check: forbidden: named"
+exits 1 "check: too many bytes" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --max-bytes 8
+meshlo partition dot.hlo --mesh a=4 --shard p0=a,- --json >baseline.json
+exits 0 "check: baseline" meshlo check dot.hlo --mesh a=4 --shard p0=a,- --baseline baseline.json
+exits 1 "check: above the baseline" meshlo check dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --baseline baseline.json
+exits 2 "check: no rule" meshlo check dot.hlo
+exits 2 "check: no collective" meshlo check dot.hlo --forbid all-gathr
+says err "did you mean all-gather" "check: no collective: near match"
+exits 2 "check: no number" meshlo check dot.hlo --max-bytes 3QiB
+echo '{"collectives": 1}' >wrong.json
+exits 2 "check: no report" meshlo check dot.hlo --baseline wrong.json
+echo '{' >broken.json
+exits 2 "check: broken JSON" meshlo check dot.hlo --baseline broken.json

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# Running, inputs, outputs, comparison.
+small=$SOURCE/examples/mlp_gradient_512.hlo
+cat >dot.hlo <<'HLO'
+HloModule dot
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  w = f32[16,4] parameter(1)
+  y = f32[8,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  n = s32[] constant(7)
+  ROOT r = (f32[8,4], s32[]) tuple(y, n)
+}
+HLO
+# npy FILE DESCR SHAPE HEX: writes an .npy file.
+npy() {
+    python3 - "$@" <<'PY'
+import sys
+name, descr, shape, data = sys.argv[1:]
+head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+head += ' ' * (-(len(head) + 11) % 64) + '\n'
+open(name, 'wb').write(b'\x93NUMPY\x01\x00' + len(head).to_bytes(2, 'little') + head.encode() + bytes.fromhex(data))
+PY
+}
+exits 0 "run" meshlo run dot.hlo --output one
+exits 0 "run on 8" meshlo run dot.hlo --on cpu:8 --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --output eight --compare eval --json
+json "j['num_devices'] == 8 and j['equal'] and len(j['run_seconds']) == 1 and j['collective_bytes'] == 8 * 2 * 4 * 4" "run on 8: report"
+check "integers are the same" cmp one/1.npy eight/1.npy
+check "an .npy file" python3 -c "d = open('one/0.npy','rb').read(); assert d[:6] == b'\x93NUMPY' and len(d) == 128 + 8 * 4 * 4"
+exits 0 "run uneven" meshlo run dot.hlo --on cpu:3 --mesh a=3 --shard p0=a,- --compare eval
+exits 0 "run as a TPU" meshlo run dot.hlo --on v2-8 --compare eval
+exits 0 "run with the evaluator" meshlo run dot.hlo --engine eval --output evaluated
+exits 0 "repeat" meshlo run dot.hlo --repeat 3 --json
+json "len(j['run_seconds']) == 3" "repeat: times"
+exits 0 "print" meshlo run dot.hlo --print
+says out "s32[] 7" "print: a scalar"
+cp -r one same
+exits 0 "same seed" meshlo run dot.hlo --output again
+check "same seed: same bits" cmp one/0.npy again/0.npy
+exits 0 "another seed" meshlo run dot.hlo --seed 1 --output other
+check "another seed: other bits" bash -c '! cmp -s one/0.npy other/0.npy'
+npy x.npy '<f4' '(8, 16)' "$(printf '0000803f%.0s' {1..128})"
+npy w.npy '<f4' '(16, 4)' "$(printf '00000040%.0s' {1..64})"
+exits 0 "inputs" meshlo run dot.hlo --input p0=x.npy --input w=w.npy --print
+says out "32" "inputs: 16 times 2"
+python3 -c "
+import zipfile
+z = zipfile.ZipFile('in.npz', 'w', zipfile.ZIP_DEFLATED)
+z.write('x.npy', 'arr_0.npy'); z.write('w.npy', 'arr_1.npy'); z.close()"
+exits 0 "archive" meshlo run dot.hlo --input in.npz --print
+says out "32" "archive: 16 times 2"
+npy wrong.npy '<f4' '(4, 16)' "$(printf '0000803f%.0s' {1..64})"
+exits 2 "input of another shape" meshlo run dot.hlo --input 1=wrong.npy
+says err "the program wants f32[16,4]" "input of another shape: both named"
+npy int.npy '<i4' '(16, 4)' "$(printf '0000803f%.0s' {1..64})"
+exits 2 "input of another type" meshlo run dot.hlo --input 1=int.npy
+npy short.npy '<f4' '(16, 4)' "0000803f"
+exits 2 "input that is cut off" meshlo run dot.hlo --input 1=short.npy
+npy hostile.npy '<f4' '(4000000000, 4000000000, 4000000000)' "0000803f"
+exits 2 "input with a hostile header" meshlo run dot.hlo --input 1=hostile.npy
+exits 2 "missing input file" meshlo run dot.hlo --input 1=missing.npy
+exits 2 "unknown input" meshlo run dot.hlo --input weights=x.npy
+exits 2 "input beyond the last" meshlo run dot.hlo --input 2=x.npy
+exits 2 "unwritable output" meshlo run dot.hlo --output /proc/nowhere
+exits 2 "unknown machine" meshlo run dot.hlo --on v9-8
+exits 2 "unknown engine" meshlo run dot.hlo --engine jit
+exits 2 "unknown numerics" meshlo run dot.hlo --numerics f8
+exits 2 "too few devices" meshlo run dot.hlo --on cpu:2 --mesh a=4
+exits 1 "a comparison that fails" meshlo run "$small" --on cpu:8 --compare eval --rtol 0 --atol 0
+says err "first at [" "a comparison that fails: where"
+exits 0 "device assignment" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,3
+exits 2 "device assignment of no device" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,9
+exits 2 "device assignment twice" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,5
+meshlo partition dot.hlo --mesh a=4 --shard p0=a,- -o part.hlo
+exits 0 "a partitioned program" meshlo run part.hlo --on cpu:4 --compare eval --output joined
+check "a partitioned program: same result" cmp one/1.npy joined/1.npy
+exits 0 "per device" meshlo run part.hlo --on cpu:4 --per-device --output rows
+check "per device: a leading axis" python3 -c "assert b'(4, 2, 4)' in open('rows/0.npy','rb').read(128)"
+cat >deadlock.hlo <<'HLO'
+HloModule deadlock, num_partitions=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+left {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+}
+right {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] negate(x)
+}
+ENTRY main {
+  p = f32[2] parameter(0)
+  i = u32[] partition-id()
+  z = u32[] constant(0)
+  first = pred[] compare(i, z), direction=EQ
+  ROOT c = f32[2] conditional(first, p, p), true_computation=left, false_computation=right
+}
+HLO
+exits 6 "mismatched collectives" meshlo run deadlock.hlo --partitioned --on cpu:2
+exits 0 "the network step on 8 devices" meshlo run "$small" --on v2-8 --compare eval --json
+json "j['equal'] and j['num_devices'] == 8" "the network step on 8 devices: equal"

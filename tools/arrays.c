@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/arrays.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "tools/npy.h"
+
+void cli_arrays_free(CliArrays *arrays) {
+    for (int64_t i = 0; i < arrays->count; ++i) hlo_literal_free(arrays->items[i]);
+    *arrays = (CliArrays){0};
+}
+
+// The splitmix64 generator's output number `counter` from this seed.
+static uint64_t splitmix64(uint64_t seed, uint64_t counter) {
+    uint64_t x = seed + (counter + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
+static double uniform(uint64_t seed, uint64_t counter) {
+    return (double)(splitmix64(seed, counter) >> 11) * 0x1p-53;
+}
+
+// One more than the largest integer that the filler uses for a type.
+static int64_t integer_limit(HloType type) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    int value_bits = info->bits - (info->kind == HLO_KIND_SIGNED);
+    return value_bits >= 4 ? 16 : (int64_t)1 << value_bits;
+}
+
+void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
+    const HloShape *shape = literal->shape;
+    int64_t count = hlo_shape_elements(shape);
+    uint64_t stream = splitmix64(seed, (uint64_t)input);
+    HloTypeKind kind = hlo_type_kind(shape->type);
+    double scale = shape->rank >= 2
+                       ? sqrt(3.0 / (double)(shape->dims[shape->rank - 2] > 0 ? shape->dims[shape->rank - 2] : 1))
+                       : 1.0;
+    for (int64_t i = 0; i < count; ++i) {
+        uint64_t counter = (uint64_t)i;
+        if (kind == HLO_KIND_COMPLEX) {
+            double real = (2 * uniform(stream, 2 * counter) - 1) * scale;
+            double imaginary = (2 * uniform(stream, 2 * counter + 1) - 1) * scale;
+            hlo_literal_set_complex(literal, i, CMPLX(real, imaginary));
+        } else if (kind == HLO_KIND_FLOAT) {
+            hlo_literal_set_double(literal, i, (2 * uniform(stream, counter) - 1) * scale);
+        } else {
+            int64_t limit = kind == HLO_KIND_PRED ? 2 : integer_limit(shape->type);
+            hlo_literal_set_int64(literal, i, (int64_t)(uniform(stream, counter) * (double)limit));
+        }
+    }
+}
+
+// The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none.
+static int64_t find_input(const HloModule *module, const char *key, int64_t count) {
+    const char *digits = key[0] == 'p' ? key + 1 : key;
+    if (*digits && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 10) {
+        int64_t index = 0;
+        for (; *digits; ++digits) index = index * 10 + (*digits - '0');
+        return index < count ? index : -1;
+    }
+    int64_t leaf = 0;
+    for (int64_t i = 0; i < hlo_parameter_count(module->entry); ++i) {
+        const HloInstruction *parameter = module->entry->parameters.items[i];
+        if (strcmp(parameter->name, key) == 0) return leaf < count ? leaf : -1;
+        leaf += hlo_shape_leaf_count(parameter->shape);
+    }
+    return -1;
+}
+
+static HloStatus unknown_input(CliContext *context, const HloModule *module, const char *key, int64_t count) {
+    HloStringVector names = {0};
+    for (int64_t i = 0; i < hlo_parameter_count(module->entry); ++i) {
+        hlo_vector_push(context->arena, &names, module->entry->parameters.items[i]->name);
+    }
+    const char *nearest = cli_nearest(key, names.items, names.count);
+    if (nearest) return cli_usage_error(context, "--input: no parameter '%s'; did you mean %s?", key, nearest);
+    return cli_usage_error(context, "--input: no parameter '%s'; the program has %lld inputs", key, (long long)count);
+}
+
+static HloStatus read_archive(CliContext *context, const char *path, const HloShape *const *shapes, CliArrays *inputs) {
+    NpzArchive archive = {0};
+    HLO_TRY(npz_open(path, &archive));
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < inputs->count && !status; ++i) {
+        const char *name = hlo_arena_format(context->arena, "arr_%lld", (long long)i);
+        if (!npz_has(&archive, name)) continue;
+        hlo_literal_free(inputs->items[i]);
+        inputs->items[i] = NULL;
+        status = npz_read(&archive, name, shapes[i], &inputs->items[i]);
+    }
+    npz_close(&archive);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static HloStatus read_one(CliContext *context, const HloModule *module, const char *option,
+                          const HloShape *const *shapes, CliArrays *inputs) {
+    const char *equals = strchr(option, '=');
+    if (!equals && ends_with(option, ".npz")) return read_archive(context, option, shapes, inputs);
+    if (!equals) return cli_usage_error(context, "--input wants K=FILE.npy or FILE.npz, not '%s'", option);
+    const char *key = hlo_arena_string(context->arena, option, (size_t)(equals - option));
+    int64_t index = find_input(module, key, inputs->count);
+    if (index < 0) return unknown_input(context, module, key, inputs->count);
+    hlo_literal_free(inputs->items[index]);
+    inputs->items[index] = NULL;
+    return npy_read(equals + 1, shapes[index], &inputs->items[index]);
+}
+
+static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes, CliArrays *inputs) {
+    uint64_t seed = (uint64_t)cli_integer(context, "seed", 0);
+    for (int64_t i = 0; i < inputs->count; ++i) {
+        if (inputs->items[i]) continue;
+        inputs->items[i] = hlo_literal_new(shapes[i]);
+        HLO_FAIL_IF(!inputs->items[i], HLO_RESOURCE_EXHAUSTED, "out of memory for input %lld (%lld bytes)",
+                    (long long)i, (long long)hlo_shape_bytes(shapes[i]));
+        if (hlo_shape_is_array(shapes[i])) cli_array_fill(inputs->items[i], seed, i);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes, int64_t count,
+                          CliArrays *inputs) {
+    *inputs = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
+    HloStringVector options = cli_list(context, "input");
+    context->stage = CLI_STAGE_USAGE;
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < options.count && !status; ++i) {
+        status = read_one(context, module, options.items[i], shapes, inputs);
+    }
+    if (!status) status = fill_missing(context, shapes, inputs);
+    if (status) cli_arrays_free(inputs);
+    return status;
+}
+
+HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays) {
+    HLO_TRY(hlo_file_make_folder(folder));
+    for (int64_t i = 0; i < arrays->count; ++i) {
+        if (!arrays->items[i] || !hlo_shape_is_array(arrays->items[i]->shape)) continue;
+        HloText path = {0};
+        hlo_text_format(&path, "%s/%lld.npy", folder, (long long)i);
+        HloStatus status = hlo_text_status(&path);
+        if (!status) status = npy_write(path.data, arrays->items[i]);
+        hlo_text_free(&path);
+        HLO_TRY(status);
+    }
+    return HLO_SUCCESS;
+}
+
+// Relative tolerance of a type where the user gives none: a few hundred units in the last place, for sums in other
+// orders; exact for integers.
+static double default_relative(HloType type, bool low_precision) {
+    HloType real = hlo_type_real_part(type);
+    if (!hlo_type_is_float(real)) return 0;
+    if (low_precision && hlo_type_info(real)->mantissa_bits > 10) return 1e-2;  // an operand may round the other way
+    double unit = ldexp(1, -hlo_type_info(real)->mantissa_bits);
+    return hlo_type_info(real)->mantissa_bits > 16 ? 1024 * unit : 4 * unit;
+}
+
+static double root_mean_square(const HloLiteral *literal) {
+    int64_t count = hlo_shape_elements(literal->shape), used = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        double magnitude = cabs(hlo_literal_get_complex(literal, i));
+        if (!isfinite(magnitude)) continue;
+        sum += magnitude * magnitude;
+        ++used;
+    }
+    return used ? sqrt(sum / (double)used) : 0;
+}
+
+static bool same_number(double _Complex a, double _Complex b) {
+    bool real = creal(a) == creal(b) || (isnan(creal(a)) && isnan(creal(b)));
+    bool imaginary = cimag(a) == cimag(b) || (isnan(cimag(a)) && isnan(cimag(b)));
+    return real && imaginary;
+}
+
+static CliDifference compare_numbers(const HloLiteral *expected, const HloLiteral *actual, double relative,
+                                     double absolute) {
+    CliDifference result = {0};
+    int64_t count = hlo_shape_elements(expected->shape);
+    for (int64_t i = 0; i < count; ++i) {
+        double _Complex e = hlo_literal_get_complex(expected, i), a = hlo_literal_get_complex(actual, i);
+        if (same_number(e, a)) continue;
+        double error = cabs(a - e);
+        if (!(error <= result.largest_error)) result.largest_error = error;
+        if (error <= absolute + relative * cabs(e)) continue;
+        if (result.count++ == 0) {
+            result.first = i;
+            result.expected = creal(e);
+            result.actual = creal(a);
+            result.error = error;
+        }
+    }
+    return result;
+}
+
+static CliDifference compare_integers(const HloLiteral *expected, const HloLiteral *actual) {
+    CliDifference result = {0};
+    int64_t count = hlo_shape_elements(expected->shape);
+    for (int64_t i = 0; i < count; ++i) {
+        int64_t e = hlo_literal_get_int64(expected, i), a = hlo_literal_get_int64(actual, i);
+        if (e == a) continue;
+        double error = fabs((double)a - (double)e);
+        if (error > result.largest_error) result.largest_error = error;
+        if (result.count++ == 0) {
+            result.first = i;
+            result.expected = (double)e;
+            result.actual = (double)a;
+            result.error = error;
+        }
+    }
+    return result;
+}
+
+CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *actual, const CliTolerance *tolerance) {
+    HloType type = expected->shape->type;
+    bool exact = !hlo_type_is_float(type) && !hlo_type_is_complex(type);
+    if (exact && tolerance->relative < 0 && tolerance->absolute < 0) return compare_integers(expected, actual);
+    double scale = root_mean_square(expected);
+    double by_type = default_relative(type, tolerance->low_precision);
+    double relative = tolerance->relative >= 0 ? tolerance->relative : tolerance->absolute >= 0 ? 0 : by_type;
+    double absolute = tolerance->absolute >= 0 ? tolerance->absolute : relative * scale;
+    CliDifference result = compare_numbers(expected, actual, relative, absolute);
+    result.largest_relative = scale > 0 ? result.largest_error / scale : result.largest_error;
+    return result;
+}
+
+// Copies the next leaves into the tree of `literal`.
+static void fill_tree(HloLiteral *literal, const CliArrays *leaves, int64_t *next) {
+    if (hlo_shape_is_tuple(literal->shape)) {
+        for (int32_t i = 0; i < literal->shape->element_count; ++i) fill_tree(literal->elements[i], leaves, next);
+        return;
+    }
+    const HloLiteral *leaf = leaves->items[(*next)++];
+    if (literal->data && leaf) memcpy(literal->data, leaf->data, (size_t)hlo_shape_bytes(literal->shape));
+}
+
+HloStatus cli_arrays_to_parameters(CliContext *context, const HloComputation *entry, const CliArrays *leaves,
+                                   CliArrays *parameters) {
+    int64_t next = 0;
+    *parameters = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, hlo_parameter_count(entry)),
+                              hlo_parameter_count(entry)};
+    for (int64_t i = 0; i < parameters->count; ++i) {
+        parameters->items[i] = hlo_literal_new(entry->parameters.items[i]->shape);
+        if (!parameters->items[i]) {
+            cli_arrays_free(parameters);
+            return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory for parameter %lld", (long long)i);
+        }
+        fill_tree(parameters->items[i], leaves, &next);
+    }
+    return HLO_SUCCESS;
+}
+
+static bool copy_leaves(const HloLiteral *literal, CliArrays *leaves, int64_t *next) {
+    if (!hlo_shape_is_tuple(literal->shape)) {
+        leaves->items[*next] = hlo_literal_copy(literal);
+        return leaves->items[(*next)++] != NULL;
+    }
+    for (int32_t i = 0; i < literal->shape->element_count; ++i) {
+        if (!copy_leaves(literal->elements[i], leaves, next)) return false;
+    }
+    return true;
+}
+
+HloStatus cli_arrays_from_result(CliContext *context, const HloLiteral *result, CliArrays *leaves) {
+    int64_t count = hlo_shape_leaf_count(result->shape), next = 0;
+    *leaves = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
+    if (copy_leaves(result, leaves, &next)) return HLO_SUCCESS;
+    cli_arrays_free(leaves);
+    return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
+}

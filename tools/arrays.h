@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that go into a program and come out of it: from files, from a seed, compared, written.
+#ifndef MESHLO_TOOLS_ARRAYS_H_
+#define MESHLO_TOOLS_ARRAYS_H_
+
+#include "hlo/ir/module.h"
+#include "tools/cli.h"
+
+// A list of array literals on the heap, flattened leaf by leaf.
+typedef struct CliArrays {
+    HloLiteral **items;  // in the context's arena; entries may be NULL
+    int64_t count;
+} CliArrays;
+
+// Frees the literals and empties the list.
+void cli_arrays_free(CliArrays *arrays);
+
+// The values that stand in for input number `input` where none is given, the same on every machine. With u the number
+// that splitmix64 gives for (seed, input, element), uniform in [0, 1):
+//   floating types   uniform in [-1, 1); arrays of rank 2 and more are scaled by sqrt(3 / n) where n is the last but
+//   one
+//                    dimension, so that products of many matrices keep their size
+//   complex types    both parts so
+//   integers         uniform in 0 … 15 (or up to the type's largest number)
+//   pred             false or true with equal chance
+void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input);
+
+// Reads the inputs of a program from the --input options of the context: K=F.npy where K is a number, p and a number,
+// or the name of an entry parameter; F.npz, whose members arr_0, arr_1 … are inputs 0, 1 …. What is not given is made
+// from
+// --seed. `shapes` are the `count` leaves that the program wants. INVALID_ARGUMENT or NOT_FOUND for files that are
+// missing or do not fit.
+HLO_NODISCARD HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes,
+                                        int64_t count, CliArrays *inputs);
+
+// Writes the arrays as FOLDER/0.npy, 1.npy ….
+HLO_NODISCARD HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays);
+
+// How far apart numbers may be: |actual - expected| <= absolute + relative * |expected|. Negative: chosen by
+// element type, with the absolute part in units of the array's root mean square.
+typedef struct CliTolerance {
+    double relative, absolute;
+    bool low_precision;  // f32 matrix products were rounded to bf16
+} CliTolerance;
+
+// Where two arrays differ.
+typedef struct CliDifference {
+    int64_t count;            // elements out of tolerance
+    int64_t first;            // flat index of the first of them
+    double expected, actual;  // there (real part of a complex number)
+    double error;             // there
+    double largest_error;     // of all elements
+    double largest_relative;  // largest_error divided by the array's root mean square
+} CliDifference;
+
+// Compares two arrays of the same shape element by element; NaN equals NaN.
+CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *actual, const CliTolerance *tolerance);
+
+// The parameters of an entry computation from their flattened leaves, tuples put together: heap literals in the
+// context's arena list, to be freed with cli_arrays_free(). RESOURCE_EXHAUSTED.
+HLO_NODISCARD HloStatus cli_arrays_to_parameters(CliContext *context, const HloComputation *entry,
+                                                 const CliArrays *leaves, CliArrays *parameters);
+// The leaves of a result, each copied.
+HLO_NODISCARD HloStatus cli_arrays_from_result(CliContext *context, const HloLiteral *result, CliArrays *leaves);
+
+#endif

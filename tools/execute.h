@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a per-device program on a machine: splitting inputs, executing, reassembling results.
+#ifndef MESHLO_TOOLS_EXECUTE_H_
+#define MESHLO_TOOLS_EXECUTE_H_
+
+#include "emulator/topology.h"
+#include "hlo/eval/eval.h"
+#include "targets/client.h"
+#include "tools/arrays.h"
+#include "tools/prepare.h"
+
+// What to run, and how.
+typedef struct CliExecution {
+    const CliProgram *program;
+    const char *machine;  // what the client is made from
+    TargetNumerics numerics;
+    const int64_t *assignment;  // device ids, one a partition; NULL: the client's order
+    bool evaluate;              // by the reference evaluator instead of the compiled form
+    bool per_device;            // arrays carry a leading axis of devices instead of being split by their shardings
+    int64_t repeat;             // runs; the first result counts
+} CliExecution;
+
+// Seconds on a monotonic clock.
+double cli_seconds(void);
+
+// The shapes of the global arrays that a program takes and gives, in the context's arena.
+typedef struct CliBoundary {
+    SpmdBoundary *spmd;           // shardings and local shapes; NULL entries stand in its lists
+    const HloShape **parameters;  // what an input file must hold
+    const HloShape **results;
+} CliBoundary;
+
+// Reads the boundary of a program; with `per_device`, shapes carry the leading axis. Free with cli_boundary_free().
+HLO_NODISCARD HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool per_device,
+                                          CliBoundary *boundary);
+void cli_boundary_free(CliBoundary *boundary);
+
+// Times of a run.
+typedef struct CliTimes {
+    double compile_seconds;
+    double *run_seconds;  // one a repeat, in the context's arena
+    int64_t count;
+} CliTimes;
+
+// Runs the program on global `inputs` and reassembles its global `results`, to be freed with cli_arrays_free().
+HLO_NODISCARD HloStatus cli_execute(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
+                                    const CliArrays *inputs, CliArrays *results, CliTimes *times);
+
+// The device ids on which the partitions of a program stand: --device-assignment, else the make_mesh order of the
+// program's mesh on that topology; NULL where the machine has no such order (host devices). In the context's arena.
+HLO_NODISCARD HloStatus cli_device_assignment(CliContext *context, const EmuTopology *topology,
+                                              const CliProgram *program, const int64_t **ids);
+
+#endif

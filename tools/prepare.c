@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/prepare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/machine.h"
+
+static const CliOption kPartitionOptions[] = {
+    {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
+    {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
+    {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
+    {"partitioned", CLI_FLAG, NULL, "The file is the program of one device already (a foreign dump)."},
+};
+const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
+
+static const CliOption kMachineOptions[] = {
+    {"on", CLI_TEXT, "TOPOLOGY", "The machine: cpu, cpu:N or a slice like v5e-16 (default: MESHLO_TOPOLOGY, or cpu)."},
+    {"device-assignment", CLI_TEXT, "0,1,…",
+     "Device of each partition (default: make_mesh order of the program's mesh)."},
+};
+const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
+
+const char *cli_machine(const CliContext *context) {
+    const char *spec =
+        cli_text_or(context, cli_has_option(context->verb, "topology") ? "topology" : "on", getenv("MESHLO_TOPOLOGY"));
+    return spec && *spec && strcmp(spec, "cpu") != 0 ? spec : NULL;
+}
+
+HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options) {
+    CliMesh mesh;
+    HloStringVector shards = cli_list(context, "shard");
+    HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
+    int64_t wanted = cli_integer(context, "num-partitions", 0);
+    if (cli_flag(context, "num-partitions") && (wanted < 1 || (mesh.count && mesh.devices != wanted))) {
+        return cli_usage_error(context, "--num-partitions %lld does not fit a mesh of %lld devices", (long long)wanted,
+                               (long long)mesh.devices);
+    }
+    *options = (SpmdOptions){.num_partitions = wanted       ? wanted
+                                               : mesh.count ? mesh.devices
+                                                            : 0,
+                             .mesh = mesh.axes,
+                             .mesh_axis_count = mesh.count,
+                             .shards = shards.items,
+                             .shard_count = shards.count};
+    if (options->num_partitions == 0 && module->num_partitions > 1) options->num_partitions = module->num_partitions;
+    return HLO_SUCCESS;
+}
+
+// The machine that was named must have a device for each partition.
+static HloStatus check_machine(CliContext *context, const CliProgram *program) {
+    const char *spec = cli_machine(context);
+    EmuTopology *topology = NULL;
+    if (!spec) return HLO_SUCCESS;
+    HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
+    int64_t devices = topology->device_count;
+    emu_topology_free(topology);
+    context->stage = CLI_STAGE_PROGRAM;
+    if (devices >= program->num_partitions) return HLO_SUCCESS;
+    return cli_usage_error(context, "the program needs %lld devices, %s has %lld", (long long)program->num_partitions,
+                           spec, (long long)devices);
+}
+
+HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
+    SpmdOptions options;
+    HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
+    HLO_TRY(cli_spmd_options(context, program->original, &options));
+    context->stage = CLI_STAGE_PROGRAM;
+    program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
+    program->num_partitions = options.num_partitions ? options.num_partitions : 1;
+    HLO_TRY(check_machine(context, program));
+    if (program->was_partitioned) {
+        program->per_device = program->original;
+        program->num_partitions = program->original->num_partitions;
+        return spmd_report_new(program->per_device, &program->report);
+    }
+    cli_progress(context, "partitioning");
+    HLO_TRY(spmd_partition(program->original, &options, &program->per_device, &program->report));
+    program->num_partitions = program->report->num_partitions;
+    return HLO_SUCCESS;
+}
+
+void cli_program_free(CliProgram *program) {
+    spmd_report_free(program->report);
+    if (program->per_device != program->original) hlo_module_free(program->per_device);
+    hlo_module_free(program->original);
+    *program = (CliProgram){0};
+}

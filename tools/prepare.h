@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program made ready to run: partitioned as the options of the command line say.
+#ifndef MESHLO_TOOLS_PREPARE_H_
+#define MESHLO_TOOLS_PREPARE_H_
+
+#include "spmd_partitioner/spmd.h"
+#include "tools/program.h"
+
+// The options of every verb that partitions: --num-partitions, --mesh, --shard, --partitioned.
+extern const CliOptionTable cli_partition_options;
+// The options that say on which machine: --on, --device-assignment. Verbs that partition have them, or --topology
+// instead.
+extern const CliOptionTable cli_machine_options;
+
+// The machine that the options name (--on or --topology), else MESHLO_TOPOLOGY; NULL where neither says more than
+// "cpu".
+const char *cli_machine(const CliContext *context);
+
+// A program that runs on one device each of num_partitions.
+typedef struct CliProgram {
+    HloModule *original;    // as read
+    HloModule *per_device;  // what each device runs; `original` itself when that is per-device or has one partition
+    SpmdReport *report;     // collectives of per_device; never NULL
+    int64_t num_partitions;
+    bool was_partitioned;  // the file held the program of one device already
+} CliProgram;
+
+// Loads the first argument of the verb and partitions it if it is not the program of one device already. Free with
+// cli_program_free(), also after an error.
+HLO_NODISCARD HloStatus cli_program_prepare(CliContext *context, CliProgram *program);
+// Frees what the program holds.
+void cli_program_free(CliProgram *program);
+
+// Fills `options` from the command line. Its lists live in the context's arena.
+HLO_NODISCARD HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options);
+
+#endif

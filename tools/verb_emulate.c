@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo emulate: time, memory and links of one step on a slice.
+#include "emulator/report.h"
+#include "hlo/base/file.h"
+#include "tools/execute.h"
+#include "tools/machine.h"
+
+static const CliOption kOptions[] = {
+    {"topology", CLI_TEXT, "T", "The slice, like v5e-16 (default: MESHLO_TOPOLOGY)."},
+    {"device-assignment", CLI_TEXT, "0,1,…",
+     "Device of each partition (default: make_mesh order of the program's mesh)."},
+    {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
+    {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
+    {"fault", CLI_TEXT, "SPEC", "Break something (not supported yet)."},
+    {"json", CLI_FLAG, NULL, "Print the results as JSON."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+// Writes a finished text to a file and frees it.
+static HloStatus write_and_free(HloText *text, const char *path) {
+    HloStatus status = hlo_text_status(text);
+    if (!status) status = hlo_file_write(path, text->data, text->length);
+    hlo_text_free(text);
+    return status;
+}
+
+static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
+    const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report");
+    context->stage = CLI_STAGE_USAGE;
+    if (trace) {
+        HloText text = {0};
+        emu_report_write_chrome_trace(report, &text);
+        HLO_TRY(write_and_free(&text, trace));
+    }
+    if (page) {
+        HloText text = {0};
+        emu_report_write_html(report, topology, &text);
+        HLO_TRY(write_and_free(&text, page));
+    }
+    if (cli_flag(context, "json")) {
+        emu_report_write_json(report, &context->out);
+    } else {
+        emu_report_write_summary(report, &context->out);
+    }
+    if (!emu_report_out_of_memory(report)) return HLO_SUCCESS;
+    emu_report_write_out_of_memory(report, &context->complaint);
+    context->exit_code = CLI_EXIT_OUT_OF_MEMORY;
+    return HLO_SUCCESS;
+}
+
+static HloStatus emulate(CliContext *context, const EmuTopology *topology, const CliProgram *program) {
+    EmuReport *report = NULL;
+    EmuOptions options = {0};
+    int64_t participants = program->num_partitions * program->per_device->replica_count;
+    context->stage = CLI_STAGE_USAGE;
+    if (program->per_device->replica_count == 1) {
+        HLO_TRY(cli_device_assignment(context, topology, program, &options.device_assignment));
+        options.device_assignment_count = options.device_assignment ? participants : 0;
+    }
+    cli_progress(context, "emulating");
+    HLO_TRY(emu_simulate(program->per_device, topology, &options, &report));
+    HloStatus status = write_results(context, topology, report);
+    emu_report_free(report);
+    return status;
+}
+
+static HloStatus run_emulate(CliContext *context) {
+    CliProgram program = {0};
+    EmuTopology *topology = NULL;
+    HLO_FAIL_IF(cli_flag(context, "fault"), HLO_UNIMPLEMENTED, "--fault is not supported");
+    HLO_TRY(cli_topology_open(context, cli_text(context, "topology"), NULL, &topology));
+    HloStatus status = cli_program_prepare(context, &program);
+    if (!status) status = emulate(context, topology, &program);
+    cli_program_free(&program);
+    emu_topology_free(topology);
+    return status;
+}
+
+const CliVerb cli_verb_emulate = {
+    .name = "emulate",
+    .arguments = "FILE",
+    .summary = "Time one step of a program on a TPU slice: its parts, memory, links.",
+    .description =
+        "Partitions the program if needed. When it needs more memory than a device has, the exit code is 5, and "
+        "standard\n"
+        "error gets a report of the largest buffers.",
+    .examples =
+        "meshlo emulate examples/mlp_gradient_8192.hlo --topology v2-8 --trace trace.json\n"
+        "meshlo emulate step.hlo --topology v5e-16 --mesh x=16 --shard p0=x,- --json",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_partition_options, &kTable},
+    .run = run_emulate,
+};

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo partition and meshlo explain: the program of one device, and why its collectives are there.
+#include "hlo/text/text.h"
+#include "tools/prepare.h"
+
+static const CliOption kOptions[] = {
+    {"propagate-only", CLI_FLAG, NULL, "Only say how each array would be sharded."},
+    {"explain", CLI_FLAG, NULL, "Print the reasons of the collectives to standard error too."},
+    {"json", CLI_FLAG, NULL, "Print a report of the collectives as JSON instead of the program."},
+    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+static HloStatus print_module(CliContext *context, const HloModule *module) {
+    HloText text = {0};
+    HloStatus status = hlo_print(module, NULL, &text);
+    if (!status) status = cli_write_output(context, &text);
+    hlo_text_free(&text);
+    return status;
+}
+
+static HloStatus propagate_only(CliContext *context) {
+    HloModule *module = NULL, *annotated = NULL;
+    SpmdOptions options;
+    HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
+    HloStatus status = cli_spmd_options(context, module, &options);
+    if (!status) status = spmd_propagate(module, &options, &annotated);
+    if (!status) status = print_module(context, annotated);
+    hlo_module_free(annotated);
+    hlo_module_free(module);
+    return status;
+}
+
+static HloStatus print_partitioned(CliContext *context) {
+    CliProgram program = {0};
+    HloStatus status = cli_program_prepare(context, &program);
+    bool json = cli_flag(context, "json");
+    if (!status && (!json || cli_flag(context, "o"))) status = print_module(context, program.per_device);
+    if (!status && json) {
+        HloJsonWriter writer = {.text = &context->out, .lines = 2};
+        spmd_report_json(&writer, program.report);
+        hlo_text_char(&context->out, '\n');
+    }
+    if (!status && cli_flag(context, "explain")) spmd_report_print(&context->complaint, program.report);
+    cli_program_free(&program);
+    return status;
+}
+
+static HloStatus run_partition(CliContext *context) {
+    return cli_flag(context, "propagate-only") ? propagate_only(context) : print_partitioned(context);
+}
+
+const CliVerb cli_verb_partition = {
+    .name = "partition",
+    .arguments = "FILE",
+    .summary = "Partition a program for a mesh and print the program of one device.",
+    .description =
+        "Propagates the sharding annotations of the file and those of --shard, then partitions. The number of "
+        "devices comes\nfrom the file, the mesh or --num-partitions. A sharding has one item a dimension: an "
+        "axis, several (a+b), - for\nnone, ? to let propagation decide.",
+    .examples =
+        "meshlo partition examples/mlp_gradient_512.hlo -o per_device.hlo\n"
+        "meshlo partition step.hlo --mesh x=4,y=2 --shard p0=x,- --json",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_partition_options, &cli_machine_options, &kTable},
+    .run = run_partition,
+};

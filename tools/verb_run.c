@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo run: real numbers on virtual devices, compared with the reference evaluator where asked.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/text/text.h"
+#include "tools/execute.h"
+#include "tools/machine.h"
+
+static const CliOption kOptions[] = {
+    {"input", CLI_LIST, "K=F.npy",
+     "Input K (a number, p0, or a parameter's name) from a file; or F.npz with arr_0, arr_1 …"},
+    {"seed", CLI_INTEGER, "S", "Seed of the inputs that are not given (default 0)."},
+    {"output", CLI_TEXT, "DIR", "Write the results as DIR/0.npy, 1.npy …"},
+    {"engine", CLI_TEXT, "compiled|eval", "How to run: compiled (default), or by the reference evaluator."},
+    {"compare", CLI_TEXT, "eval", "Compare with the reference evaluator on the unpartitioned program."},
+    {"rtol", CLI_NUMBER, "R", "Relative tolerance of the comparison (default: by type)."},
+    {"atol", CLI_NUMBER, "A", "Absolute tolerance of the comparison (default: by type and size of the array)."},
+    {"numerics", CLI_TEXT, "exact|tpu", "f32 matrix products: exact, or as a TPU rounds them (default: by machine)."},
+    {"repeat", CLI_INTEGER, "N", "Run N times."},
+    {"print", CLI_FLAG, NULL, "Print the results."},
+    {"per-device", CLI_FLAG, NULL, "Inputs and outputs carry a leading axis of devices."},
+    {"json", CLI_FLAG, NULL, "Print a report as JSON."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+// All that one run of the verb holds.
+typedef struct Run {
+    CliContext *context;
+    CliProgram program;
+    CliBoundary boundary;
+    CliExecution execution;
+    CliArrays inputs, results, expected, parameters;
+    CliTimes times;
+    EmuTopology *topology;
+    HloLiteral *evaluated;
+} Run;
+
+static HloStatus read_numerics(CliContext *context, const EmuTopology *topology, TargetNumerics *numerics) {
+    const char *text = cli_text_or(context, "numerics", getenv("MESHLO_NUMERICS"));
+    bool tpu = emu_topology_is_tpu(topology);
+    if (text && *text) {
+        tpu = strcmp(text, "tpu") == 0;
+        if (!tpu && strcmp(text, "exact") != 0) return cli_usage_error(context, "--numerics wants exact or tpu");
+    }
+    *numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_engine(CliContext *context, bool *evaluate) {
+    const char *engine = cli_text_or(context, "engine", "compiled"), *compare = cli_text_or(context, "compare", "eval");
+    *evaluate = strcmp(engine, "eval") == 0;
+    if (!*evaluate && strcmp(engine, "compiled") != 0)
+        return cli_usage_error(context, "--engine wants compiled or eval");
+    if (strcmp(compare, "eval") != 0) return cli_usage_error(context, "--compare wants eval");
+    return HLO_SUCCESS;
+}
+
+// Decides machine, numerics and places once the number of partitions is known.
+static HloStatus choose_machine(Run *run) {
+    CliContext *context = run->context;
+    CliExecution *execution = &run->execution;
+    const char *spec = cli_machine(context);
+    if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)run->program.num_partitions);
+    HLO_TRY(cli_topology_open(context, spec, NULL, &run->topology));
+    execution->program = &run->program;
+    execution->machine = spec;
+    execution->per_device = cli_flag(context, "per-device");
+    execution->repeat = cli_integer(context, "repeat", 1);
+    if (execution->repeat < 1) return cli_usage_error(context, "--repeat wants at least 1");
+    HLO_TRY(read_numerics(context, run->topology, &execution->numerics));
+    HLO_TRY(read_engine(context, &execution->evaluate));
+    return cli_device_assignment(context, run->topology, &run->program, &execution->assignment);
+}
+
+// The evaluator's results: of the program as it was read, on whole arrays; of a per-device program, device by device.
+static HloStatus evaluate(Run *run) {
+    CliContext *context = run->context;
+    const HloModule *module = run->program.original;
+    if (run->program.was_partitioned) {
+        CliExecution execution = run->execution;
+        CliTimes times;
+        execution.evaluate = true;
+        return cli_execute(context, &execution, &run->boundary, &run->inputs, &run->expected, &times);
+    }
+    HloEvalOptions options = {
+        .numerics = run->execution.numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
+        .device_count = run->program.num_partitions};
+    HLO_TRY(cli_arrays_to_parameters(context, module->entry, &run->inputs, &run->parameters));
+    cli_progress(context, "evaluating");
+    HLO_TRY(hlo_evaluate(module, (const HloLiteral *const *)run->parameters.items, run->parameters.count, &options,
+                         &run->evaluated));
+    return cli_arrays_from_result(context, run->evaluated, &run->expected);
+}
+
+static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
+    HloInts dims = {shape->dims, shape->rank};
+    hlo_text_char(text, '[');
+    int64_t below = hlo_shape_elements(shape);
+    for (int64_t i = 0; i < dims.count; ++i) {
+        below /= dims.items[i];
+        hlo_text_format(text, "%s%lld", i ? "," : "", (long long)(flat / below));
+        flat %= below;
+    }
+    hlo_text_char(text, ']');
+}
+
+// Compares all arrays; the first that differs ends the verb with exit code 1. *worst is the largest relative error.
+static HloStatus compare(Run *run, double *worst) {
+    CliContext *context = run->context;
+    CliTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
+                              run->execution.numerics == TARGET_NUMERICS_TPU};
+    HLO_TRY(evaluate(run));
+    *worst = 0;
+    for (int64_t i = 0; i < run->results.count; ++i) {
+        const HloLiteral *expected = run->expected.items[i], *actual = run->results.items[i];
+        if (!hlo_shape_is_array(expected->shape)) continue;
+        CliDifference difference = cli_arrays_compare(expected, actual, &tolerance);
+        if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
+        if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) continue;
+        HloText place = {0};
+        print_index(&place, expected->shape, difference.first);
+        HLO_TRY(cli_fail(
+            context, CLI_EXIT_CHECK_FAILED,
+            "error: result %lld differs from the evaluator in %lld of %lld elements, first at %s: %.9g instead "
+            "of %.9g (error %.3g)",
+            (long long)i, (long long)difference.count, (long long)hlo_shape_elements(expected->shape),
+            place.data ? place.data : "?", difference.actual, difference.expected, difference.error));
+        hlo_text_free(&place);
+    }
+    return HLO_SUCCESS;
+}
+
+static void print_results(HloText *text, const CliArrays *results) {
+    for (int64_t i = 0; i < results->count; ++i) {
+        hlo_shape_print(text, results->items[i]->shape, false);
+        hlo_text_char(text, ' ');
+        hlo_print_literal(text, results->items[i]);
+        hlo_text_char(text, '\n');
+    }
+}
+
+static void print_json(const Run *run, const double *worst) {
+    HloJsonWriter json = {.text = &run->context->out, .lines = 1};
+    hlo_json_begin_object(&json);
+    hlo_json_key(&json, "machine");
+    hlo_json_string(&json, run->execution.machine);
+    hlo_json_key(&json, "num_devices");
+    hlo_json_int64(&json, run->program.num_partitions);
+    hlo_json_key(&json, "numerics");
+    hlo_json_string(&json, run->execution.numerics == TARGET_NUMERICS_TPU ? "tpu" : "exact");
+    hlo_json_key(&json, "compile_seconds");
+    hlo_json_double(&json, run->times.compile_seconds);
+    hlo_json_key(&json, "run_seconds");
+    hlo_json_begin_array(&json);
+    for (int64_t i = 0; i < run->times.count; ++i) hlo_json_double(&json, run->times.run_seconds[i]);
+    hlo_json_end_array(&json);
+    hlo_json_key(&json, "num_results");
+    hlo_json_int64(&json, run->results.count);
+    hlo_json_key(&json, "collective_bytes_per_device");
+    hlo_json_int64(&json, run->program.report->total_bytes_per_device);
+    hlo_json_key(&json, "collective_bytes");
+    hlo_json_int64(&json, run->program.report->total_bytes_per_device * run->program.num_partitions);
+    if (worst) {
+        hlo_json_key(&json, "max_relative_error");
+        hlo_json_double(&json, *worst);
+        hlo_json_key(&json, "equal");
+        hlo_json_bool(&json, run->context->exit_code == CLI_EXIT_OK);
+    }
+    hlo_json_end_object(&json);
+    hlo_text_char(&run->context->out, '\n');
+}
+
+static void print_summary(const Run *run, const double *worst) {
+    HloText *out = &run->context->out;
+    hlo_text_format(out, "ran on %lld device%s of %s: compile %.2f ms, run %.2f ms",
+                    (long long)run->program.num_partitions, run->program.num_partitions == 1 ? "" : "s",
+                    run->execution.machine, run->times.compile_seconds * 1e3,
+                    run->times.run_seconds[run->times.count - 1] * 1e3);
+    if (worst)
+        hlo_text_format(out, "; largest error against the evaluator %.2g of the array's root mean square", *worst);
+    hlo_text_char(out, '\n');
+}
+
+static HloStatus report(Run *run) {
+    CliContext *context = run->context;
+    double worst = 0;
+    bool compared = cli_flag(context, "compare");
+    const char *folder = cli_text(context, "output");
+    if (compared) HLO_TRY(compare(run, &worst));
+    context->stage = CLI_STAGE_USAGE;
+    if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
+    if (cli_flag(context, "print")) print_results(&context->out, &run->results);
+    if (cli_flag(context, "json")) {
+        print_json(run, compared ? &worst : NULL);
+    } else if (!cli_flag(context, "print") || compared) {
+        print_summary(run, compared ? &worst : NULL);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_all(Run *run) {
+    CliContext *context = run->context;
+    HLO_TRY(cli_program_prepare(context, &run->program));
+    HLO_TRY(choose_machine(run));
+    context->stage = CLI_STAGE_PROGRAM;
+    HLO_TRY(cli_boundary_read(context, &run->program, run->execution.per_device, &run->boundary));
+    HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters,
+                            run->boundary.spmd->parameter_count, &run->inputs));
+    HLO_TRY(cli_execute(context, &run->execution, &run->boundary, &run->inputs, &run->results, &run->times));
+    return report(run);
+}
+
+static HloStatus run_run(CliContext *context) {
+    Run run = {.context = context};
+    HloStatus status = run_all(&run);
+    cli_arrays_free(&run.inputs);
+    cli_arrays_free(&run.results);
+    cli_arrays_free(&run.expected);
+    cli_arrays_free(&run.parameters);
+    hlo_literal_free(run.evaluated);
+    cli_boundary_free(&run.boundary);
+    cli_program_free(&run.program);
+    emu_topology_free(run.topology);
+    return status;
+}
+
+const CliVerb cli_verb_run = {
+    .name = "run",
+    .arguments = "FILE",
+    .summary = "Run a program on virtual devices with real numbers.",
+    .description =
+        "Inputs and outputs are global arrays: sharded ones are split and reassembled. Inputs that are not given are "
+        "made\n"
+        "from --seed, the same on every machine: with u = splitmix64(seed, input, element) uniform in [0, 1), floating "
+        "types\n"
+        "get 2u-1, from rank 2 on times sqrt(3/n) with n the last but one dimension; integers get floor(16u), or up "
+        "to\n"
+        "their type's largest number; pred gets both values with equal chance. An unsharded input of a per-device "
+        "program\n"
+        "goes to every device.",
+    .examples =
+        "meshlo run examples/mlp_gradient_512.hlo --on v2-8 --compare eval\n"
+        "meshlo run step.hlo --on cpu:8 --mesh x=4,y=2 --shard p0=x,- --input p0=x.npy --output results\n"
+        "meshlo run scalar.hlo --print",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_partition_options, &cli_machine_options, &kTable},
+    .run = run_run,
+};
