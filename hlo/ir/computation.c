@@ -6,12 +6,17 @@
 #include "hlo/ir/module.h"
 #include "hlo/ir/names.h"
 
+void hlo_computation_set_name(HloComputation *computation, const char *name) {
+    HloModule *module = computation->module;
+    computation->name = hlo_unique_name(module->arena, &module->computation_names, &module->computation_name_counters,
+                                        name, computation);
+}
+
 HloComputation *hlo_computation_new(HloModule *module, const char *name) {
     HloComputation *computation = HLO_ARENA_NEW(module->arena, HloComputation, 1);
     computation->module = module;
     computation->id = module->computation_limit++;
-    computation->name = hlo_unique_name(module->arena, &module->computation_names, &module->name_counters,
-                                        name ? name : "region", computation);
+    hlo_computation_set_name(computation, name ? name : "region");
     hlo_vector_push(module->arena, &module->computations, computation);
     return computation;
 }

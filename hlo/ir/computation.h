@@ -22,6 +22,8 @@ struct HloComputation {
 
 // A new, empty computation; the name is made unique ("region" when NULL).
 HLO_EXPORT HloComputation *hlo_computation_new(HloModule *module, const char *name);
+// Another name, made unique.
+HLO_EXPORT void hlo_computation_set_name(HloComputation *computation, const char *name);
 // Sets the root; it must be in the computation.
 HLO_EXPORT void hlo_computation_set_root(HloComputation *computation, HloInstruction *root);
 // Takes a computation without callers out of its module, and its calls with it.

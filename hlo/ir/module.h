@@ -39,7 +39,7 @@ struct HloModule {
     int32_t instruction_limit;  // ids given out so far
     int32_t computation_limit;
     HloStringMap instruction_names, computation_names;  // taken names
-    HloStringMap name_counters;                         // base name -> next suffix (private to naming)
+    HloStringMap name_counters, computation_name_counters;  // base name -> next suffix (private to naming)
 
     bool is_scheduled;
     int64_t replica_count;   // 1 unless said

@@ -10,9 +10,21 @@ static size_t stem_length(const char *name, size_t length) {
     return end < length && end > 1 && name[end - 1] == '.' ? end - 1 : length;
 }
 
+// The name without leading zeros of its number, "add.01" as "add.1": the two are one name to XLA.
+static const char *plain_number(HloArena *arena, const char *name, size_t *length) {
+    size_t stem = stem_length(name, *length);
+    size_t digits = stem + 1;
+    if (stem == *length || name[digits] != '0' || digits + 1 == *length) return name;
+    while (digits + 1 < *length && name[digits] == '0') digits++;
+    const char *plain = hlo_arena_format(arena, "%.*s.%s", (int)stem, name, name + digits);
+    *length = strlen(plain);
+    return plain;
+}
+
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
                             void *owner) {
     size_t length = strlen(wanted);
+    wanted = plain_number(arena, wanted, &length);
     if (!hlo_string_map_get(taken, wanted, length)) {
         const char *name = hlo_arena_string(arena, wanted, length);
         hlo_string_map_set(arena, taken, name, length, owner);

@@ -55,10 +55,10 @@ static void print_axis(HloText *text, const HloMesh *mesh, const HloAxisRef *axi
     if (axis->size) hlo_text_format(text, ":(%lld)%lld", (long long)axis->pre_size, (long long)axis->size);
 }
 
-static void print_axes(HloText *text, const HloMesh *mesh, const HloAxisRefs *axes) {
+static void print_axes(HloText *text, const HloMesh *mesh, const HloAxisRefs *axes, const char *separator) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < axes->count; i++) {
-        if (i > 0) hlo_text_append(text, ", ", 2);
+        if (i > 0) hlo_text_string(text, separator);
         print_axis(text, mesh, &axes->items[i]);
     }
     if (axes->open) hlo_text_string(text, axes->count ? ", ?" : "?");
@@ -68,7 +68,7 @@ static void print_axes(HloText *text, const HloMesh *mesh, const HloAxisRefs *ax
 static void print_named_axes(HloText *text, const char *name, const HloMesh *mesh, const HloAxisRefs *axes) {
     if (axes->count == 0) return;
     hlo_text_string(text, name);
-    print_axes(text, mesh, axes);
+    print_axes(text, mesh, axes, ", ");
 }
 
 static const char *kind_text(HloShardingKind kind) {
@@ -93,7 +93,7 @@ static void print_named(HloText *text, const HloNamedSharding *named) {
     hlo_text_char(text, '[');
     for (int64_t i = 0; i < named->dim_count; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
-        print_axes(text, &named->mesh, &named->dims[i]);
+        print_axes(text, &named->mesh, &named->dims[i], ", ");
     }
     hlo_text_char(text, ']');
     print_named_axes(text, ", replicated=", &named->mesh, &named->replicated);
@@ -171,7 +171,7 @@ void hlo_replica_groups_print(HloText *text, const HloReplicaGroups *groups) {
         HloAxisRefs axes = {.items = groups->axes, .count = groups->axis_count};
         print_mesh(text, &groups->mesh);
         hlo_text_char(text, ' ');
-        print_axes(text, &groups->mesh, &axes);
+        print_axes(text, &groups->mesh, &axes, ",");
         return;
     }
     hlo_text_char(text, '{');

@@ -189,6 +189,8 @@ typedef struct HloParsedAttributes {
         HloScanAttributes scan;
         HloSliceAttributes slice;
         HloDomainAttributes domain;
+        HloCompareAttributes compare;
+        HloOutfeedAttributes outfeed;
     } family;
     uint32_t seen_fields;       // by number of the field
     uint32_t seen;              // private to parser_attribute.c

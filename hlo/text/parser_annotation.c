@@ -107,21 +107,25 @@ bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes) 
     return hlo_parser_expect(parser, '}', "'}' of frontend_attributes");
 }
 
-// {visualizing_index=0,name=1.5,...}; the text is kept.
+// {visualizing_index=0,name=1.5,...}; kept as the text between the braces, numbers with six digits as XLA prints them.
 bool hlo_parse_statistics(HloParser *parser, const char **text) {
     const char *name;
     size_t length;
     int64_t index;
     double value;
-    if (!hlo_parser_expect(parser, '{', "'{' of statistics")) return false;
-    const char *start = parser->lexer.token.start;
     *text = NULL;
+    if (!hlo_parser_expect(parser, '{', "'{' of statistics")) return false;
     if (hlo_parser_eat(parser, '}')) return true;
     if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &index)) return false;
-    while (hlo_parser_eat(parser, ',')) {
+    HLO_VECTOR(char) written = {0};
+    char *entry = hlo_arena_format(parser->scratch, "visualizing_index=%lld", (long long)index);
+    for (;;) {
+        for (const char *c = entry; *c; c++) hlo_vector_push(parser->scratch, &written, *c);
+        if (!hlo_parser_eat(parser, ',')) break;
         if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_double(parser, &value)) return false;
+        entry = hlo_arena_format(parser->scratch, ",%s=%g", name, value);
     }
-    *text = hlo_parser_text_since(parser, start);
+    *text = hlo_arena_string(parser->arena, written.items, (size_t)written.count);
     return hlo_parser_expect(parser, '}', "'}' of statistics");
 }
 
@@ -160,6 +164,7 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
     }
     if (open != 0) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
     *text = hlo_parser_text_since(parser, start);
+    if (**text == 0) *text = "()";
     return hlo_parser_expect(parser, '}', "'}' of origin");
 }
 

@@ -234,6 +234,8 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
         return parse_common(parser, common, parsed);
     }
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    // XLA had another name for it for a while.
+    if (opcode == HLO_OP_CONVOLUTION && strcmp(name, "conv_kind") == 0) name = "convolution_kind";
     int field = find_field(family, name);
     if (field < 0 || is_forbidden(opcode, name)) {
         return hlo_parser_fail(parser, where, "%s has no attribute '%s'", hlo_op_text(opcode), name);

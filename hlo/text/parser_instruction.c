@@ -309,6 +309,9 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
     HloInstruction *root =
         make(parser, computation, wrapped, shape->elements[1], parameters, count, &parsed->family, "async_op");
     if (!attach_called(parser, root, parsed)) return false;
+    if (parsed->execution_thread && strcmp(parsed->execution_thread, "main") != 0) {
+        computation->execution_thread = parsed->execution_thread;
+    }
     annotate(root, parsed);
     hlo_computation_set_root(computation, root);
     hlo_vector_push(parser->scratch, &parser->finished, computation);
@@ -380,13 +383,32 @@ static const HloSharding *spread(HloParser *parser, const HloSharding *sharding,
     return hlo_sharding_tuple(parser->arena, elements, count);
 }
 
-// Fields that XLA fills in when it makes the op.
-static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape, HloParsedAttributes *parsed) {
+// The order that comparisons of a type use when the text does not say one.
+static int32_t default_comparison(HloType type) {
+    switch (hlo_type_kind(type)) {
+        case HLO_KIND_SIGNED: return HLO_ComparisonType_SIGNED;
+        case HLO_KIND_UNSIGNED:
+        case HLO_KIND_PRED: return HLO_ComparisonType_UNSIGNED;
+        default: return HLO_ComparisonType_FLOAT;
+    }
+}
+
+// Fields that XLA fills in, or forgets because they say the default, when it makes the op.
+static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
+                     HloParsedAttributes *parsed) {
     if (opcode == HLO_OP_MAP) {
         int64_t dims[64];
         int64_t rank = shape->rank < 64 ? shape->rank : 0;
         for (int64_t i = 0; i < rank; i++) dims[i] = i;
         parsed->family.dimensions.dimensions = hlo_ints(parser->arena, dims, rank);
+    } else if (opcode == HLO_OP_COMPARE) {
+        int32_t *type = &parsed->family.compare.type;
+        if (*type == default_comparison(operands[0]->shape->type)) *type = HLO_ComparisonType_DEFAULT;
+    } else if (opcode == HLO_OP_OUTFEED) {
+        if (!parsed->family.outfeed.shape) parsed->family.outfeed.shape = operands[0]->shape;
+    } else if (opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE) {
+        // What they call is said by the async-start.
+        memset(parsed->roles, 0, sizeof(parsed->roles));
     }
 }
 
@@ -433,7 +455,7 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     // Nested computations may have moved the stack.
     operands = parser->operands.items + base;
     if (!shape && !infer(parser, where, opcode, operands, count, &parsed, &shape)) return false;
-    complete(parser, opcode, shape, &parsed);
+    complete(parser, opcode, shape, operands, &parsed);
     HloComputation *body = NULL;
     if (sugar && !wrap(parser, wrapped, shape, operands, count, &parsed, &body)) return false;
     HloAsyncAttributes async = {.execution_thread = parsed.execution_thread, .aliasing = parsed.async_aliasing};

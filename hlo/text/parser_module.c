@@ -160,9 +160,11 @@ static bool parse_header(HloParser *parser) {
 // Names as XLA gives them: computation by computation in the order of their ends, so that what is nested comes first.
 static void rename_in_order(HloParser *parser) {
     HloModule *module = parser->module;
-    module->instruction_names = module->name_counters = (HloStringMap){0};
+    module->instruction_names = module->computation_names = (HloStringMap){0};
+    module->name_counters = module->computation_name_counters = (HloStringMap){0};
     for (int64_t i = 0; i < parser->finished.count; i++) {
         HloComputation *computation = parser->finished.items[i];
+        hlo_computation_set_name(computation, parser->computation_names.items[computation->id]);
         for (HloInstruction *at = computation->first; at; at = at->next) {
             hlo_instruction_set_name(at, parser->text_names.items[at->id]);
         }
@@ -221,20 +223,22 @@ static bool parse_computations(HloParser *parser, bool with_header) {
     return finish(parser, entry);
 }
 
-// A single instruction, with or without `name =`: operands that come with a shape become parameters.
+// A single instruction, with or without `name =`: operands that come with a shape become parameters. Everything that
+// has no name is called _, and XLA calls the result scheduled.
 static bool parse_single(HloParser *parser) {
     HloNameScope scope = {0};
-    HloComputation *entry = hlo_parser_new_computation(parser, "module");
+    HloComputation *entry = hlo_parser_new_computation(parser, "_");
     HloInstruction *root = NULL;
+    parser->module->name = "_";
+    parser->module->is_scheduled = true;
     parser->computation = entry;
     parser->scope = &scope;
     parser->single_instruction = true;
-    parser->has_nested = true;
-    bool ok = hlo_parser_at_shape(parser) ? hlo_parse_instruction_value(parser, "module", &root)
+    hlo_vector_push(parser->scratch, &parser->finished, entry);
+    bool ok = hlo_parser_at_shape(parser) ? hlo_parse_instruction_value(parser, "_", &root)
                                           : hlo_parse_instruction(parser, &root);
     if (!ok || !hlo_parser_expect_end(parser)) return false;
     hlo_computation_set_root(entry, entry->last);
-    hlo_vector_push(parser->scratch, &parser->finished, entry);
     return finish(parser, entry);
 }
 

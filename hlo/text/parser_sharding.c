@@ -494,10 +494,16 @@ static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
     bool comma;
     HloAxisRefs axes = {0};
     groups->form = HLO_GROUPS_MESH;
+    const char *where = parser->lexer.token.start;
     if (!parse_mesh(parser, &groups->mesh, &comma) || !parse_axes(parser, &groups->mesh, false, &axes)) return false;
     groups->axes = axes.items;
     groups->axis_count = axes.count;
-    return true;
+    int64_t size = 1;
+    for (int64_t i = 0; i < axes.count; i++) {
+        size *= axes.items[i].size ? axes.items[i].size : groups->mesh.axis_sizes.items[axes.items[i].axis];
+        if (size > INT32_MAX) break;
+    }
+    return size > 1 || hlo_parser_fail(parser, where, "a group must have more than one device");
 }
 
 static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {

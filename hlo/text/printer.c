@@ -38,6 +38,7 @@ HloPrintOptions hlo_print_fingerprint(void) {
     HloPrintOptions options = hlo_print_canonical();
     options.print_ids = false;
     options.sort_computations = true;
+    options.essential_constants = true;
     return options;
 }
 
@@ -113,8 +114,9 @@ static void visit(Walk *walk, const HloInstruction *start) {
 }
 
 // The instructions as they are printed: the schedule, else depth first from those that nothing uses.
+// A computation that is printed inside an instruction is printed without its schedule.
 static void order_instructions(Walk *walk, const HloComputation *computation) {
-    bool scheduled = computation->module->is_scheduled && !is_fused(computation);
+    bool scheduled = computation->module->is_scheduled && !is_fused(computation) && !walk->printer->in_computation;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (scheduled) {
             hlo_vector_push(walk->printer->scratch, &walk->order, i);
@@ -154,9 +156,9 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     int32_t outer_canonical = printer->next_canonical;
     bool outer = printer->in_computation;
     printer->next_canonical = 0;
-    printer->in_computation = true;
     Walk walk = {.printer = printer, .state = visit_states(printer, computation->module)};
     order_instructions(&walk, computation);
+    printer->in_computation = true;
     for (int64_t i = 0; i < walk.order.count; i++) printer->canonical[walk.order.items[i]->id] = 0;
     print_indent(text, indent);
     hlo_text_append(text, "{\n", 2);
@@ -169,6 +171,10 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     }
     print_indent(text, indent);
     hlo_text_char(text, '}');
+    if (printer->options.print_ids && computation->execution_thread) {
+        hlo_text_string(text, ", execution_thread=");
+        hlo_printer_quoted(text, computation->execution_thread);
+    }
     printer->next_canonical = outer_canonical;
     printer->in_computation = outer;
 }
@@ -193,10 +199,6 @@ static void print_computation(HloPrinter *printer, const HloComputation *computa
         size_t blanks = 2 * (size_t)options->indent;
         memmove(text->data + body, text->data + body + blanks, text->length - body - blanks + 1);
         text->length -= blanks;
-    }
-    if (options->print_ids && computation->execution_thread) {
-        hlo_text_string(text, ", execution_thread=");
-        hlo_printer_quoted(text, computation->execution_thread);
     }
 }
 
@@ -229,7 +231,7 @@ static void print_donors(HloText *text, const HloModule *module) {
 }
 
 static void print_propagation(HloText *text, const char *name, HloBools bools) {
-    if (bools.count == 0) return;
+    if (bools.count == 0 || (bools.count == 1 && !bools.items[0])) return;
     hlo_text_string(text, name);
     hlo_printer_bools(text, bools);
 }

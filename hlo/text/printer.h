@@ -38,6 +38,8 @@ void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction);
 void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy);
 // A string in quotes with C escapes.
 void hlo_printer_quoted(HloText *text, const char *string);
+// True if a string reads as a JSON object in braces, which needs no quotes.
+bool hlo_printer_is_json(const char *value);
 void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kind);
 void hlo_printer_index(HloText *text, HloInts index);
 void hlo_printer_key_values(HloText *text, HloKeyValues values);

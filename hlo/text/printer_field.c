@@ -52,8 +52,7 @@ void hlo_printer_bools(HloText *text, HloBools bools) {
     hlo_text_char(text, '}');
 }
 
-// True if the value reads as a JSON object in braces, which needs no quotes.
-static bool is_json_object(const char *value) {
+bool hlo_printer_is_json(const char *value) {
     int64_t depth = 0;
     if (value[0] != '{') return false;
     for (const char *at = value; *at; at++) {
@@ -74,7 +73,7 @@ void hlo_printer_key_values(HloText *text, HloKeyValues values) {
         if (i > 0) hlo_text_char(text, ',');
         hlo_text_string(text, values.items[i].key);
         hlo_text_char(text, '=');
-        if (is_json_object(values.items[i].value)) {
+        if (hlo_printer_is_json(values.items[i].value)) {
             hlo_text_string(text, values.items[i].value);
         } else {
             hlo_printer_quoted(text, values.items[i].value);
@@ -322,28 +321,34 @@ static void print_domain(HloText *text, const HloDomainAttributes *domain) {
     hlo_text_char(text, '}');
 }
 
+static void print_field(HloText *text, const HloField *field, const void *attributes) {
+    const void *value = (const char *)attributes + field->offset;
+    if (field->text[0] == 0 || !shows(field, value)) return;
+    // The original version of custom calls is the default one.
+    if (field->enumeration == &hlo_enum_CustomCallApi && *(const int32_t *)value == HLO_CustomCallApi_ORIGINAL) return;
+    hlo_text_append(text, ", ", 2);
+    hlo_text_string(text, field->text);
+    hlo_text_char(text, '=');
+    print_value(text, field, value);
+}
+
 void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) {
     HloText *text = printer->text;
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(instruction->opcode)->family);
-    if (instruction->opcode == HLO_OP_SLICE) {
-        print_slice(text, instruction->attributes);
-        return;
+    switch (instruction->opcode) {
+        case HLO_OP_SLICE: print_slice(text, instruction->attributes); return;
+        case HLO_OP_DOMAIN: print_domain(text, instruction->attributes); return;
+        case HLO_OP_CALL: return;  // its field stands behind the called computation
+        default: break;
     }
-    if (instruction->opcode == HLO_OP_DOMAIN) {
-        print_domain(text, instruction->attributes);
-        return;
-    }
+    // Where other collectives print their dimensions, reduce-scatter does not: they are last.
+    int last = -1;
     for (int i = 0; i < family->field_count; i++) {
-        const HloField *field = &family->fields[i];
-        const void *value = (const char *)instruction->attributes + field->offset;
-        if (field->text[0] == 0 || !shows(field, value)) continue;
-        // The original version of custom calls is the default one.
-        if (field->enumeration == &hlo_enum_CustomCallApi && *(const int32_t *)value == HLO_CustomCallApi_ORIGINAL) {
-            continue;
+        if (instruction->opcode == HLO_OP_REDUCE_SCATTER && strcmp(family->fields[i].text, "dimensions") == 0) {
+            last = i;
+        } else {
+            print_field(text, &family->fields[i], instruction->attributes);
         }
-        hlo_text_append(text, ", ", 2);
-        hlo_text_string(text, field->text);
-        hlo_text_char(text, '=');
-        print_value(text, field, value);
     }
+    if (last >= 0) print_field(text, &family->fields[last], instruction->attributes);
 }

@@ -21,8 +21,34 @@ static void print_opcode(HloText *text, const HloInstruction *instruction, const
     hlo_text_string(text, hlo_op_text(instruction->opcode) + (wrapped ? strlen("async") : 0));
 }
 
+static bool is_all(const HloLiteral *literal, double value) {
+    if (!hlo_shape_is_array(literal->shape) || literal->elided) return false;
+    int64_t count = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < count; i++) {
+        double _Complex element = hlo_literal_get_complex(literal, i);
+        if (creal(element) != value || cimag(element) != 0) return false;
+    }
+    return true;
+}
+
+static void print_essential_constant(HloText *text, const HloLiteral *literal) {
+    if (is_all(literal, 0)) {
+        hlo_text_char(text, '0');
+    } else if (is_all(literal, 1)) {
+        hlo_text_char(text, '1');
+    } else if (hlo_type_is_integer(literal->shape->type)) {
+        hlo_print_literal(text, literal);
+    } else {
+        hlo_text_string(text, "{...}");
+    }
+}
+
 static void print_constant(HloPrinter *printer, const HloInstruction *instruction) {
     const HloLiteral *literal = hlo_constant_literal(instruction);
+    if (printer->options.essential_constants) {
+        print_essential_constant(printer->text, literal);
+        return;
+    }
     bool small = hlo_shape_is_array(literal->shape) && hlo_shape_elements(literal->shape) <= 10;
     if (small || printer->options.print_large_constants) {
         hlo_print_literal(printer->text, literal);
@@ -81,14 +107,16 @@ static void print_role(HloPrinter *printer, const char *role, const HloComputati
 }
 
 static void print_list(HloPrinter *printer, const char *role, const HloInstruction *instruction, int indent) {
-    hlo_text_append(printer->text, ", ", 2);
-    hlo_text_string(printer->text, role);
-    hlo_text_append(printer->text, "={", 2);
+    HloText *text = printer->text;
+    bool bodies = printer->options.canonical_names;
+    hlo_text_append(text, ", ", 2);
+    hlo_text_string(text, role);
+    hlo_text_append(text, "={", 2);
     for (int32_t i = 0; i < instruction->called_count; i++) {
-        if (i > 0) hlo_text_append(printer->text, ", ", 2);
+        if (i > 0) hlo_text_string(text, bodies ? "," : ", ");
         print_called(printer, instruction->called[i], indent);
     }
-    hlo_text_char(printer->text, '}');
+    hlo_text_string(text, bodies ? "\n}" : "}");
 }
 
 static void print_calls(HloPrinter *printer, const HloInstruction *instruction, int indent) {
@@ -115,6 +143,9 @@ static void print_calls(HloPrinter *printer, const HloInstruction *instruction, 
         case HLO_OP_ASYNC_START: print_role(printer, "calls", called[0], indent); break;
         case HLO_OP_ASYNC_UPDATE:
         case HLO_OP_ASYNC_DONE: break;
+        case HLO_OP_REDUCE_SCATTER:
+            print_role(printer, printer->options.canonical_names ? "calls" : "to_apply", called[0], indent);
+            break;
         case HLO_OP_CUSTOM_CALL: print_list(printer, "called_computations", instruction, indent); break;
         default: print_role(printer, "to_apply", called[0], indent); break;
     }
@@ -194,18 +225,10 @@ static void print_predecessors(HloPrinter *printer, const HloInstruction *instru
 
 static void print_backend_config(HloText *text, const HloInstruction *instruction) {
     hlo_text_string(text, ", backend_config=");
-    if (instruction->backend_config_is_json) {
+    if (hlo_printer_is_json(instruction->backend_config)) {
         hlo_text_string(text, instruction->backend_config);
     } else {
         hlo_printer_quoted(text, instruction->backend_config);
-    }
-}
-
-static void print_execution_thread(HloText *text, const HloInstruction *start) {
-    const char *thread = HLO_ATTRIBUTES(start, Async)->execution_thread;
-    if (thread && strcmp(thread, "main") != 0) {
-        hlo_text_string(text, ", async_execution_thread=");
-        hlo_printer_quoted(text, thread);
     }
 }
 
@@ -214,9 +237,10 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
     HloText *text = printer->text;
     const HloPrintOptions *options = &printer->options;
     if (wrapped && instruction->opcode == HLO_OP_ASYNC_START) {
-        print_execution_thread(text, instruction);
+        hlo_printer_fields(printer, instruction);
         hlo_printer_fields(printer, wrapped);
         print_calls(printer, wrapped, indent);
+        if (options->canonical_names) print_calls(printer, instruction, indent);
     } else if (!wrapped) {
         hlo_printer_fields(printer, instruction);
         print_calls(printer, instruction, indent);

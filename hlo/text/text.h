@@ -37,6 +37,7 @@ typedef struct HloPrintOptions {
     bool include_layout;              // layouts in shapes
     bool number_operands;             // /*index=5*/ before every fifth operand
     bool compact_operands;            // "..." after four operands
+    bool essential_constants;         // 0, 1 and integers; {...} for all others
     bool canonical_names;             // tmp_0, tmp_1 ... and called computations in full
     bool sort_computations;           // by content instead of by call order
     int indent;                       // levels of two spaces
