@@ -42,7 +42,7 @@ typedef enum CpuScatterOp {
 typedef void CpuCombine(void *context, int count, void *const *targets, const void *const *updates);
 
 // Applies the updates to `operands` in place (count arrays of `types`, one update array each), in row-major order of
-// the updates: the result is the same for any number of workers. CALL may be used from several threads at once unless
+// the index vectors: the result is the same for any number of workers. CALL may be used from several threads at once unless
 // `serial` is set.
 typedef struct CpuScatter {
     CpuIndexing indexing;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/isa/isa.h"
 
+#include "targets/cpu/isa/random.h"
+
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
     if (features >= CPU_FEATURES_AVX512) return &cpu_loop_kernels_avx512;
@@ -8,4 +10,13 @@ const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return &cpu_loop_kernels_baseline;
+}
+
+const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_random_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_random_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_random_kernels_baseline;
 }

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/gather.h"
+
+#include <string.h>
+
+#include "targets/cpu/copy.h"
+#include "targets/cpu/loop_internal.h"
+
+enum { kParallelBytes = 64 << 10, kCombineBlock = 512 };
+
+// One dimension of the slices: how far a step goes in the operand and in the result (or the updates).
+typedef struct WindowStep {
+    int64_t size, operand, result;
+} WindowStep;
+
+// One batch dimension: a step in the result, in the indices and (batching dimensions) in the operand.
+typedef struct BatchStep {
+    int64_t size, result, indices, operand;
+} BatchStep;
+
+typedef struct StartStep {
+    int64_t operand;  // stride of the dimension that the index counts
+    int64_t largest;  // last start at which the slice fits
+} StartStep;
+
+typedef struct IndexPlan {
+    int window_rank, batch_rank, start_count;
+    WindowStep window[CPU_KERNEL_RANK_LIMIT];  // innermost first
+    BatchStep batch[CPU_KERNEL_RANK_LIMIT];    // innermost first
+    StartStep starts[CPU_KERNEL_RANK_LIMIT];
+    int64_t start_stride;   // between the components of one index vector
+    int64_t batch_count;    // slices
+    int64_t slice_count;    // elements of one slice
+    HloType index_type;
+    const char *indices;
+} IndexPlan;
+
+static bool contains(const int64_t *list, int count, int64_t value) {
+    for (int i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+static void row_major(int rank, const int64_t *sizes, int64_t *strides) {
+    int64_t next = 1;
+    for (int d = rank - 1; d >= 0; d--) strides[d] = next, next *= sizes[d];
+}
+
+// Sizes of a slice in every operand dimension; a scatter's come from its updates.
+static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
+    for (int d = 0, w = 0; d < x->operand_rank; d++) {
+        const bool hidden = contains(x->collapsed_dims, x->collapsed_count, d) ||
+                            contains(x->operand_batching_dims, x->batching_count, d);
+        if (!scatter) sizes[d] = x->slice_sizes[d];
+        else sizes[d] = hidden ? 1 : x->result_sizes[x->window_dims[w++]];
+    }
+}
+
+static void plan_window(IndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
+                        const int64_t *result_strides) {
+    plan->slice_count = 1;
+    int w = 0;
+    WindowStep steps[CPU_KERNEL_RANK_LIMIT];
+    for (int d = 0; d < x->operand_rank; d++) {
+        if (contains(x->collapsed_dims, x->collapsed_count, d) || contains(x->operand_batching_dims, x->batching_count, d))
+            continue;
+        const int64_t result_dim = x->window_dims[w];
+        steps[w++] = (WindowStep){x->result_sizes[result_dim], operand_strides[d], result_strides[result_dim]};
+        plan->slice_count *= x->result_sizes[result_dim];
+    }
+    while (w-- > 0) {  // innermost first, neighbours merged
+        WindowStep *top = plan->window_rank ? &plan->window[plan->window_rank - 1] : NULL;
+        if (steps[w].size == 1) continue;
+        if (top && steps[w].operand == top->operand * top->size && steps[w].result == top->result * top->size)
+            top->size *= steps[w].size;
+        else plan->window[plan->window_rank++] = steps[w];
+    }
+    if (plan->window_rank == 0) plan->window[plan->window_rank++] = (WindowStep){1, 1, 1};
+}
+
+static void plan_batch(IndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
+                       const int64_t *result_strides, const int64_t *indices_strides) {
+    BatchStep steps[CPU_KERNEL_RANK_LIMIT];
+    int count = 0, indices_dim = 0;
+    plan->batch_count = 1;
+    for (int d = 0; d < x->result_rank; d++) {
+        if (contains(x->window_dims, x->window_count, d)) continue;
+        if (indices_dim == x->index_vector_dim) indices_dim++;
+        BatchStep step = {x->result_sizes[d], result_strides[d], indices_strides[indices_dim], 0};
+        for (int b = 0; b < x->batching_count; b++)
+            if (x->indices_batching_dims[b] == indices_dim) step.operand += operand_strides[x->operand_batching_dims[b]];
+        steps[count++] = step;
+        plan->batch_count *= step.size;
+        indices_dim++;
+    }
+    while (count-- > 0) plan->batch[plan->batch_rank++] = steps[count];
+}
+
+static HloStatus make_plan(const CpuIndexing *x, bool scatter, const void *indices, IndexPlan *plan) {
+    int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
+    int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
+    HLO_FAIL_IF(x->operand_rank > CPU_KERNEL_RANK_LIMIT || x->result_rank > CPU_KERNEL_RANK_LIMIT ||
+                    x->indices_rank > CPU_KERNEL_RANK_LIMIT,
+                HLO_UNIMPLEMENTED, "%s of more than %d dimensions", scatter ? "scatter" : "gather", CPU_KERNEL_RANK_LIMIT);
+    *plan = (IndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
+    row_major(x->operand_rank, x->operand_sizes, operand_strides);
+    row_major(x->result_rank, x->result_sizes, result_strides);
+    row_major(x->indices_rank, x->indices_sizes, indices_strides);
+    slice_sizes_of(x, scatter, sizes);
+    plan_window(plan, x, operand_strides, result_strides);
+    plan_batch(plan, x, operand_strides, result_strides, indices_strides);
+    if (x->index_vector_dim < x->indices_rank) plan->start_stride = indices_strides[x->index_vector_dim];
+    for (int i = 0; i < x->map_count; i++) {
+        const int64_t d = x->start_index_map[i];
+        plan->starts[i] = (StartStep){operand_strides[d], x->operand_sizes[d] - sizes[d]};
+    }
+    return HLO_SUCCESS;
+}
+
+// Indices beyond the range of s64 are beyond every dimension.
+static int64_t read_index(const IndexPlan *plan, int64_t at) {
+    switch (plan->index_type) {
+        case HLO_S8: return ((const int8_t *)plan->indices)[at];
+        case HLO_S16: return ((const int16_t *)(const void *)plan->indices)[at];
+        case HLO_S32: return ((const int32_t *)(const void *)plan->indices)[at];
+        case HLO_S64: return ((const int64_t *)(const void *)plan->indices)[at];
+        case HLO_U16: return ((const uint16_t *)(const void *)plan->indices)[at];
+        case HLO_U32: return ((const uint32_t *)(const void *)plan->indices)[at];
+        case HLO_U64: {
+            const uint64_t value = ((const uint64_t *)(const void *)plan->indices)[at];
+            return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+        }
+        default: return ((const uint8_t *)plan->indices)[at];
+    }
+}
+
+// Element offsets of slice number `flat` in the result and in the operand. False when it does not fit and `clamp` is off.
+static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *result, int64_t *operand) {
+    int64_t indices = 0;
+    *result = *operand = 0;
+    for (int d = 0; d < plan->batch_rank; d++) {
+        const BatchStep *step = &plan->batch[d];
+        const int64_t index = flat % step->size;
+        flat /= step->size;
+        *result += index * step->result;
+        *operand += index * step->operand;
+        indices += index * step->indices;
+    }
+    for (int i = 0; i < plan->start_count; i++) {
+        int64_t start = read_index(plan, indices + i * plan->start_stride);
+        if (start < 0 || start > plan->starts[i].largest) {
+            if (!clamp) return false;
+            start = start < 0 ? 0 : plan->starts[i].largest;
+        }
+        *operand += start * plan->starts[i].operand;
+    }
+    return true;
+}
+
+// ---- gather --------------------------------------------------------------------------------------------------------------
+
+typedef struct GatherJob {
+    IndexPlan plan;
+    int width;
+    char *result;
+    const char *operand;
+} GatherJob;
+
+static void copy_run(char *to, const char *from, const WindowStep *step, int width) {
+    if (step->operand == 1 && step->result == 1) {
+        switch (step->size * width) {  // constant sizes become single moves
+            case 1: *to = *from; break;
+            case 2: memcpy(to, from, 2); break;
+            case 4: memcpy(to, from, 4); break;
+            case 8: memcpy(to, from, 8); break;
+            default: memcpy(to, from, (size_t)(step->size * width));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < step->size; i++)
+        memcpy(to + i * step->result * width, from + i * step->operand * width, (size_t)width);
+}
+
+static void copy_slice(const GatherJob *job, char *to, const char *from) {
+    const IndexPlan *plan = &job->plan;
+    int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
+    for (;;) {
+        copy_run(to, from, &plan->window[0], job->width);
+        if (--runs <= 0) return;
+        for (int d = 1; d < plan->window_rank; d++) {
+            const WindowStep *step = &plan->window[d];
+            to += step->result * job->width;
+            from += step->operand * job->width;
+            if (++index[d] < step->size) break;
+            to -= step->size * step->result * job->width;
+            from -= step->size * step->operand * job->width;
+            index[d] = 0;
+        }
+    }
+}
+
+static void gather_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const GatherJob *job = argument;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t to, from;
+        (void)locate(&job->plan, i, true, &to, &from);
+        copy_slice(job, job->result + to * job->width, job->operand + from * job->width);
+    }
+}
+
+HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const void *operand,
+                     const void *indices) {
+    GatherJob job = {.width = width, .result = result, .operand = operand};
+    HLO_TRY(make_plan(indexing, false, indices, &job.plan));
+    if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
+    const int64_t bytes = job.plan.slice_count * width;
+    cpu_pool_parallel_for_grain(job.plan.batch_count * (bytes + 8) < kParallelBytes ? NULL : pool, job.plan.batch_count,
+                                kParallelBytes / 4 / (bytes + 8) + 1, gather_task, &job);
+    return HLO_SUCCESS;
+}
+
+// ---- scatter -------------------------------------------------------------------------------------------------------------
+
+// How several workers share a scatter without changing the order in which any element is updated.
+typedef enum ScatterSplit {
+    SPLIT_NOT,
+    SPLIT_COLUMNS,  // each worker applies every update to its own part of the innermost window dimension
+    SPLIT_OWNERS,   // windows of one element: each worker applies the updates to its own part of the operand
+} ScatterSplit;
+
+typedef struct ScatterJob {
+    IndexPlan plan;
+    const CpuScatter *scatter;
+    const CpuLoopKernels *kernels;
+    void *const *operands;
+    const void *const *updates;
+    ScatterSplit split;
+    int64_t operand_count;
+} ScatterJob;
+
+// target[i] = op(target[i], update[i]) for a contiguous run of operand number `which`.
+static void combine_run(const ScatterJob *job, int which, char *target, const char *update, int64_t count) {
+    const HloType type = job->scatter->types[which];
+    const int width = hlo_type_bytes(type);
+    static const CpuLoopOp ops[] = {[CPU_SCATTER_ADD] = CPU_OP_ADD,
+                                    [CPU_SCATTER_MULTIPLY] = CPU_OP_MULTIPLY,
+                                    [CPU_SCATTER_MINIMUM] = CPU_OP_MINIMUM,
+                                    [CPU_SCATTER_MAXIMUM] = CPU_OP_MAXIMUM};
+    if (job->scatter->op == CPU_SCATTER_ASSIGN) {
+        memcpy(target, update, (size_t)(count * width));
+        return;
+    }
+    CpuBlockKernel *kernel = job->kernels->operation[ops[job->scatter->op]][cpu_register_of(type)];
+    if (!job->kernels->decode[type]) {
+        kernel(target, target, update, NULL, count, 0);
+        if (job->kernels->wrap[type]) job->kernels->wrap[type](target, target, NULL, NULL, count, 0);
+        return;
+    }
+    float left[kCombineBlock], right[kCombineBlock];
+    for (int64_t i = 0; i < count; i += kCombineBlock) {
+        const int64_t n = count - i < kCombineBlock ? count - i : kCombineBlock;
+        job->kernels->decode[type](left, target + i * width, NULL, NULL, n, 0);
+        job->kernels->decode[type](right, update + i * width, NULL, NULL, n, 0);
+        kernel(left, left, right, NULL, n, 0);
+        job->kernels->encode[type](target + i * width, left, NULL, NULL, n, 0);
+    }
+}
+
+static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
+    void *targets[CPU_KERNEL_RANK_LIMIT];
+    const void *sources[CPU_KERNEL_RANK_LIMIT];
+    const CpuScatter *s = job->scatter;
+    for (int i = 0; i < s->count; i++) {
+        targets[i] = (char *)job->operands[i] + operand * hlo_type_bytes(s->types[i]);
+        sources[i] = (const char *)job->updates[i] + update * hlo_type_bytes(s->types[i]);
+    }
+    s->combine(s->context, s->count, targets, sources);
+}
+
+// Part [begin, end) of one run along the innermost window dimension.
+static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    const WindowStep *step = &job->plan.window[0];
+    const CpuScatter *s = job->scatter;
+    if (s->op == CPU_SCATTER_CALL) {
+        for (int64_t i = begin; i < end; i++) call_one(job, operand + i * step->operand, update + i * step->result);
+        return;
+    }
+    const bool contiguous = step->operand == 1 && step->result == 1;
+    for (int which = 0; which < s->count; which++) {
+        const int width = hlo_type_bytes(s->types[which]);
+        char *target = (char *)job->operands[which] + (operand + begin * step->operand) * width;
+        const char *source = (const char *)job->updates[which] + (update + begin * step->result) * width;
+        if (contiguous) combine_run(job, which, target, source, end - begin);
+        for (int64_t i = begin; i < end && !contiguous; i++, target += step->operand * width, source += step->result * width)
+            combine_run(job, which, target, source, 1);
+    }
+}
+
+static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    const IndexPlan *plan = &job->plan;
+    int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
+    for (;;) {
+        apply_run(job, operand, update, begin, end);
+        if (--runs <= 0) return;
+        for (int d = 1; d < plan->window_rank; d++) {
+            const WindowStep *step = &plan->window[d];
+            operand += step->operand;
+            update += step->result;
+            if (++index[d] < step->size) break;
+            operand -= step->size * step->operand;
+            update -= step->size * step->result;
+            index[d] = 0;
+        }
+    }
+}
+
+// [begin, end) is a part of the columns, of the operand's elements, or of nothing (the one call does all).
+static void scatter_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScatterJob *job = argument;
+    const IndexPlan *plan = &job->plan;
+    (void)worker;
+    for (int64_t i = 0; i < plan->batch_count; i++) {
+        int64_t update, operand;
+        if (!locate(plan, i, false, &update, &operand)) continue;
+        if (job->split == SPLIT_OWNERS) {
+            if (operand >= begin && operand < end) apply_run(job, operand, update, 0, 1);
+        } else if (job->split == SPLIT_COLUMNS) apply_slice(job, operand, update, begin, end);
+        else apply_slice(job, operand, update, 0, plan->window[0].size);
+    }
+}
+
+static ScatterSplit choose_split(const ScatterJob *job, CpuPool *pool) {
+    const int64_t work = job->plan.batch_count * job->plan.slice_count;
+    if (cpu_pool_worker_count(pool) == 1 || work < 16384 || job->scatter->serial) return SPLIT_NOT;
+    if (job->plan.slice_count == 1) return SPLIT_OWNERS;
+    return job->plan.window[0].size >= 64 ? SPLIT_COLUMNS : SPLIT_NOT;
+}
+
+static HloStatus check_types(const ScatterJob *job) {
+    static const CpuLoopOp ops[] = {CPU_OP_ADD, CPU_OP_ADD, CPU_OP_MULTIPLY, CPU_OP_MINIMUM, CPU_OP_MAXIMUM};
+    const CpuScatter *s = job->scatter;
+    HLO_FAIL_IF(s->count < 1 || s->count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "scatter of %d operands", s->count);
+    for (int i = 0; i < s->count && s->op != CPU_SCATTER_CALL && s->op != CPU_SCATTER_ASSIGN; i++)
+        HLO_FAIL_IF(!job->kernels->operation[ops[s->op]][cpu_register_of(s->types[i])], HLO_UNIMPLEMENTED,
+                    "scatter combining %s", hlo_type_text(s->types[i]));
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands, const void *indices,
+                      const void *const *updates) {
+    ScatterJob job = {.scatter = scatter, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .operands = operands,
+                      .updates = updates, .operand_count = 1};
+    HLO_TRY(check_types(&job));
+    HLO_TRY(make_plan(&scatter->indexing, true, indices, &job.plan));
+    if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
+    for (int d = 0; d < scatter->indexing.operand_rank; d++) job.operand_count *= scatter->indexing.operand_sizes[d];
+    job.split = choose_split(&job, pool);
+    switch (job.split) {
+        case SPLIT_NOT: scatter_task(&job, 0, 1, 0); break;
+        case SPLIT_COLUMNS: cpu_pool_parallel_for(pool, job.plan.window[0].size, scatter_task, &job); break;
+        case SPLIT_OWNERS: cpu_pool_parallel_for(pool, job.operand_count, scatter_task, &job); break;
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Top-k and arg-max: what needs only a part of an order.
+#include <math.h>
+#include <string.h>
+
+#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/sort.h"
+#include "targets/cpu/sort_keys.h"
+
+// ---- top-k -----------------------------------------------------------------------------------------------------------------
+
+typedef struct TopKJob {
+    HloType type;
+    const CpuLoopKernels *kernels;
+    int64_t length, k;
+    bool largest;
+    char *values;
+    int32_t *positions;
+    const char *input;
+    char *scratch;
+    size_t scratch_each;
+} TopKJob;
+
+typedef struct Candidate {
+    uint64_t key;  // smaller is better
+    int32_t position;
+} Candidate;
+
+// Insertion of a candidate into the sorted first `count`, behind its equals.
+static int64_t insert_candidate(Candidate *best, int64_t count, int64_t k, Candidate candidate) {
+    int64_t at = count < k ? count : k - 1;
+    for (; at > 0 && best[at - 1].key > candidate.key; at--) best[at] = best[at - 1];
+    best[at] = candidate;
+    return count < k ? count + 1 : k;
+}
+
+// Keys of one block of the row; 32-bit ones are widened.
+static void block_keys(const TopKJob *job, const char *row, int64_t at, int64_t count, uint64_t *keys) {
+    bool invertible;
+    const int width = hlo_type_bytes(job->type);
+    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, count, &invertible);
+    if (cpu_sort_key_bits(job->type) == 64) return;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        uint32_t narrow;
+        memcpy(&narrow, (const char *)keys + 4 * i, 4);
+        keys[i] = narrow;
+    }
+}
+
+static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
+    enum { kBlock = 512 };
+    uint64_t keys[kBlock];
+    const int width = hlo_type_bytes(job->type);
+    const char *input = job->input + row * job->length * width;
+    int64_t count = 0;
+    for (int64_t at = 0; at < job->length; at += kBlock) {
+        const int64_t n = job->length - at < kBlock ? job->length - at : kBlock;
+        block_keys(job, input, at, n, keys);
+        for (int64_t i = 0; i < n; i++)
+            if (count < job->k || keys[i] < best[job->k - 1].key)
+                count = insert_candidate(best, count, job->k, (Candidate){keys[i], (int32_t)(at + i)});
+    }
+    for (int64_t i = 0; i < job->k; i++) {
+        if (job->positions) job->positions[row * job->k + i] = best[i].position;
+        if (job->values)
+            memcpy(job->values + (row * job->k + i) * width, input + best[i].position * width, (size_t)width);
+    }
+}
+
+static void top_k_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const TopKJob *job = argument;
+    Candidate *best = (Candidate *)(void *)(job->scratch + (size_t)worker * job->scratch_each);
+    for (int64_t row = begin; row < end; row++) top_k_row(job, row, best);
+}
+
+// Many of the row's elements: sort it whole, with an iota beside it.
+static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t rows) {
+    const int width = hlo_type_bytes(job->type);
+    const int64_t total = rows * job->length;
+    char *sorted = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)total, (size_t)width + 4));
+    HLO_FAIL_IF(!sorted, HLO_RESOURCE_EXHAUSTED, "no memory to select %lld of %lld", (long long)job->k, (long long)job->length);
+    int32_t *positions = (int32_t *)(void *)(sorted + ((total * width + 3) / 4) * 4);
+    for (int64_t i = 0; i < total; i++) positions[i] = (int32_t)(i % job->length);
+    const HloType types[2] = {job->type, HLO_S32};
+    const CpuSortKey key = {.operand = 0, .descending = job->largest, .order = CPU_SORT_TOTAL};
+    const CpuSort sort = {.outer = rows, .length = job->length, .inner = 1, .count = 2, .types = types, .key_count = 1, .keys = &key};
+    void *outs[2] = {sorted, positions};
+    const void *ins[2] = {job->input, positions};
+    const HloStatus status = cpu_sort(pool, &sort, outs, ins);
+    for (int64_t r = 0; r < rows && !status; r++) {
+        if (job->values) memcpy(job->values + r * job->k * width, sorted + r * job->length * width, (size_t)(job->k * width));
+        if (job->positions) memcpy(job->positions + r * job->k, positions + r * job->length, (size_t)job->k * 4);
+    }
+    cpu_pool_scratch_give(pool, sorted);
+    return status;
+}
+
+HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest, void *values,
+                    int32_t *positions, const void *input) {
+    enum { kInsertionLimit = 128 };
+    HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "top-k of %s", hlo_type_text(type));
+    HLO_FAIL_IF(k < 0 || k > length || length > INT32_MAX, HLO_INVALID_ARGUMENT, "top %lld of %lld", (long long)k, (long long)length);
+    if (rows == 0 || k == 0) return HLO_SUCCESS;
+    TopKJob job = {.type = type, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .length = length, .k = k,
+                   .largest = largest, .values = values, .positions = positions, .input = input};
+    if (k > kInsertionLimit) return top_k_by_sorting(pool, &job, rows);
+    job.scratch_each = (sizeof(Candidate) * (size_t)k + 63) / 64 * 64;
+    job.scratch = cpu_pool_scratch_take(pool, job.scratch_each * (size_t)cpu_pool_worker_count(pool));
+    HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the best %lld", (long long)k);
+    cpu_pool_parallel_for_grain(rows * length < 16384 ? NULL : pool, rows, 1, top_k_task, &job);
+    cpu_pool_scratch_give(pool, job.scratch);
+    return HLO_SUCCESS;
+}
+
+// ---- arg-max ---------------------------------------------------------------------------------------------------------------
+
+typedef struct ArgJob {
+    HloType type, position_type;
+    const CpuLoopKernels *kernels;
+    CpuRegisterType held;
+    bool largest;
+    int64_t length, inner;
+    char *values, *positions;
+    const char *input;
+} ArgJob;
+
+static void put_position(const ArgJob *job, int64_t at, int64_t position) {
+    if (hlo_type_bytes(job->position_type) == 8) ((int64_t *)(void *)job->positions)[at] = position;
+    else ((int32_t *)(void *)job->positions)[at] = (int32_t)position;
+}
+
+// First position at which source equals the extreme, or is NaN when that is.
+#define FIND_FUNCTION(T, S)                                                              \
+    static int64_t find_##S(const T *in, int64_t n, T wanted) {                          \
+        enum { kStep = 256 };                                                            \
+        for (int64_t i = 0; i < n; i += kStep) {                                         \
+            const int64_t end = n - i < kStep ? n : i + kStep;                           \
+            int any = 0;                                                                 \
+            for (int64_t j = i; j < end; j++) any |= in[j] == wanted || in[j] != in[j];  \
+            if (!any) continue;                                                          \
+            for (int64_t j = i; j < end; j++)                                            \
+                if (wanted != wanted ? in[j] != in[j] : in[j] == wanted) return j;       \
+        }                                                                                \
+        return 0;                                                                        \
+    }
+FIND_FUNCTION(uint8_t, 8)
+FIND_FUNCTION(uint16_t, 16)
+FIND_FUNCTION(uint32_t, 32)
+FIND_FUNCTION(uint64_t, 64)
+FIND_FUNCTION(float, f32)
+FIND_FUNCTION(double, f64)
+
+static int64_t find(CpuRegisterType held, const void *in, int64_t n, const void *wanted) {
+    switch (held) {
+        case CPU_REGISTER_F32: return find_f32(in, n, *(const float *)wanted);
+        case CPU_REGISTER_F64: return find_f64(in, n, *(const double *)wanted);
+        default: break;
+    }
+    switch (cpu_register_bytes(held)) {
+        case 1: return find_8(in, n, *(const uint8_t *)wanted);
+        case 2: return find_16(in, n, *(const uint16_t *)wanted);
+        case 4: return find_32(in, n, *(const uint32_t *)wanted);
+        default: return find_64(in, n, *(const uint64_t *)wanted);
+    }
+}
+
+// Rows along memory, in chunks: the extreme of each, then the place of the best chunk's.
+static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    enum { kChunk = 4096 };
+    const ArgJob *job = argument;
+    const int width = hlo_type_bytes(job->type);
+    CpuReduceKernel *reduce = job->kernels->reduce[job->largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][job->held];
+    CpuBlockKernel *better = job->kernels->operation[job->largest ? CPU_OP_GT : CPU_OP_LT][job->held];
+    float decoded[kChunk];
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        const char *in = job->input + row * job->length * width;
+        uint64_t best = 0;
+        int64_t position = 0;
+        for (int64_t at = 0; at < job->length; at += kChunk) {
+            const int64_t n = job->length - at < kChunk ? job->length - at : kChunk;
+            const void *chunk = in + at * width;
+            uint64_t extreme = 0;
+            uint8_t wins = 1, is_nan = 0;
+            if (job->kernels->decode[job->type]) job->kernels->decode[job->type](decoded, chunk, NULL, NULL, n, 0), chunk = decoded;
+            reduce(&extreme, chunk, 1, n);
+            job->kernels->operation[CPU_OP_NE][job->held](&is_nan, &extreme, &extreme, NULL, 1, 0);
+            if (at > 0 && !is_nan) better(&wins, &extreme, &best, NULL, 1, 0);
+            if (!wins) continue;
+            best = extreme;
+            position = at + find(job->held, chunk, n, &extreme);
+            if (is_nan) break;
+        }
+        put_position(job, row, position);
+        if (job->values) memcpy(job->values + row * width, in + position * width, (size_t)width);
+    }
+}
+
+// Columns: blocks of neighbouring columns, row after row. `x` is the new element, `y` the best so far.
+#define COLUMN_FUNCTION(T, S)                                                                                   \
+    static void columns_##S(const T *in, int64_t stride, int64_t length, int64_t n, bool largest, T *best,      \
+                            int32_t *position) {                                                                \
+        memcpy(best, in, sizeof(T) * (size_t)n);                                                                \
+        memset(position, 0, sizeof(int32_t) * (size_t)n);                                                       \
+        for (int64_t r = 1; r < length; r++)                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                                   \
+                const T x = in[r * stride + i], y = best[i];                                                    \
+                const int wins = ((largest ? x > y : x < y) || x != x) && y == y;                               \
+                best[i] = wins ? x : y;                                                                         \
+                position[i] = wins ? (int32_t)r : position[i];                                                  \
+            }                                                                                                   \
+    }
+COLUMN_FUNCTION(int8_t, s8)
+COLUMN_FUNCTION(int16_t, s16)
+COLUMN_FUNCTION(int32_t, s32)
+COLUMN_FUNCTION(int64_t, s64)
+COLUMN_FUNCTION(uint8_t, u8)
+COLUMN_FUNCTION(uint16_t, u16)
+COLUMN_FUNCTION(uint32_t, u32)
+COLUMN_FUNCTION(uint64_t, u64)
+COLUMN_FUNCTION(float, f32)
+COLUMN_FUNCTION(double, f64)
+
+static void run_columns(CpuRegisterType held, const void *in, int64_t stride, int64_t length, int64_t n, bool largest,
+                        void *best, int32_t *position) {
+    switch (held) {
+#define HELD_CASE(NAME, S) \
+    case CPU_REGISTER_##NAME: columns_##S(in, stride, length, n, largest, best, position); break;
+        HELD_CASE(S8, s8)
+        HELD_CASE(S16, s16)
+        HELD_CASE(S32, s32)
+        HELD_CASE(S64, s64)
+        HELD_CASE(U16, u16)
+        HELD_CASE(U32, u32)
+        HELD_CASE(U64, u64)
+        HELD_CASE(F32, f32)
+        HELD_CASE(F64, f64)
+#undef HELD_CASE
+        default: columns_u8(in, stride, length, n, largest, best, position); break;
+    }
+}
+
+enum { kColumnBlock = 256 };
+
+// A column block of a narrow float, decoded row by row.
+static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t *position) {
+    float best[kColumnBlock], row[kColumnBlock];
+    const int width = hlo_type_bytes(job->type);
+    job->kernels->decode[job->type](best, in, NULL, NULL, n, 0);
+    memset(position, 0, sizeof(int32_t) * (size_t)n);
+    for (int64_t r = 1; r < job->length; r++) {
+        job->kernels->decode[job->type](row, in + r * job->inner * width, NULL, NULL, n, 0);
+        for (int64_t i = 0; i < n; i++) {
+            const int wins = ((job->largest ? row[i] > best[i] : row[i] < best[i]) || row[i] != row[i]) && best[i] == best[i];
+            best[i] = wins ? row[i] : best[i];
+            position[i] = wins ? (int32_t)r : position[i];
+        }
+    }
+}
+
+static void arg_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ArgJob *job = argument;
+    const int width = hlo_type_bytes(job->type);
+    const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t outer = unit / blocks, column = unit % blocks * kColumnBlock;
+        const int64_t n = job->inner - column < kColumnBlock ? job->inner - column : kColumnBlock;
+        const char *in = job->input + (outer * job->length * job->inner + column) * width;
+        _Alignas(64) unsigned char best[kColumnBlock * 8];
+        int32_t position[kColumnBlock];
+        if (job->kernels->decode[job->type]) narrow_columns(job, in, n, position);
+        else run_columns(job->held, in, job->inner, job->length, n, job->largest, best, position);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = outer * job->inner + column + i;
+            put_position(job, at, position[i]);
+            if (job->values) memcpy(job->values + at * width, in + (position[i] * job->inner + i) * width, (size_t)width);
+        }
+    }
+}
+
+HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
+                          HloType position_type, void *values, void *positions, const void *input) {
+    HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "arg-max of %s", hlo_type_text(type));
+    HLO_FAIL_IF(length < 1 || length > INT32_MAX, HLO_INVALID_ARGUMENT, "arg-max over %lld elements", (long long)length);
+    HLO_FAIL_IF(hlo_type_bytes(position_type) < 4 || !hlo_type_is_integer(position_type), HLO_UNIMPLEMENTED,
+                "arg-max with positions of %s", hlo_type_text(position_type));
+    ArgJob job = {.type = type, .position_type = position_type, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                  .held = cpu_register_of(type), .largest = largest, .length = length, .inner = inner, .values = values,
+                  .positions = positions, .input = input};
+    const bool rows = inner == 1;
+    const int64_t units = rows ? outer : outer * ((inner + kColumnBlock - 1) / kColumnBlock);
+    const int64_t each = length * (rows ? 1 : inner < kColumnBlock ? inner : kColumnBlock);
+    cpu_pool_parallel_for_grain(units * each < 32768 ? NULL : pool, units, 8192 / each + 1,
+                                rows ? arg_rows_task : arg_columns_task, &job);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gather and scatter against the definition in the StableHLO specification, one element at a time.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "targets/cpu/gather.h"
+
+enum { kRank = 6, kLargest = 60000 };
+
+// A case owns its lists: tests run in processes of their own, so parameters must not hold addresses.
+typedef struct Case {
+    int operand_rank, indices_rank, result_rank, index_vector_dim, window_count, collapsed_count, map_count, batching_count;
+    int64_t operand[kRank], indices[kRank], result[kRank], window[kRank], collapsed[kRank], map[kRank], operand_batching[kRank],
+        indices_batching[kRank], slices[kRank];
+} Case;
+
+static Case kCases[] = {
+    // Rows of a table (embedding).
+    {2, 2, 2, 1, 1, 1, 1, 0, {50, 300}, {20, 1}, {20, 300}, {1}, {0}, {0}, {0}, {0}, {1, 300}},
+    // Single elements by coordinates, with the index vector first.
+    {3, 2, 1, 0, 0, 3, 3, 0, {4, 5, 6}, {3, 70}, {70}, {0}, {0, 1, 2}, {2, 0, 1}, {0}, {0}, {1, 1, 1}},
+    // Windows in the middle, index dimension implied at the end.
+    {3, 2, 4, 2, 2, 1, 1, 0, {7, 5, 6}, {3, 4}, {3, 2, 4, 6}, {1, 3}, {0}, {1}, {0}, {0}, {1, 2, 6}},
+    // Batching dimensions.
+    {3, 3, 3, 2, 1, 1, 1, 1, {4, 9, 5}, {4, 3, 1}, {4, 3, 5}, {2}, {1}, {1}, {0}, {0}, {1, 1, 5}},
+    // One-dimensional, many updates of one element.
+    {1, 2, 1, 1, 0, 1, 1, 0, {100}, {40000, 1}, {40000}, {0}, {0}, {0}, {0}, {0}, {1}},
+};
+enum { kCaseCount = sizeof kCases / sizeof kCases[0] };
+
+static CpuIndexing indexing_of(const Case *c) {
+    return (CpuIndexing){.operand_rank = c->operand_rank, .indices_rank = c->indices_rank, .result_rank = c->result_rank,
+                         .operand_sizes = c->operand, .indices_sizes = c->indices, .result_sizes = c->result, .index_type = HLO_S32,
+                         .index_vector_dim = c->index_vector_dim, .window_count = c->window_count, .window_dims = c->window,
+                         .collapsed_count = c->collapsed_count, .collapsed_dims = c->collapsed, .map_count = c->map_count,
+                         .start_index_map = c->map, .batching_count = c->batching_count, .operand_batching_dims = c->operand_batching,
+                         .indices_batching_dims = c->indices_batching, .slice_sizes = c->slices};
+}
+
+static int64_t product(const int64_t *sizes, int rank) {
+    int64_t p = 1;
+    for (int i = 0; i < rank; i++) p *= sizes[i];
+    return p;
+}
+
+static bool contains(const int64_t *list, int count, int64_t value) {
+    for (int i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+// Operand element for a result element; -1 where a scatter drops the update.
+static int64_t operand_element(const Case *c, const int32_t *indices, int64_t flat, bool clamp) {
+    int64_t index[kRank], batch[kRank], start[kRank] = {0}, window[kRank] = {0};
+    for (int d = c->result_rank - 1; d >= 0; d--) index[d] = flat % c->result[d], flat /= c->result[d];
+    int batch_rank = 0;
+    for (int d = 0; d < c->result_rank; d++)
+        if (!contains(c->window, c->window_count, d)) batch[batch_rank++] = index[d];
+    for (int m = 0; m < c->map_count; m++) {
+        int64_t at = 0;
+        for (int d = 0, b = 0; d < c->indices_rank; d++) at = at * c->indices[d] + (d == c->index_vector_dim ? m : batch[b++]);
+        start[c->map[m]] = indices[at];
+    }
+    for (int i = 0; i < c->batching_count; i++) {
+        const int64_t d = c->indices_batching[i];
+        start[c->operand_batching[i]] = batch[d > c->index_vector_dim ? d - 1 : d];
+    }
+    for (int d = 0, w = 0; d < c->operand_rank; d++)
+        if (!contains(c->collapsed, c->collapsed_count, d) && !contains(c->operand_batching, c->batching_count, d)) window[d] = index[c->window[w++]];
+    int64_t element = 0;
+    for (int d = 0; d < c->operand_rank; d++) {
+        const int64_t largest = c->operand[d] - c->slices[d];
+        if (start[d] < 0 || start[d] > largest) {
+            if (!clamp) return -1;
+            start[d] = start[d] < 0 ? 0 : largest;
+        }
+        element = element * c->operand[d] + start[d] + window[d];
+    }
+    return element;
+}
+
+static int32_t operand[kLargest], indices[kLargest * 2], result[kLargest], want[kLargest];
+
+static void fill_case(const Case *c) {
+    uint32_t state = 99;
+    for (int i = 0; i < kLargest; i++) operand[i] = i * 7, result[i] = i % 1000;
+    for (int i = 0; i < kLargest * 2; i++) {
+        state = state * 1664525 + 1013904223;
+        indices[i] = (int32_t)((state >> 16) % (uint32_t)(c->operand[c->map[0]] + 4)) - 2;
+    }
+}
+
+ParameterizedTestParameters(cpu_gather, gathers) { return cr_make_param_array(Case, kCases, kCaseCount); }
+
+ParameterizedTest(Case *c, cpu_gather, gathers) {
+    const CpuIndexing x = indexing_of(c);
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
+    fill_case(c);
+    cr_assert_null(cpu_gather(pool, &x, 4, result, operand, indices));
+    for (int64_t i = 0; i < product(c->result, c->result_rank); i++)
+        cr_assert_eq(result[i], operand[operand_element(c, indices, i, true)], "element %lld", (long long)i);
+    cpu_pool_free(pool);
+}
+
+static int32_t combine_one(CpuScatterOp op, int32_t a, int32_t b) {
+    switch (op) {
+        case CPU_SCATTER_ADD: return a + b;
+        case CPU_SCATTER_MULTIPLY: return (int32_t)((uint32_t)a * (uint32_t)b);
+        case CPU_SCATTER_MINIMUM: return a < b ? a : b;
+        case CPU_SCATTER_MAXIMUM: return a > b ? a : b;
+        case CPU_SCATTER_CALL: return (int32_t)((uint32_t)a + 3 * (uint32_t)b);
+        default: return b;
+    }
+}
+
+static void call_back(void *context, int count, void *const *targets, const void *const *updates) {
+    (void)context;
+    for (int i = 0; i < count; i++) *(int32_t *)targets[i] = combine_one(CPU_SCATTER_CALL, *(int32_t *)targets[i], *(const int32_t *)updates[i]);
+}
+
+ParameterizedTestParameters(cpu_gather, scatters_in_order) { return cr_make_param_array(Case, kCases, kCaseCount); }
+
+ParameterizedTest(Case *c, cpu_gather, scatters_in_order) {
+    for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_CALL; op++)
+        for (int workers = 1; workers < 4; workers += 2) {
+            const HloType type = HLO_S32;
+            const CpuScatter scatter = {.indexing = indexing_of(c), .count = 1, .types = &type, .op = (CpuScatterOp)op, .combine = call_back};
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
+            fill_case(c);
+            memcpy(want, operand, sizeof want);
+            for (int64_t i = 0; i < product(c->result, c->result_rank); i++) {
+                const int64_t at = operand_element(c, indices, i, false);
+                if (at >= 0) want[at] = combine_one((CpuScatterOp)op, want[at], result[i]);
+            }
+            cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){operand}, indices, (const void *[]){result}));
+            cr_assert_eq(memcmp(operand, want, sizeof want), 0, "op %d, %d workers", op, workers);
+            cpu_pool_free(pool);
+        }
+}
