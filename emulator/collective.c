@@ -25,13 +25,14 @@ typedef struct Timing {
 } Timing;
 
 EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places, int64_t replica_count,
-                            int64_t partition_count) {
+                            int64_t partition_count, const EmuFaults *faults) {
     EmuNetwork *network = HLO_ARENA_NEW(arena, EmuNetwork, 1);
     network->topology = topology;
     network->places = places;
     network->replica_count = replica_count;
     network->partition_count = partition_count;
     network->arena = arena;
+    network->faults = faults;
     network->stage_bytes = HLO_ARENA_NEW(arena, double, emu_link_limit(topology));
     network->touched = HLO_ARENA_NEW(arena, int64_t, emu_link_limit(topology));
     return network;
@@ -74,7 +75,8 @@ static void end_stage(Timing *timing) {
         const int64_t link = network->touched[i];
         unsigned resource;
         const EmuLinkKind kind = kind_of(network->topology, link, &resource);
-        longest = fmax(longest, network->stage_bytes[link] / rate_of(network->topology, kind));
+        const double slowness = network->faults->link_slowness ? network->faults->link_slowness[link] : 1;
+        longest = fmax(longest, network->stage_bytes[link] * slowness / rate_of(network->topology, kind));
         timing->transfer->resources |= resource;
         hlo_vector_push(network->arena, &timing->links, ((EmuLinkBytes){link, network->stage_bytes[link]}));
         network->stage_bytes[link] = 0;
@@ -338,12 +340,27 @@ int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_siz
     const int64_t g = group_size > 0 ? group_size : 1;
     switch (emu_synchronous_opcode(collective)) {
         case HLO_OP_ALL_GATHER: return operands * (g - 1);
-        case HLO_OP_ALL_REDUCE: return 2 * (operands / g * (g - 1) + operands % g * (g - 1) / g);
+        case HLO_OP_ALL_REDUCE: return 2 * (operands / g) * (g - 1) + 2 * (operands % g) * (g - 1) / g;
         case HLO_OP_REDUCE_SCATTER:
         case HLO_OP_ALL_TO_ALL:
         case HLO_OP_RAGGED_ALL_TO_ALL: return operands / g * (g - 1) + operands % g * (g - 1) / g;
         default: return operands;
     }
+}
+
+// No link of the transfer may begin or end at a dead chip.
+static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective, const LinkBytesVector *links) {
+    const EmuTopology *topology = network->topology;
+    const bool *dead = network->faults->dead_chips;
+    for (int64_t i = 0; dead && i < links->count; i++) {
+        const EmuLink link = emu_link_describe(topology, links->items[i].link);
+        const int64_t ends[2] = {link.from, link.to};
+        for (int end = 0; end < 2; end++)
+            HLO_FAIL_IF(ends[end] >= 0 && dead[emu_topology_chip_of(topology, &topology->devices[ends[end]])],
+                        HLO_UNAVAILABLE, "%s: its route crosses the dead chip of device %lld", collective->name,
+                        (long long)topology->devices[ends[end]].id);
+    }
+    return HLO_SUCCESS;
 }
 
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
@@ -369,6 +386,7 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
     }
     transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
     transfer->picoseconds = timing.latency + (int64_t)(timing.seconds * 1e12 + 0.5);
+    HLO_TRY(check_alive(network, collective, &timing.links));
     transfer->links = timing.links.items;
     transfer->link_count = timing.links.count;
     return HLO_SUCCESS;

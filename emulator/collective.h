@@ -5,6 +5,7 @@
 #ifndef MESHLO_EMULATOR_COLLECTIVE_H_
 #define MESHLO_EMULATOR_COLLECTIVE_H_
 
+#include "emulator/fault.h"
 #include "emulator/op_class.h"
 #include "emulator/route.h"
 
@@ -20,11 +21,12 @@ typedef struct EmuNetwork {
     double *stage_bytes;     // by link, zero between stages
     int64_t *touched;        // links with bytes in this stage
     int64_t touched_count;
+    const EmuFaults *faults;
 } EmuNetwork;
 
-// Makes a network in `arena`; `places` is kept. Memory errors jump to hlo_protect().
+// Makes a network in `arena`; `places` and `faults` are kept. Memory errors jump to hlo_protect().
 HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places,
-                                       int64_t replica_count, int64_t partition_count);
+                                       int64_t replica_count, int64_t partition_count, const EmuFaults *faults);
 
 // One link's share of a transfer.
 typedef struct EmuLinkBytes {
@@ -47,7 +49,8 @@ typedef struct EmuTransfer {
 // all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.
 HLO_EXPORT int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size);
 
-// Times a collective (its synchronous form or its start). INVALID_ARGUMENT when its groups do not fit the participants.
+// Times a collective (its synchronous form or its start). INVALID_ARGUMENT when its groups do not fit the participants;
+// UNAVAILABLE when its routes cross a dead chip.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective,
                                                 EmuTransfer *transfer);
 

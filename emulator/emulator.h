@@ -10,6 +10,7 @@
 //   layout.h      padded sizes and default layouts of arrays
 //   cost.h        how long a kernel takes; fusion.h which instructions make a kernel; op_class.h what an opcode costs
 //   collective.h  collectives as transfers on links
+//   fault.h       what-if: slow links, stragglers, dead chips
 //   simulate.h    one step of a program: emu_simulate() and its EmuReport
 //   report.h      JSON, traces, tables and out-of-memory texts from a report
 //
@@ -21,6 +22,7 @@
 #include "emulator/chip.h"
 #include "emulator/collective.h"
 #include "emulator/draw.h"
+#include "emulator/fault.h"
 #include "emulator/layout.h"
 #include "emulator/mesh_order.h"
 #include "emulator/report.h"

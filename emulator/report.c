@@ -112,6 +112,10 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_integer(writer, "temp_bytes", report->temp_bytes);
     json_integer(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
     json_integer(writer, "unknown_trip_counts", report->unknown_trip_counts);
+    if (*report->faults) {
+        json_string(writer, "fault", report->faults);
+        json_seconds(writer, "healthy_step_seconds", report->healthy_step_picoseconds);
+    }
     json_ops(writer, report);
     json_links(writer, report);
     json_buffers(writer, report);
@@ -259,6 +263,12 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
                     (long long)report->num_devices, report->num_devices == 1 ? "" : "s");
     print_time(report->step_picoseconds, text);
     hlo_text_char(text, '\n');
+    if (*report->faults) {
+        hlo_text_format(text, "fault: %s; without it ", report->faults);
+        print_time(report->healthy_step_picoseconds, text);
+        hlo_text_format(text, " (%+.1f %%)\n",
+                        100 * ((double)report->step_picoseconds / (double)report->healthy_step_picoseconds - 1));
+    }
     const int64_t step = report->step_picoseconds;
     print_part(text, "launch", report->launch_picoseconds, step);
     print_part(text, "compute", report->compute_picoseconds, step);

@@ -6,7 +6,7 @@
 #include "emulator/collective.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
-#include "emulator/trip_count.h"
+#include "hlo/analysis/loop.h"
 #include "hlo/base/vector.h"
 
 // Loops and calls may nest this deep.
@@ -32,6 +32,7 @@ typedef struct Simulation {
     double *link_bytes;      // by link
     int64_t free_at[32];     // when each resource of the network (bits of EmuTransfer.resources) is free again
     int64_t now;             // of the device
+    double slowness;         // of the slowest device, which the others wait for
     double repeat;           // how often the current computation runs
     int64_t depth;
 } Simulation;
@@ -72,8 +73,9 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
 // Runs a kernel of the device.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
-    const EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
+    EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
     if (!cost.picoseconds) return;
+    cost.picoseconds = times(cost.picoseconds, simulation->slowness);
     const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);
     if (op >= 0) {
         simulation->ops.items[op].flops = cost.matrix_flops + cost.other_flops;
@@ -168,7 +170,7 @@ static void end_flight(Simulation *simulation, const HloInstruction *done) {
 
 // Runs the body of a loop once on the timeline and lets the rest of its trips pass.
 static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
-    int64_t trips = emu_trip_count(loop);
+    int64_t trips = hlo_trip_count(loop);
     if (trips < 0) {
         simulation->report->unknown_trip_counts++;
         trips = 1;
@@ -347,12 +349,19 @@ static HloStatus simulate(void *argument) {
                 call->topology->name, (long long)call->topology->device_count);
     int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
     HLO_TRY(find_places(call->scratch, module, call->topology, call->options, places, participants));
+    EmuFaults *faults = HLO_ARENA_NEW(call->scratch, EmuFaults, 1);
+    HLO_TRY(emu_faults_parse(call->scratch, call->topology, call->options ? call->options->faults : NULL, faults));
+    HLO_TRY(emu_faults_check_places(faults, call->topology, places, participants));
     const EmuChip *chip = &call->topology->chip;
     Simulation *simulation = HLO_ARENA_NEW(call->scratch, Simulation, 1);
     simulation->report = report;
     simulation->program = emu_program_new(call->scratch, module, call->topology);
-    simulation->network =
-        emu_network_new(call->network_scratch, call->topology, places, module->replica_count, module->num_partitions);
+    simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
+                                          module->num_partitions, faults);
+    simulation->slowness = 1;
+    for (int64_t i = 0; faults->device_slowness && i < participants; i++)
+        if (faults->device_slowness[places[i]] > simulation->slowness)
+            simulation->slowness = faults->device_slowness[places[i]];
     simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->repeat = 1;
     simulation->now = chip->launch_picoseconds;
@@ -363,7 +372,8 @@ static HloStatus simulate(void *argument) {
     report->module = copy_string(arena, module->name);
     report->num_devices = participants;
     report->launch_picoseconds = chip->launch_picoseconds;
-    report->step_picoseconds = simulation->now;
+    report->step_picoseconds = report->healthy_step_picoseconds = simulation->now;
+    report->faults = copy_string(arena, call->options ? call->options->faults : NULL);
     const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
     if (simulation->now > 0) report->mfu = report->matrix_flops_per_device / peak / ((double)simulation->now * 1e-12);
     report->ops = simulation->ops.items;
@@ -373,12 +383,9 @@ static HloStatus simulate(void *argument) {
     return HLO_SUCCESS;
 }
 
-HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
-                       EmuReport **report) {
-    *report = NULL;
-    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
-                topology->name);
-    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
+// Simulates once, with the faults of the options.
+static HloStatus simulate_once(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
+                               EmuReport **report) {
     SimulateCall call = {.module = module, .topology = topology, .options = options};
     HloArena *arena = hlo_arena_new();
     call.scratch = hlo_arena_new();
@@ -400,6 +407,28 @@ HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, con
     hlo_arena_free(call.network_scratch);
     hlo_arena_free(call.scratch);
     return status;
+}
+
+HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
+                       EmuReport **report) {
+    *report = NULL;
+    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
+                topology->name);
+    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
+    HLO_TRY(simulate_once(module, topology, options, report));
+    if (!*(*report)->faults) return HLO_SUCCESS;
+    EmuOptions without = *options;
+    EmuReport *healthy = NULL;
+    without.faults = NULL;
+    HloStatus status = simulate_once(module, topology, &without, &healthy);
+    if (status) {
+        emu_report_free(*report);
+        *report = NULL;
+        return status;
+    }
+    (*report)->healthy_step_picoseconds = healthy->step_picoseconds;
+    emu_report_free(healthy);
+    return HLO_SUCCESS;
 }
 
 void emu_report_free(EmuReport *report) {

@@ -15,6 +15,7 @@ typedef struct EmuOptions {
     // emu_default_assignment() gives the order of JAX's mesh.
     const int64_t *device_assignment;
     int64_t device_assignment_count;
+    const char *faults;  // what is broken (emulator/fault.h); NULL: nothing
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.
@@ -69,6 +70,8 @@ typedef struct EmuReport {
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
     int64_t unknown_trip_counts;          // loops whose body was counted once
+    const char *faults;                   // as given, or ""
+    int64_t healthy_step_picoseconds;     // the step without the faults
     const EmuOp *ops;
     int64_t op_count;
     const EmuLinkUse *links;  // those with traffic
@@ -86,7 +89,7 @@ static inline bool emu_report_out_of_memory(const EmuReport *report) {
 // Simulates one step of `module`, the program of one device (replica_count * num_partitions participants), on `topology`.
 // On success *report is new. `options` may be NULL. INVALID_ARGUMENT when the participants do not fit the slice or a
 // collective names devices that do not take part; UNIMPLEMENTED for host processors and twisted tori, which have no
-// machine model; RESOURCE_EXHAUSTED when memory is short. Running out of the device's memory is no error: ask
+// machine model; UNAVAILABLE when a fault keeps it from running; RESOURCE_EXHAUSTED when memory is short. Running out of the device's memory is no error: ask
 // emu_report_out_of_memory(). Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology,
                                                 const EmuOptions *options, EmuReport **report);

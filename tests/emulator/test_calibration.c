@@ -98,7 +98,7 @@ ParameterizedTest(Point *param, emulator_calibration, points) {
     }
     if (total == 1) module->num_partitions = 1;
     cr_assert_null(emu_default_assignment(topology, sizes, rank, ids));
-    status = emu_simulate(module, topology, &(EmuOptions){ids, total}, &report);
+    status = emu_simulate(module, topology, &(EmuOptions){ids, total, NULL}, &report);
     cr_assert_null(status, "%s", hlo_status_message(status));
     const double predicted = (double)report->step_picoseconds * 1e-12;
     const double residual = predicted / param->measured - 1;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "emulator/emulator.h"
-#include "emulator/trip_count.h"
 #include "hlo/text/text.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
@@ -133,7 +132,7 @@ Test(emulator_simulate, ring_time_follows_the_formula) {
     int64_t ids[256];
     cr_assert_null(emu_topology_parse("v5e-256", &topology));
     cr_assert_null(emu_default_assignment(topology, (int64_t[]){16, 16}, 2, ids));
-    cr_assert_null(emu_simulate(module, topology, &(EmuOptions){ids, 256}, &report));
+    cr_assert_null(emu_simulate(module, topology, &(EmuOptions){ids, 256, NULL}, &report));
     const double bytes = 268435456.0, bandwidth = 2 * 50e9 * 0.9, steps = 2 * 15 * 1.9e-6 + 3.8e-6;
     const double expected = 2 * bytes * 15 / 16 / bandwidth + steps;
     cr_assert_float_eq((double)report->collective_picoseconds * 1e-12 / expected, 1, 1e-6);
@@ -308,12 +307,51 @@ Test(emulator_simulate, bad_input_is_refused) {
     expect_error(PLAIN, "cpu:8", NULL, HLO_UNIMPLEMENTED, "no machine model");
     expect_error(PLAIN, "v4:4x4x8_twisted", NULL, HLO_UNIMPLEMENTED, "twisted");
     const int64_t twice[] = {0, 1, 2, 3, 4, 5, 6, 6}, beyond[] = {0, 1, 2, 3, 4, 5, 6, 8};
-    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8}, HLO_INVALID_ARGUMENT, "twice");
-    expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8}, HLO_INVALID_ARGUMENT, "does not exist");
-    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 7}, HLO_INVALID_ARGUMENT, "7 entries");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8, NULL}, HLO_INVALID_ARGUMENT, "twice");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8, NULL}, HLO_INVALID_ARGUMENT, "does not exist");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 7, NULL}, HLO_INVALID_ARGUMENT, "7 entries");
     expect_error("HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
                  " channel_id=1, source_target_pairs={{0,5}} }",
                  "v5e-4", NULL, HLO_INVALID_ARGUMENT, "{0,5}");
+}
+
+#define REDUCE_ALL                                                                                               \
+    "HloModule t, num_partitions=8\n" ADD                                                                       \
+    "ENTRY e { a = f32[1048576] parameter(0)\n n = f32[1048576] negate(a)\n"                                    \
+    " ROOT c = f32[1048576] all-reduce(n), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add }"
+
+// A slow link and a straggler cost time, and the report says how much.
+Test(emulator_simulate, faults_cost_time) {
+    static const char *const faults[] = {"link:0-2:0.5", "straggler:3:2", "link:0-1:0.5,straggler:7:1.5"};
+    HloModule *module = parse(REDUCE_ALL);
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v2-8", &topology));
+    for (size_t i = 0; i < HLO_COUNT_OF(faults); i++) {
+        EmuReport *report = NULL;
+        cr_assert_null(emu_simulate(module, topology, &(EmuOptions){.faults = faults[i]}, &report));
+        cr_assert_gt(report->step_picoseconds, report->healthy_step_picoseconds, "%s", faults[i]);
+        cr_assert_str_eq(report->faults, faults[i]);
+        HloText text = {0};
+        emu_report_write_summary(report, &text);
+        cr_assert_not_null(strstr(text.data, faults[i]));
+        hlo_text_free(&text);
+        emu_report_free(report);
+    }
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+Test(emulator_simulate, faults_that_stop_the_program_are_named) {
+    expect_error(REDUCE_ALL, "v2-8", &(EmuOptions){.faults = "dead:3"}, HLO_UNAVAILABLE, "participant 3 on device 3");
+    // Two chips that are left talk through the dead one.
+    const int64_t around[] = {0, 2};
+    expect_error("HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
+                 " channel_id=1, source_target_pairs={{0,1}} }",
+                 "v5e:4x4", &(EmuOptions){around, 2, "dead:1"}, HLO_UNAVAILABLE, "dead chip of device 1");
+    static const char *const bad[] = {"nonsense", "link:0", "link:0-2", "link:0-2:0", "link:0-7:0.5", "straggler:0:-1",
+                                      "straggler:99:2", "dead:", "dead:0;dead:1"};
+    for (size_t i = 0; i < HLO_COUNT_OF(bad); i++)
+        expect_error(REDUCE_ALL, "v2-8", &(EmuOptions){.faults = bad[i]}, HLO_INVALID_ARGUMENT, "fault");
 }
 
 // The whole machine: 4,096 chips are simulated as quickly as one.

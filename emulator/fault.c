@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emulator/fault.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Faults while they are read.
+typedef struct Reader {
+    HloArena *arena;
+    const EmuTopology *topology;
+    EmuFaults *faults;
+    const char *spec;
+    const char *at;
+} Reader;
+
+static HloStatus expected(const Reader *reader, const char *what) {
+    return hlo_error(HLO_INVALID_ARGUMENT,
+                     "fault '%s': %s; known are link:A-B:SPEED, straggler:D:TIMES and dead:D, as in link:0-2:0.5",
+                     reader->spec, what);
+}
+
+// An array of ones, one for each of `count`.
+static double *ones(HloArena *arena, int64_t count) {
+    double *values = HLO_ARENA_NEW(arena, double, count);
+    for (int64_t i = 0; i < count; i++) values[i] = 1;
+    return values;
+}
+
+// Reads a device id and gives its place.
+static HloStatus read_device(Reader *reader, int64_t *place) {
+    char *end = NULL;
+    if (!isdigit((unsigned char)*reader->at)) return expected(reader, "a device id is missing");
+    const long long id = strtoll(reader->at, &end, 10);
+    reader->at = end;
+    *place = emu_topology_find_device(reader->topology, id);
+    HLO_FAIL_IF(*place < 0, HLO_INVALID_ARGUMENT, "fault '%s': there is no device %lld on %s", reader->spec, id,
+                reader->topology->name);
+    return HLO_SUCCESS;
+}
+
+// Reads `:NUMBER`, which must be positive.
+static HloStatus read_factor(Reader *reader, double *factor) {
+    char *end = NULL;
+    if (*reader->at != ':') return expected(reader, "a number is missing");
+    *factor = strtod(++reader->at, &end);
+    if (end == reader->at || !(*factor > 1e-9 && *factor < 1e9)) return expected(reader, "the number must be positive");
+    reader->at = end;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_link(Reader *reader) {
+    const EmuTopology *topology = reader->topology;
+    int64_t from = 0, to = 0, there[EMU_MAX_ROUTE], back[EMU_MAX_ROUTE];
+    double speed = 1;
+    HLO_TRY(read_device(reader, &from));
+    if (*reader->at++ != '-') return expected(reader, "two devices are expected");
+    HLO_TRY(read_device(reader, &to));
+    HLO_TRY(read_factor(reader, &speed));
+    HLO_FAIL_IF(topology->devices[from].slice_index != topology->devices[to].slice_index ||
+                    emu_route(topology, from, to, there) != 1 || emu_route(topology, to, from, back) != 1,
+                HLO_INVALID_ARGUMENT, "fault '%s': devices %lld and %lld are not joined by a link", reader->spec,
+                (long long)topology->devices[from].id, (long long)topology->devices[to].id);
+    if (!reader->faults->link_slowness)
+        reader->faults->link_slowness = ones(reader->arena, emu_link_limit(topology));
+    reader->faults->link_slowness[there[0]] /= speed;
+    reader->faults->link_slowness[back[0]] /= speed;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_straggler(Reader *reader) {
+    int64_t place = 0;
+    double times = 1;
+    HLO_TRY(read_device(reader, &place));
+    HLO_TRY(read_factor(reader, &times));
+    if (!reader->faults->device_slowness)
+        reader->faults->device_slowness = ones(reader->arena, reader->topology->device_count);
+    reader->faults->device_slowness[place] *= times;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_dead(Reader *reader) {
+    int64_t place = 0;
+    HLO_TRY(read_device(reader, &place));
+    if (!reader->faults->dead_chips)
+        reader->faults->dead_chips = HLO_ARENA_NEW(reader->arena, bool, reader->topology->chip_count);
+    reader->faults->dead_chips[emu_topology_chip_of(reader->topology, &reader->topology->devices[place])] = true;
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const char *spec, EmuFaults *faults) {
+    static const struct {
+        const char *word;
+        HloStatus (*read)(Reader *reader);
+    } kinds[] = {{"link:", read_link}, {"straggler:", read_straggler}, {"dead:", read_dead}};
+    *faults = (EmuFaults){0};
+    if (!spec || !*spec) return HLO_SUCCESS;
+    Reader reader = {arena, topology, faults, spec, spec};
+    for (;;) {
+        size_t kind = 0;
+        while (kind < HLO_COUNT_OF(kinds) && strncmp(reader.at, kinds[kind].word, strlen(kinds[kind].word))) kind++;
+        if (kind == HLO_COUNT_OF(kinds)) return expected(&reader, "an unknown kind of fault");
+        reader.at += strlen(kinds[kind].word);
+        HLO_TRY(kinds[kind].read(&reader));
+        if (!*reader.at) return HLO_SUCCESS;
+        if (*reader.at++ != ',') return expected(&reader, "faults are separated by commas");
+    }
+}
+
+HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
+                                  int64_t count) {
+    if (!faults->dead_chips) return HLO_SUCCESS;
+    HloText lost = {0};
+    int64_t total = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const EmuDevice *device = &topology->devices[places[i]];
+        if (!faults->dead_chips[emu_topology_chip_of(topology, device)]) continue;
+        if (total++ < 8)
+            hlo_text_format(&lost, "%sparticipant %lld on device %lld", total > 1 ? ", " : "", (long long)i,
+                            (long long)device->id);
+    }
+    HloStatus status = NULL;
+    if (total)
+        status = hlo_error(HLO_UNAVAILABLE,
+                           "the program cannot run: dead chips take %lld of its %lld participants (%s%s); every collective "
+                           "of their groups would wait for ever",
+                           (long long)total, (long long)count, lost.data ? lost.data : "", total > 8 ? ", …" : "");
+    hlo_text_free(&lost);
+    return status;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What-if: slow links, slow devices, dead chips. A specification is a list with commas of
+//   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED of their rate (0.5)
+//   straggler:D:TIMES   device D takes TIMES as long for every kernel (1.5)
+//   dead:D              the chip of device D is gone
+#ifndef MESHLO_EMULATOR_FAULT_H_
+#define MESHLO_EMULATOR_FAULT_H_
+
+#include "emulator/route.h"
+#include "hlo/base/memory.h"
+
+HLO_BEGIN_C
+
+// Faults of a slice. Zero-initialised: none.
+typedef struct EmuFaults {
+    double *link_slowness;   // by link: how many times longer a byte takes; NULL when all are as specified
+    double *device_slowness;  // by place; NULL when all are equal
+    bool *dead_chips;         // by chip number; NULL when all live
+} EmuFaults;
+
+// Reads a specification (NULL or "": no faults) into `arena`. INVALID_ARGUMENT with what is expected when it cannot be
+// understood, names devices that do not exist, or a link that is none. Memory errors jump to hlo_protect().
+HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const char *spec,
+                                                    EmuFaults *faults);
+
+// UNAVAILABLE, saying which participants are lost, when one of the `count` places stands on a dead chip.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology,
+                                                           const int64_t *places, int64_t count);
+
+HLO_END_C
+
+#endif
