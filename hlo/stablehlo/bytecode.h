@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLIR bytecode: the container, and the tables that its sections hold. Source: mlir/docs/BytecodeFormat.md.
+// Private to hlo/stablehlo.
+#ifndef MESHLO_HLO_STABLEHLO_BYTECODE_H_
+#define MESHLO_HLO_STABLEHLO_BYTECODE_H_
+
+#include "hlo/stablehlo/mlir.h"
+
+// Bytes being read, and the first error. After an error every read gives zero and reads nothing, so that callers may
+// check once at the end of a run of reads.
+typedef struct MlirCursor {
+    const unsigned char *begin, *next, *end;  // `begin` is the start of the file
+    HloStatus error;
+} MlirCursor;
+
+uint64_t mlir_read_varint(MlirCursor *cursor);
+int64_t mlir_read_signed(MlirCursor *cursor);
+unsigned char mlir_read_byte(MlirCursor *cursor);
+// A varint that counts things of at least one byte each: an error when the rest of the bytes cannot hold them.
+int64_t mlir_read_count(MlirCursor *cursor);
+// `length` bytes; NULL after an error.
+const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length);
+// Records an error at the current offset unless one is recorded already.
+void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) HLO_PRINTF(2, 3);
+
+typedef enum MlirDialect {
+    MLIR_DIALECT_BUILTIN, MLIR_DIALECT_VHLO, MLIR_DIALECT_SDY, MLIR_DIALECT_FUNC, MLIR_DIALECT_UNKNOWN
+} MlirDialect;
+
+// An attribute or type that is decoded when somebody asks for it.
+typedef struct MlirEntry {
+    MlirDialect dialect;
+    bool is_custom;  // false: assembly text
+    bool is_busy;    // being decoded: meeting it again is a cycle
+    const unsigned char *data;
+    size_t length;
+    const void *decoded;  // MlirAttribute or MlirType
+} MlirEntry;
+
+typedef struct MlirOpName {
+    MlirDialect dialect;
+    const char *name;        // as mlir.h says
+    const char *properties;  // names of its properties, NULL when it has none
+    bool optional_properties;  // builtin and sdy: each index is tagged as present or not
+} MlirOpName;
+
+typedef struct MlirFile {
+    HloArena *arena;
+    MlirCursor cursor;  // of the whole file; sections have their own
+    int64_t version;
+    const char **strings;
+    int64_t string_count;
+    MlirDialect *dialects;
+    const char **dialect_names;
+    int64_t dialect_count;
+    MlirOpName *op_names;
+    int64_t op_name_count;
+    MlirEntry *attributes;
+    int64_t attribute_count;
+    MlirEntry *types;
+    int64_t type_count;
+    MlirCursor *properties;  // one run of bytes each
+    int64_t property_count;
+    MlirCursor ir;
+    int depth;
+} MlirFile;
+
+// The string, attribute or type with an index read from `cursor`; records an error and returns NULL when there is none.
+const char *mlir_read_string(MlirFile *file, MlirCursor *cursor);
+const MlirAttribute *mlir_read_attribute(MlirFile *file, MlirCursor *cursor);
+const MlirType *mlir_read_type(MlirFile *file, MlirCursor *cursor);
+// The same with an index that has been read already.
+const MlirAttribute *mlir_attribute_at(MlirFile *file, MlirCursor *cursor, uint64_t index);
+const MlirType *mlir_type_at(MlirFile *file, MlirCursor *cursor, uint64_t index);
+
+// Reads the IR section: the top-level operation.
+HLO_NODISCARD HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top);
+
+// Reads the container's tables and then the IR.
+HLO_NODISCARD HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top);
+
+#endif

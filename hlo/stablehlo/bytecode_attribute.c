@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of the builtin, vhlo and sdy dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp,
+// shardy bytecode.td.
+#include <string.h>
+
+#include "hlo/stablehlo/bytecode.h"
+#include "hlo/stablehlo/bytecode_entry.h"
+
+enum { DEEPEST_NESTING = 200 };
+
+// The limit that protobuf sets for a whole program, too.
+static const int64_t LARGEST_CONSTANT_BYTES = (int64_t)1 << 31;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The tables, decoded on demand
+
+static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *entries, int64_t count, uint64_t index,
+                                bool is_type) {
+    if (from->error) return NULL;
+    if (index >= (uint64_t)count) {
+        mlir_cursor_fail(from, "there is no %s %llu", is_type ? "type" : "attribute", (unsigned long long)index);
+        return NULL;
+    }
+    MlirEntry *entry = &entries[index];
+    if (entry->decoded) return entry->decoded;
+    if (entry->is_busy || file->depth >= DEEPEST_NESTING) {
+        mlir_cursor_fail(from, "attributes or types nest too deep or contain themselves");
+        return NULL;
+    }
+    MlirCursor cursor = {.begin = from->begin, .next = entry->data, .end = entry->data + entry->length};
+    entry->is_busy = true;
+    file->depth++;
+    entry->decoded = is_type ? (const void *)mlir_decode_type(file, entry, &cursor)
+                             : (const void *)mlir_decode_attribute(file, entry, &cursor);
+    file->depth--;
+    entry->is_busy = false;
+    if (cursor.error) {
+        from->error = cursor.error;
+        entry->decoded = NULL;
+    }
+    return entry->decoded;
+}
+
+const MlirType *mlir_type_at(MlirFile *file, MlirCursor *cursor, uint64_t index) {
+    return decode_entry(file, cursor, file->types, file->type_count, index, true);
+}
+
+const MlirType *mlir_read_type(MlirFile *file, MlirCursor *cursor) {
+    return mlir_type_at(file, cursor, mlir_read_varint(cursor));
+}
+
+const MlirAttribute *mlir_attribute_at(MlirFile *file, MlirCursor *cursor, uint64_t index) {
+    return decode_entry(file, cursor, file->attributes, file->attribute_count, index, false);
+}
+
+const MlirAttribute *mlir_read_attribute(MlirFile *file, MlirCursor *cursor) {
+    return mlir_attribute_at(file, cursor, mlir_read_varint(cursor));
+}
+
+// index << 1 | 1, or 0 for none.
+static const MlirAttribute *read_optional(MlirFile *file, MlirCursor *cursor) {
+    uint64_t tagged = mlir_read_varint(cursor);
+    return tagged & 1 ? mlir_attribute_at(file, cursor, tagged >> 1) : NULL;
+}
+
+static const MlirAttribute *new_attribute(MlirFile *file, MlirAttribute attribute) {
+    return hlo_arena_copy(file->arena, &attribute, sizeof(attribute));
+}
+
+static MlirAttribute read_list(MlirFile *file, MlirCursor *cursor, MlirAttributeKind kind) {
+    int64_t count = mlir_read_count(cursor);
+    const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, count);
+    for (int64_t i = 0; i < count && !cursor->error; i++) items[i] = mlir_read_attribute(file, cursor);
+    return (MlirAttribute){.kind = kind, .items = items, .count = count};
+}
+
+static HloInts read_signed_list(MlirFile *file, MlirCursor *cursor) {
+    int64_t count = mlir_read_count(cursor);
+    int64_t *items = HLO_ARENA_NEW(file->arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) items[i] = mlir_read_signed(cursor);
+    return (HloInts){items, count};
+}
+
+static const MlirAttribute *read_string_attribute(MlirFile *file, MlirCursor *cursor, MlirAttributeKind kind) {
+    return new_attribute(file, (MlirAttribute){.kind = kind, .string = mlir_read_string(file, cursor)});
+}
+
+static const char *string_of(const MlirAttribute *attribute) {
+    return attribute && attribute->string ? attribute->string : "";
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Numbers
+
+// The bits of an integer or float of `bits` bits, sign-extended if it came through zigzag.
+static int64_t read_wide(MlirCursor *cursor, int bits) {
+    return bits <= 8 ? (int64_t)mlir_read_byte(cursor) : mlir_read_signed(cursor);
+}
+
+static int type_bits(const MlirType *type) {
+    if (!type || type->kind == MLIR_TYPE_INDEX) return 64;
+    if (type->kind != MLIR_TYPE_ELEMENT) return 64;
+    return type->element == HLO_PRED ? 1 : hlo_type_info(type->element)->bits;
+}
+
+static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
+    const MlirType *type = mlir_read_type(file, cursor);
+    int bits = type_bits(type);
+    int64_t value = read_wide(cursor, bits);
+    bool is_signed = type && type->kind == MLIR_TYPE_ELEMENT && hlo_type_kind(type->element) == HLO_KIND_SIGNED;
+    if (bits <= 8 && is_signed && bits > 1 && (value >> (bits - 1) & 1)) value -= (int64_t)1 << bits;
+    if (bits == 1) value &= 1;
+    return new_attribute(file, (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value,
+                                               .type = type});
+}
+
+static const MlirAttribute *read_float(MlirFile *file, MlirCursor *cursor) {
+    const MlirType *type = mlir_read_type(file, cursor);
+    int64_t pattern = read_wide(cursor, type_bits(type));
+    double value = type && type->kind == MLIR_TYPE_ELEMENT && hlo_type_is_float(type->element)
+                       ? hlo_float_decode(type->element, (uint64_t)pattern)
+                       : 0;
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_FLOAT, .real = value, .type = type});
+}
+
+static double double_from_bits(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tensors
+
+static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t count) {
+    unsigned char *out = literal->data;
+    for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
+}
+
+// True if it understood the bytes: splat, packed predicates or one run of values.
+static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_t length) {
+    int64_t count = hlo_shape_elements(literal->shape);
+    uint64_t each = (uint64_t)hlo_type_bytes(literal->shape->type);
+    bool is_pred = literal->shape->type == HLO_PRED;
+    if (is_pred && count > 1 && length == (uint64_t)(count + 7) / 8 && !(length == 1 && (bytes[0] == 0xFF))) {
+        // One byte may be a splat of false, which packs to the same zeros.
+        unpack_bits(literal, bytes, count);
+        return true;
+    }
+    if (length == each && count != 1) {
+        for (int64_t i = 0; i < count; i++) memcpy((char *)literal->data + (size_t)i * each, bytes, each);
+    } else if (length == each * (uint64_t)count) {
+        if (length) memcpy(literal->data, bytes, (size_t)length);
+    } else {
+        return false;
+    }
+    for (int64_t i = 0; is_pred && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
+    return true;
+}
+
+// Narrow signed integers come as bytes whose high bits need not be the sign.
+static void extend_signs(HloLiteral *literal) {
+    const HloTypeInfo *info = hlo_type_info(literal->shape->type);
+    if (info->kind != HLO_KIND_SIGNED || info->bits >= 8) return;
+    int64_t count = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, ((const signed char *)literal->data)[i]);
+}
+
+const MlirAttribute *mlir_tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
+                                           const unsigned char *bytes, uint64_t length) {
+    if (cursor->error) return NULL;
+    if (!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape)) {
+        mlir_cursor_fail(cursor, "a constant has no tensor type");
+        return NULL;
+    }
+    // A splat makes much of little: a few bytes must not take all memory.
+    if (hlo_shape_bytes(type->shape) > LARGEST_CONSTANT_BYTES) {
+        mlir_cursor_fail(cursor, "a constant is larger than %lld bytes", (long long)LARGEST_CONSTANT_BYTES);
+        return NULL;
+    }
+    HloLiteral *literal = hlo_literal_in_arena(file->arena, type->shape);
+    if (!fill_tensor(literal, bytes, length)) {
+        mlir_cursor_fail(cursor, "a constant of %lld elements has %llu bytes",
+                         (long long)hlo_shape_elements(type->shape), (unsigned long long)length);
+        return NULL;
+    }
+    extend_signs(literal);
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+}
+
+static const MlirAttribute *read_tensor(MlirFile *file, MlirCursor *cursor) {
+    const MlirType *type = mlir_read_type(file, cursor);
+    uint64_t length = mlir_read_varint(cursor);
+    const unsigned char *bytes = mlir_read_bytes(cursor, length);
+    return mlir_tensor_attribute(file, cursor, type, bytes, length);
+}
+
+// A dense array: element type, count, raw bytes.
+static const MlirAttribute *read_dense_array(MlirFile *file, MlirCursor *cursor) {
+    const MlirType *type = mlir_read_type(file, cursor);
+    int64_t count = mlir_read_count(cursor);
+    uint64_t length = mlir_read_varint(cursor);
+    const unsigned char *bytes = mlir_read_bytes(cursor, length);
+    int64_t each = (type_bits(type) + 7) / 8;
+    if (!bytes || length != (uint64_t)(count * each)) {
+        mlir_cursor_fail(cursor, "a dense array has a wrong size");
+        return NULL;
+    }
+    int64_t *items = HLO_ARENA_NEW(file->arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(&items[i], bytes + i * each, (size_t)each);
+        int shift = 64 - (int)each * 8;
+        if (each > 1 || type_bits(type) > 1) items[i] = (int64_t)((uint64_t)items[i] << shift) >> shift;
+    }
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_INTS, .ints = {items, count}});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Locations: what a source line is made of
+
+static const MlirAttribute *read_fused(MlirFile *file, MlirCursor *cursor, bool has_metadata) {
+    MlirAttribute location = read_list(file, cursor, MLIR_LOCATION);
+    if (has_metadata) mlir_read_attribute(file, cursor);
+    return new_attribute(file, location);
+}
+
+static const MlirAttribute *read_file_line(MlirFile *file, MlirCursor *cursor, bool is_range) {
+    const MlirAttribute *name = mlir_read_attribute(file, cursor);
+    int64_t line;
+    if (is_range) {
+        int64_t count = mlir_read_count(cursor);
+        line = count ? (int64_t)mlir_read_varint(cursor) : 0;
+        for (int64_t i = 1; i < count; i++) mlir_read_varint(cursor);
+    } else {
+        line = (int64_t)mlir_read_varint(cursor);
+        mlir_read_varint(cursor);
+    }
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .integer = line});
+}
+
+static const MlirAttribute *read_name_location(MlirFile *file, MlirCursor *cursor) {
+    const MlirAttribute *name = mlir_read_attribute(file, cursor);
+    const MlirAttribute **child = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 1);
+    *child = mlir_read_attribute(file, cursor);
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .items = child,
+                                               .count = 1});
+}
+
+static const MlirAttribute *read_call_site(MlirFile *file, MlirCursor *cursor) {
+    const MlirAttribute **children = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
+    children[0] = mlir_read_attribute(file, cursor);
+    children[1] = mlir_read_attribute(file, cursor);
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .items = children, .count = 2});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dialects
+
+static const MlirAttribute *read_dictionary(MlirFile *file, MlirCursor *cursor, bool keys_are_attributes) {
+    int64_t count = mlir_read_count(cursor);
+    const char **keys = HLO_ARENA_NEW(file->arena, const char *, count);
+    const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, count);
+    for (int64_t i = 0; i < count && !cursor->error; i++) {
+        keys[i] = keys_are_attributes ? string_of(mlir_read_attribute(file, cursor)) : mlir_read_string(file, cursor);
+        items[i] = mlir_read_attribute(file, cursor);
+    }
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = count});
+}
+
+static const MlirAttribute *read_typed_string(MlirFile *file, MlirCursor *cursor) {
+    const char *string = mlir_read_string(file, cursor);
+    mlir_read_type(file, cursor);
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_STRING, .string = string});
+}
+
+static const MlirAttribute *decode_builtin(MlirFile *file, MlirCursor *cursor) {
+    uint64_t code = mlir_read_varint(cursor);
+    switch (code) {
+        case 0: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
+        case 1: return read_dictionary(file, cursor, true);
+        case 2: return read_string_attribute(file, cursor, MLIR_STRING);
+        case 3: return read_typed_string(file, cursor);
+        case 4:
+        case 5:
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_SYMBOL,
+                                                       .string = string_of(mlir_read_attribute(file, cursor))});
+        case 6: return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
+        case 7: return new_attribute(file, (MlirAttribute){.kind = MLIR_UNIT});
+        case 8: return read_integer(file, cursor);
+        case 9: return read_float(file, cursor);
+        case 10: return read_call_site(file, cursor);
+        case 11: return read_file_line(file, cursor, false);
+        case 12: return read_fused(file, cursor, false);
+        case 13: return read_fused(file, cursor, true);
+        case 14: return read_name_location(file, cursor);
+        case 15: return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION});
+        case 17: return read_dense_array(file, cursor);
+        case 18: return read_tensor(file, cursor);
+        case 22: return read_file_line(file, cursor, true);
+        default: break;
+    }
+    mlir_cursor_fail(cursor, "builtin attribute code %llu is unknown", (unsigned long long)code);
+    return NULL;
+}
+
+static const MlirAttribute *read_alias(MlirFile *file, MlirCursor *cursor) {
+    const MlirAttribute **lists = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
+    lists[0] = new_attribute(file, (MlirAttribute){.kind = MLIR_INTS, .ints = read_signed_list(file, cursor)});
+    int64_t operand = mlir_read_signed(cursor);
+    lists[1] = new_attribute(file, (MlirAttribute){.kind = MLIR_INTS, .ints = read_signed_list(file, cursor)});
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_ALIAS, .integer = operand, .items = lists, .count = 2});
+}
+
+static const MlirAttribute *read_accuracy(MlirFile *file, MlirCursor *cursor) {
+    HloAccuracy *accuracy = HLO_ARENA_NEW(file->arena, HloAccuracy, 1);
+    accuracy->atol = double_from_bits(mlir_read_signed(cursor));
+    accuracy->rtol = double_from_bits(mlir_read_signed(cursor));
+    accuracy->ulps = mlir_read_signed(cursor);
+    const MlirAttribute *mode = mlir_read_attribute(file, cursor);
+    // Modes: DEFAULT, HIGHEST, TOLERANCE.
+    accuracy->mode = mode && mode->integer == 1 ? HLO_AccuracyMode_HIGHEST : HLO_AccuracyMode_DEFAULT;
+    accuracy->has_tolerance = mode && mode->integer == 2;
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_ACCURACY, .accuracy = accuracy});
+}
+
+static const MlirAttribute *read_enum(MlirFile *file, MlirCursor *cursor) {
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_ENUM, .integer = (int64_t)mlir_read_varint(cursor)});
+}
+
+static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
+    uint64_t code = mlir_read_varint(cursor);
+    switch (code) {
+        case 1: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
+        case 2:
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_BOOL,
+                                                       .integer = mlir_read_varint(cursor) != 0});
+        case 6: return read_dictionary(file, cursor, true);
+        case 8: return read_float(file, cursor);
+        case 9: return read_integer(file, cursor);
+        case 10: return read_alias(file, cursor);
+        case 3:
+        case 4:
+        case 5:
+        case 7:
+        case 11:
+        case 12:
+        case 13:
+        case 16:
+        case 19: return read_enum(file, cursor);
+        case 14: return read_string_attribute(file, cursor, MLIR_STRING);
+        case 15: return read_tensor(file, cursor);
+        case 17: return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
+        case 18:
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_BOUNDS, .ints = read_signed_list(file, cursor)});
+        case 20: return read_accuracy(file, cursor);
+        case 23: {
+            const MlirAttribute **parts = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
+            parts[0] = mlir_read_attribute(file, cursor);
+            parts[1] = mlir_read_attribute(file, cursor);
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_MESH_GROUPS, .items = parts, .count = 2});
+        }
+        default: break;
+    }
+    mlir_cursor_fail(cursor, "vhlo attribute code %llu is unknown", (unsigned long long)code);
+    return NULL;
+}
+
+static const MlirAttribute *list_attribute(MlirFile *file, MlirCursor *cursor) {
+    return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
+}
+
+static const MlirAttribute *read_sdy_sharding(MlirFile *file, MlirCursor *cursor, bool has_unreduced) {
+    const MlirAttribute **parts = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 4);
+    parts[0] = mlir_read_attribute(file, cursor);
+    parts[1] = list_attribute(file, cursor);
+    parts[2] = list_attribute(file, cursor);
+    parts[3] = has_unreduced ? list_attribute(file, cursor)
+                             : new_attribute(file, (MlirAttribute){.kind = MLIR_ARRAY});
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SHARDING, .items = parts, .count = 4});
+}
+
+static const MlirAttribute *read_dim_sharding(MlirFile *file, MlirCursor *cursor) {
+    MlirAttribute dim = read_list(file, cursor, MLIR_SDY);
+    int64_t *flags = HLO_ARENA_NEW(file->arena, int64_t, 2);
+    flags[0] = mlir_read_byte(cursor);
+    uint64_t priority = mlir_read_varint(cursor);
+    flags[1] = priority & 1 ? (int64_t)(priority >> 1) : -1;
+    dim.code = MLIR_SDY_DIM_SHARDING;
+    dim.ints = (HloInts){flags, 2};
+    return new_attribute(file, dim);
+}
+
+static const MlirAttribute *read_axis_ref(MlirFile *file, MlirCursor *cursor) {
+    MlirAttribute axis = {.kind = MLIR_SDY, .code = MLIR_SDY_AXIS_REF, .string = mlir_read_string(file, cursor)};
+    const MlirAttribute *part = read_optional(file, cursor);
+    if (part) {
+        const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 1);
+        items[0] = part;
+        axis.items = items;
+        axis.count = 1;
+    }
+    return new_attribute(file, axis);
+}
+
+static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
+    uint64_t code = mlir_read_varint(cursor);
+    MlirAttribute result = {.kind = MLIR_SDY, .code = (MlirSdyCode)code};
+    switch (code) {
+        case 0:
+        case 7: {
+            result = read_list(file, cursor, MLIR_SDY);
+            result.code = (MlirSdyCode)code;
+            break;
+        }
+        case 1: {
+            result.string = mlir_read_string(file, cursor);
+            int64_t *size = HLO_ARENA_NEW(file->arena, int64_t, 1);
+            *size = mlir_read_signed(cursor);
+            result.ints = (HloInts){size, 1};
+            break;
+        }
+        case 2: {
+            result = read_list(file, cursor, MLIR_SDY);
+            result.code = MLIR_SDY_MESH;
+            result.ints = read_signed_list(file, cursor);
+            break;
+        }
+        case 3: {
+            int64_t *sizes = HLO_ARENA_NEW(file->arena, int64_t, 2);
+            sizes[0] = mlir_read_signed(cursor);
+            sizes[1] = mlir_read_signed(cursor);
+            result.ints = (HloInts){sizes, 2};
+            break;
+        }
+        case 4: return read_axis_ref(file, cursor);
+        case 5: return read_dim_sharding(file, cursor);
+        case 6: return read_sdy_sharding(file, cursor, false);
+        case 15: return read_sdy_sharding(file, cursor, true);
+        case 16: {
+            result = read_list(file, cursor, MLIR_SDY);
+            result.code = MLIR_SDY_PER_VALUE;
+            break;
+        }
+        case 8:
+        case 9:
+        case 10: result.code = MLIR_SDY_RULE; break;  // parts of a sharding rule: nobody here reads them
+        default: mlir_cursor_fail(cursor, "sdy attribute code %llu is unknown", (unsigned long long)code); return NULL;
+    }
+    return new_attribute(file, result);
+}
+
+const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
+    if (!entry->is_custom) {
+        // Assembly text: kept as a string, which is what attributes that nobody reads are good for.
+        const char *text = hlo_arena_string(file->arena, (const char *)entry->data, entry->length);
+        return new_attribute(file, (MlirAttribute){.kind = MLIR_STRING, .string = text});
+    }
+    switch (entry->dialect) {
+        case MLIR_DIALECT_BUILTIN: return decode_builtin(file, cursor);
+        case MLIR_DIALECT_VHLO: return decode_vhlo(file, cursor);
+        case MLIR_DIALECT_SDY: return decode_sdy(file, cursor);
+        default: break;
+    }
+    mlir_cursor_fail(cursor, "an attribute belongs to an unknown dialect");
+    return NULL;
+}

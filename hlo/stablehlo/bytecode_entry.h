@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders of single entries of the attribute and type tables. Private to the bytecode reader.
+#ifndef MESHLO_HLO_STABLEHLO_BYTECODE_ENTRY_H_
+#define MESHLO_HLO_STABLEHLO_BYTECODE_ENTRY_H_
+
+#include "hlo/stablehlo/bytecode.h"
+
+// Decode what `cursor` holds; errors are left in the cursor, and the result is NULL then.
+const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
+const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
+
+// A tensor attribute's values from its raw bytes (`packed` pred: one bit an element, least significant first).
+const MlirAttribute *mlir_tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
+                                           const unsigned char *bytes, uint64_t length);
+
+#endif

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IR section: operations, regions and the numbering of values.
+//
+// A region owns `numValues` consecutive value numbers, which start behind those of the regions around it in the same
+// isolation scope; inside, numbers go in order of definition. An isolated operation starts a scope at 0.
+#include <string.h>
+
+#include "hlo/stablehlo/bytecode.h"
+
+enum {
+    OP_HAS_ATTRIBUTES = 0x01,
+    OP_HAS_RESULTS = 0x02,
+    OP_HAS_OPERANDS = 0x04,
+    OP_HAS_SUCCESSORS = 0x08,
+    OP_HAS_REGIONS = 0x10,
+    OP_HAS_USE_ORDERS = 0x20,
+    OP_HAS_PROPERTIES = 0x40,
+    DEEPEST_REGION = 100,
+    SECTION_IR = 4,
+};
+
+// Values of one isolation scope: the regions on the way to the current point share it.
+typedef struct Scope {
+    MlirValue **values;
+    int64_t count;     // numbers given to regions so far on this path
+    int64_t capacity;
+} Scope;
+
+typedef struct IrReader {
+    MlirFile *file;
+    MlirCursor *cursor;
+    int depth;
+} IrReader;
+
+static MlirValue *value_at(IrReader *reader, Scope *scope, uint64_t number) {
+    if (number >= (uint64_t)scope->count) {
+        mlir_cursor_fail(reader->cursor, "there is no value %llu", (unsigned long long)number);
+        return NULL;
+    }
+    return scope->values[number];
+}
+
+// Room for `more` numbers behind those in use; the values exist before they are defined, since uses may come first.
+static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
+    int64_t total = scope->count + more;
+    if (total > scope->capacity) {
+        scope->values = hlo_vector_grow(reader->file->arena, scope->values, scope->count, &scope->capacity, total,
+                                        sizeof(*scope->values));
+    }
+    MlirValue *fresh = HLO_ARENA_NEW(reader->file->arena, MlirValue, more);
+    for (int64_t i = 0; i < more; i++) scope->values[scope->count + i] = &fresh[i];
+    scope->count = total;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// One operation
+
+typedef HLO_VECTOR(const char *) NameVector;
+typedef HLO_VECTOR(const MlirAttribute *) AttributeVector;
+
+static void read_properties(IrReader *reader, const MlirOpName *op, NameVector *names, AttributeVector *values) {
+    MlirFile *file = reader->file;
+    uint64_t index = mlir_read_varint(reader->cursor);
+    if (!reader->cursor->error && index >= (uint64_t)file->property_count) {
+        mlir_cursor_fail(reader->cursor, "there are no properties %llu", (unsigned long long)index);
+    }
+    if (reader->cursor->error || !op->properties) return;
+    MlirCursor bytes = file->properties[index];
+    const char *name = op->properties;
+    while (*name && !bytes.error && bytes.next < bytes.end) {
+        size_t length = strcspn(name, " ");
+        uint64_t tagged = mlir_read_varint(&bytes);
+        bool present = !op->optional_properties || (tagged & 1);
+        if (present) {
+            uint64_t attribute = op->optional_properties ? tagged >> 1 : tagged;
+            hlo_vector_push(file->arena, names, hlo_arena_string(file->arena, name, length));
+            hlo_vector_push(file->arena, values, mlir_attribute_at(file, &bytes, attribute));
+        }
+        name += length + strspn(name + length, " ");
+    }
+    if (bytes.error) reader->cursor->error = bytes.error;
+}
+
+static void read_attributes(IrReader *reader, MlirOperation *operation, const MlirOpName *op, unsigned char mask) {
+    MlirFile *file = reader->file;
+    NameVector names = {0};
+    AttributeVector values = {0};
+    if (mask & OP_HAS_ATTRIBUTES) {
+        const MlirAttribute *dictionary = mlir_read_attribute(file, reader->cursor);
+        if (dictionary && dictionary->kind != MLIR_DICTIONARY) mlir_cursor_fail(reader->cursor, "no dictionary");
+        for (int64_t i = 0; dictionary && !reader->cursor->error && i < dictionary->count; i++) {
+            hlo_vector_push(file->arena, &names, dictionary->keys[i]);
+            hlo_vector_push(file->arena, &values, dictionary->items[i]);
+        }
+    }
+    if (mask & OP_HAS_PROPERTIES) read_properties(reader, op, &names, &values);
+    operation->attribute_names = names.items;
+    operation->attributes = values.items;
+    operation->attribute_count = names.count;
+}
+
+static void skip_use_orders(IrReader *reader, int64_t value_count) {
+    MlirCursor *cursor = reader->cursor;
+    int64_t lists = value_count > 1 ? mlir_read_count(cursor) : 1;
+    for (int64_t i = 0; i < lists && !cursor->error; i++) {
+        if (value_count > 1) mlir_read_varint(cursor);
+        uint64_t tagged = mlir_read_varint(cursor);
+        for (uint64_t j = 0; j < tagged >> 1 && !cursor->error; j++) mlir_read_varint(cursor);
+    }
+}
+
+static void read_region(IrReader *reader, Scope *scope, MlirRegion *region);
+
+static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operation) {
+    MlirCursor *cursor = reader->cursor;
+    uint64_t tagged = mlir_read_varint(cursor);
+    bool isolated = tagged & 1;
+    uint64_t count = tagged >> 1;
+    if (!cursor->error && count > (uint64_t)(cursor->end - cursor->next)) mlir_cursor_fail(cursor, "too many regions");
+    if (cursor->error) return;
+    operation->region_count = (int64_t)count;
+    operation->regions = HLO_ARENA_NEW(reader->file->arena, MlirRegion, count);
+    bool nested = isolated && reader->file->version >= 2;
+    MlirCursor *section = NULL;
+    if (nested) {
+        section = HLO_ARENA_NEW(reader->file->arena, MlirCursor, 1);
+        unsigned char id = mlir_read_byte(cursor);
+        uint64_t length = mlir_read_varint(cursor);
+        // An aligned section pads before its data.
+        if (id & 0x80) {
+            uint64_t alignment = mlir_read_varint(cursor);
+            while (alignment && !cursor->error && (uint64_t)(cursor->next - cursor->begin) % alignment) {
+                mlir_read_byte(cursor);
+            }
+        }
+        if ((id & 0x7F) != SECTION_IR) mlir_cursor_fail(cursor, "a region is in no IR section");
+        const unsigned char *bytes = mlir_read_bytes(cursor, length);
+        if (!bytes) return;
+        *section = (MlirCursor){.begin = cursor->begin, .next = bytes, .end = bytes + length};
+        reader->cursor = section;
+    }
+    Scope own = {0};
+    for (uint64_t i = 0; i < count && !reader->cursor->error; i++) {
+        read_region(reader, isolated ? &own : scope, &operation->regions[i]);
+    }
+    if (nested) {
+        cursor->error = section->error;
+        reader->cursor = cursor;
+    }
+}
+
+static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, MlirOperation *operation) {
+    int64_t count = mlir_read_count(reader->cursor);
+    operation->results = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
+    for (int64_t i = 0; i < count && !reader->cursor->error; i++) {
+        const MlirType *type = mlir_read_type(reader->file, reader->cursor);
+        MlirValue *value = value_at(reader, scope, (uint64_t)(*next_value)++);
+        if (value) value->type = type;
+        operation->results[i] = value;
+    }
+    operation->result_count = count;
+}
+
+static void read_operands(IrReader *reader, Scope *scope, MlirOperation *operation) {
+    int64_t count = mlir_read_count(reader->cursor);
+    operation->operands = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
+    for (int64_t i = 0; i < count && !reader->cursor->error; i++) {
+        operation->operands[i] = value_at(reader, scope, mlir_read_varint(reader->cursor));
+    }
+    operation->operand_count = count;
+}
+
+static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *next_value) {
+    MlirFile *file = reader->file;
+    MlirCursor *cursor = reader->cursor;
+    MlirOperation *operation = HLO_ARENA_NEW(file->arena, MlirOperation, 1);
+    uint64_t name = mlir_read_varint(cursor);
+    if (!cursor->error && name >= (uint64_t)file->op_name_count) mlir_cursor_fail(cursor, "an op has no name");
+    if (cursor->error) return operation;
+    const MlirOpName *op = &file->op_names[name];
+    operation->name = op->name;
+    unsigned char mask = mlir_read_byte(cursor);
+    operation->location = mlir_read_attribute(file, cursor);
+    read_attributes(reader, operation, op, mask);
+    if (mask & OP_HAS_RESULTS) read_results(reader, scope, next_value, operation);
+    if (mask & OP_HAS_OPERANDS) read_operands(reader, scope, operation);
+    if (mask & OP_HAS_SUCCESSORS) mlir_cursor_fail(cursor, "%s branches to other blocks", operation->name);
+    if (mask & OP_HAS_USE_ORDERS) skip_use_orders(reader, operation->result_count);
+    if (mask & OP_HAS_REGIONS && !cursor->error) read_regions(reader, scope, operation);
+    return operation;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blocks and regions
+
+static void read_arguments(IrReader *reader, Scope *scope, int64_t *next_value, MlirBlock *block) {
+    MlirCursor *cursor = reader->cursor;
+    int64_t count = mlir_read_count(cursor);
+    block->arguments = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
+    for (int64_t i = 0; i < count && !cursor->error; i++) {
+        uint64_t tagged = mlir_read_varint(cursor);
+        bool has_location = reader->file->version < 4 || (tagged & 1);
+        uint64_t type_index = reader->file->version < 4 ? tagged : tagged >> 1;
+        MlirValue *value = value_at(reader, scope, (uint64_t)(*next_value)++);
+        const MlirType *type = mlir_type_at(reader->file, cursor, type_index);
+        if (!value || !type) return;
+        value->type = type;
+        if (has_location) mlir_read_attribute(reader->file, cursor);
+        block->arguments[i] = value;
+    }
+    block->argument_count = count;
+}
+
+static void read_block(IrReader *reader, Scope *scope, int64_t *next_value, MlirBlock *block) {
+    MlirCursor *cursor = reader->cursor;
+    uint64_t tagged = mlir_read_varint(cursor);
+    uint64_t count = tagged >> 1;
+    if (tagged & 1) {
+        read_arguments(reader, scope, next_value, block);
+        if (reader->file->version >= 3 && mlir_read_byte(cursor)) skip_use_orders(reader, block->argument_count);
+    }
+    if (!cursor->error && count > (uint64_t)(cursor->end - cursor->next)) mlir_cursor_fail(cursor, "too many ops");
+    if (cursor->error) return;
+    block->operations = HLO_ARENA_NEW(reader->file->arena, MlirOperation *, count);
+    for (uint64_t i = 0; i < count && !cursor->error; i++) {
+        block->operations[i] = read_operation(reader, scope, next_value);
+    }
+    block->operation_count = (int64_t)count;
+}
+
+static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
+    MlirCursor *cursor = reader->cursor;
+    int64_t count = mlir_read_count(cursor);
+    if (count == 0) return;
+    if (++reader->depth > DEEPEST_REGION) mlir_cursor_fail(cursor, "regions nest too deep");
+    int64_t values = mlir_read_count(cursor);
+    if (cursor->error) return;
+    int64_t next_value = scope->count;
+    open_numbers(reader, scope, values);
+    region->blocks = HLO_ARENA_NEW(reader->file->arena, MlirBlock, count);
+    region->block_count = count;
+    for (int64_t i = 0; i < count && !cursor->error; i++) read_block(reader, scope, &next_value, &region->blocks[i]);
+    scope->count -= values;  // the numbers are free again behind the region; the values live on
+    reader->depth--;
+}
+
+HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top) {
+    IrReader reader = {file, &file->ir, 0};
+    Scope scope = {0};
+    MlirBlock block = {0};
+    int64_t next_value = 0;
+    read_block(&reader, &scope, &next_value, &block);
+    HLO_TRY(file->ir.error);
+    HLO_FAIL_IF(block.operation_count != 1 || strcmp(block.operations[0]->name, "builtin.module") != 0,
+                HLO_INVALID_ARGUMENT, "the bytecode does not hold one module");
+    *top = block.operations[0];
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Look-up
+
+const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name) {
+    for (int64_t i = 0; i < operation->attribute_count; i++) {
+        if (strcmp(operation->attribute_names[i], name) == 0) return operation->attributes[i];
+    }
+    return NULL;
+}
+
+const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name) {
+    if (!dictionary || dictionary->kind != MLIR_DICTIONARY) return NULL;
+    for (int64_t i = 0; i < dictionary->count; i++) {
+        if (strcmp(dictionary->keys[i], name) == 0) return dictionary->items[i];
+    }
+    return NULL;
+}
