@@ -54,7 +54,9 @@ static const MlirAttribute *bounds_of(const MlirAttribute *encoding) {
 static const HloShape *tensor_shape(MlirFile *file, MlirCursor *cursor, const HloInt64Vector *dims,
                                     const MlirType *element, const MlirAttribute *encoding) {
     if (cursor->error || !element) return NULL;
-    if (element->kind != MLIR_TYPE_ELEMENT) return NULL;
+    // Layouts are tensors of index: 64-bit numbers.
+    HloType type = element->kind == MLIR_TYPE_INDEX ? HLO_S64 : element->element;
+    if (element->kind != MLIR_TYPE_ELEMENT && element->kind != MLIR_TYPE_INDEX) return NULL;
     const MlirAttribute *bounds = bounds_of(encoding);
     int64_t *sizes = HLO_ARENA_NEW(file->arena, int64_t, dims->count);
     bool *dynamic = HLO_ARENA_NEW(file->arena, bool, dims->count);
@@ -66,13 +68,13 @@ static const HloShape *tensor_shape(MlirFile *file, MlirCursor *cursor, const Hl
         bool bounded = bounds && i < bounds->ints.count && bounds->ints.items[i] >= 0;
         sizes[i] = bounded ? bounds->ints.items[i] : HLO_UNBOUNDED;
     }
-    HloStatus status = hlo_shape_check_dims(element->element, sizes, dims->count);
+    HloStatus status = hlo_shape_check_dims(type, sizes, dims->count);
     if (status) {
         mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
         hlo_status_free(status);
         return NULL;
     }
-    HloShape *shape = (HloShape *)(uintptr_t)hlo_shape_array(file->arena, element->element, sizes, dims->count);
+    HloShape *shape = (HloShape *)(uintptr_t)hlo_shape_array(file->arena, type, sizes, dims->count);
     if (any) shape->dynamic = dynamic;
     return shape;
 }

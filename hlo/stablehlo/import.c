@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+// The importer's frame: the module, functions, blocks, and what all handlers use.
+#include "hlo/stablehlo/import.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/ir/infer.h"
+#include "hlo/stablehlo/bytecode.h"
+#include "hlo/stablehlo/stablehlo.h"
+
+enum { DEEPEST_CALL = 200 };
+
+typedef struct ImportedFunction {
+    const MlirOperation *operation;
+    HloComputation *computation;
+    bool is_busy;
+} ImportedFunction;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Places
+
+// The first file and line of a location, outermost name first.
+static void find_place(const MlirAttribute *location, const char **file, int64_t *line, const char **name, int depth) {
+    if (!location || location->kind != MLIR_LOCATION || depth > 20) return;
+    bool is_file = location->count == 0 && location->string && location->integer > 0;
+    if (is_file && !*file) {
+        *file = location->string;
+        *line = location->integer;
+    } else if (!is_file && location->string && !*name) {
+        *name = location->string;
+    }
+    for (int64_t i = 0; i < location->count; i++) find_place(location->items[i], file, line, name, depth + 1);
+}
+
+HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) {
+    char message[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    const char *file = NULL, *name = NULL;
+    int64_t line = 0;
+    find_place(place->operation->location, &file, &line, &name, 0);
+    if (!file) return hlo_error(code, "%s: %s", place->operation->name, message);
+    return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, file, (long long)line, message);
+}
+
+static const HloMetadata *metadata_of(const ImportPlace *place) {
+    const char *file = NULL, *name = NULL;
+    int64_t line = 0;
+    find_place(place->operation->location, &file, &line, &name, 0);
+    if (!file && !name) return NULL;
+    HloArena *arena = place->importer->module->arena;
+    HloMetadata *metadata = HLO_ARENA_NEW(arena, HloMetadata, 1);
+    if (name) metadata->op_name = hlo_arena_string(arena, name, strlen(name));
+    if (file) metadata->source_file = hlo_arena_string(arena, file, strlen(file));
+    metadata->source_line = line;
+    return metadata;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Attributes
+
+HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    *value = fallback;
+    if (!attribute) return HLO_SUCCESS;
+    if (attribute->kind != MLIR_INTEGER && attribute->kind != MLIR_BOOL && attribute->kind != MLIR_ENUM) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no integer", name);
+    }
+    *value = attribute->integer;
+    return HLO_SUCCESS;
+}
+
+HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback, bool *value) {
+    int64_t number;
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    if (attribute && attribute->kind == MLIR_UNIT) {
+        *value = true;
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(import_int(place, name, fallback, &number));
+    *value = number != 0;
+    return HLO_SUCCESS;
+}
+
+HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    HloArena *arena = place->importer->module->arena;
+    *ints = (HloInts){0};
+    if (!attribute) return HLO_SUCCESS;
+    if (attribute->kind == MLIR_INTS) {
+        *ints = hlo_ints_copy(arena, attribute->ints);
+        return HLO_SUCCESS;
+    }
+    if (attribute->kind == MLIR_ARRAY && attribute->count == 0) return HLO_SUCCESS;
+    if (attribute->kind != MLIR_TENSOR) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no list of integers", name);
+    }
+    int64_t count = hlo_shape_elements(attribute->literal->shape);
+    int64_t *items = HLO_ARENA_NEW(arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) items[i] = hlo_literal_get_int64(attribute->literal, i);
+    *ints = (HloInts){items, count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus enum_value(const ImportPlace *place, const MlirAttribute *attribute, const HloEnumTable *table,
+                            int32_t *value) {
+    int64_t number = attribute->integer;
+    if (attribute->string) number = hlo_enum_from_text(table, attribute->string, strlen(attribute->string));
+    bool known = number >= 0 && number < table->count && table->texts[number];
+    if (!known) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s", table->name);
+    *value = (int32_t)number;
+    return HLO_SUCCESS;
+}
+
+HloStatus import_enum(const ImportPlace *place, const char *name, const HloEnumTable *table, int32_t fallback,
+                      int32_t *value) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    *value = fallback;
+    if (!attribute) return HLO_SUCCESS;
+    return enum_value(place, attribute, table, value);
+}
+
+HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "precision_config");
+    *precisions = (HloPrecisions){0};
+    if (!attribute || attribute->kind != MLIR_ARRAY) return HLO_SUCCESS;
+    int32_t *items = HLO_ARENA_NEW(place->importer->module->arena, int32_t, attribute->count);
+    bool all_default = true;
+    for (int64_t i = 0; i < attribute->count; i++) {
+        HLO_TRY(enum_value(place, attribute->items[i], &hlo_enum_Precision, &items[i]));
+        all_default &= items[i] == HLO_Precision_DEFAULT;
+    }
+    if (!all_default) *precisions = (HloPrecisions){items, attribute->count};
+    return HLO_SUCCESS;
+}
+
+const char *import_string(const ImportPlace *place, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    return attribute ? attribute->string : NULL;
+}
+
+void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction) {
+    const MlirAttribute *dictionary = mlir_attribute(place->operation, "mhlo.frontend_attributes");
+    for (int64_t i = 0; dictionary && dictionary->kind == MLIR_DICTIONARY && i < dictionary->count; i++) {
+        const char *value = dictionary->items[i] ? dictionary->items[i]->string : NULL;
+        hlo_instruction_set_frontend_attribute(instruction, dictionary->keys[i], value ? value : "");
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Instructions
+
+HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape) {
+    if (!type || type->kind != MLIR_TYPE_SHAPE) {
+        return import_error(place, HLO_UNIMPLEMENTED, "a value's type has no shape in HLO: %s",
+                            type && type->name ? type->name : "unknown");
+    }
+    HloArena *arena = place->importer->module->arena;
+    *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, type->shape));
+    return HLO_SUCCESS;
+}
+
+HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape) {
+    const MlirOperation *operation = place->operation;
+    if (operation->result_count == 1) return import_shape(place, operation->results[0]->type, shape);
+    HloArena *arena = place->importer->module->arena;
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, operation->result_count);
+    for (int64_t i = 0; i < operation->result_count; i++) {
+        HLO_TRY(import_shape(place, operation->results[i]->type, &elements[i]));
+    }
+    *shape = hlo_shape_tuple(arena, elements, operation->result_count);
+    return HLO_SUCCESS;
+}
+
+static HloStatus attach_sharding(ImportPlace *place, HloInstruction *instruction) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "mhlo.sharding");
+    if (!attribute) attribute = mlir_attribute(place->operation, "sdy.sharding");
+    if (attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
+        if (attribute->count != 1) return HLO_SUCCESS;  // of a tuple: propagation finds them again
+        attribute = attribute->items[0];
+    }
+    return import_sharding(place->importer, attribute, instruction->shape->rank, &instruction->sharding);
+}
+
+HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
+                      int64_t operand_count, const void *attributes, HloComputation *const *called,
+                      int64_t called_count, HloInstruction **result) {
+    HloModule *module = place->importer->module;
+    const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
+    for (int64_t i = 0; i < operand_count; i++) operand_shapes[i] = operands[i]->shape;
+    HloInferRequest request = {.arena = module->arena, .opcode = opcode, .operands = operand_shapes,
+                               .operand_count = operand_count, .attributes = attributes, .called = called,
+                               .called_count = called_count, .hint = shape, .device_count = module->num_partitions};
+    const HloShape *inferred = NULL;
+    HloStatus status = hlo_infer_shape(&request, &inferred);
+    if (status) return hlo_status_annotate(status, "%s", place->operation->name);
+    if (shape && !hlo_shape_equal(shape, inferred, HLO_COMPARE_IGNORE_LAYOUT)) {
+        HloText text = {0};
+        hlo_shape_print(&text, inferred, false);
+        hlo_text_string(&text, " follows from the operands, but the text says ");
+        hlo_shape_print(&text, shape, false);
+        status = import_error(place, HLO_INVALID_ARGUMENT, "%s", text.data ? text.data : "shapes disagree");
+        hlo_text_free(&text);
+        return status;
+    }
+    if (!shape) shape = hlo_shape_with_default_layout(module->arena, inferred);
+    *result = hlo_instruction_new(place->computation, opcode, shape, operands, operand_count, attributes, NULL);
+    if (called_count) hlo_instruction_set_called(*result, called, called_count);
+    (*result)->metadata = metadata_of(place);
+    import_frontend_attributes(place, *result);
+    return attach_sharding(place, *result);
+}
+
+HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) {
+    const MlirOperation *operation = place->operation;
+    *operands = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, operation->operand_count);
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        (*operands)[i] = operation->operands[i]->lowered;
+        if (!(*operands)[i] || (*operands)[i]->parent != place->computation) {
+            return import_error(place, HLO_INVALID_ARGUMENT, "operand %lld is not defined here", (long long)i);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
+    MlirOperation *operation = place->operation;
+    if (operation->result_count == 1) {
+        operation->results[0]->lowered = instruction;
+        return HLO_SUCCESS;
+    }
+    for (int64_t i = 0; i < operation->result_count; i++) {
+        HloTupleIndexAttributes attributes = {.index = i};
+        operation->results[i]->lowered =
+            hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, instruction->shape->elements[i],
+                                &instruction, 1, &attributes, NULL);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attributes) {
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_emit(place, opcode, shape, operands, place->operation->operand_count, attributes, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operations
+
+// Elementwise ops have the same name in HLO, with dashes.
+static HloStatus import_by_name(ImportPlace *place, bool *known) {
+    char text[64];
+    const char *dot = strchr(place->operation->name, '.');
+    size_t length = dot ? strlen(dot + 1) : 0;
+    *known = false;
+    if (!dot || length >= sizeof(text) || strncmp(place->operation->name, "stablehlo.", 10) != 0) return HLO_SUCCESS;
+    for (size_t i = 0; i <= length; i++) text[i] = dot[1 + i] == '_' ? '-' : dot[1 + i];
+    HloOpcode opcode = hlo_op_from_text(text, length);
+    if (opcode == HLO_OPCODE_COUNT || !hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE)) return HLO_SUCCESS;
+    *known = true;
+    HloFamily family = hlo_op_info(opcode)->family;
+    if (family == HLO_FAMILY_Accuracy) {
+        const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
+        HloAccuracyAttributes attributes = {0};
+        bool is_default = !attribute || !attribute->accuracy ||
+                          (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
+        if (!is_default) {
+            attributes.accuracy = hlo_arena_copy(place->importer->module->arena, attribute->accuracy,
+                                                 sizeof(*attribute->accuracy));
+        }
+        return import_plain(place, opcode, &attributes);
+    }
+    return import_plain(place, opcode, NULL);
+}
+
+static ImportHandler *find_handler(const char *name) {
+    static const ImportRow *(*const families[])(int64_t *) = {import_data_rows, import_compute_rows,
+                                                              import_control_rows, import_collective_rows,
+                                                              import_sdy_rows};
+    for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
+        int64_t count;
+        const ImportRow *rows = families[f](&count);
+        for (int64_t i = 0; i < count; i++) {
+            if (strcmp(rows[i].name, name) == 0) return rows[i].handler;
+        }
+    }
+    return NULL;
+}
+
+static HloStatus import_operation(ImportPlace *place) {
+    ImportHandler *handler = find_handler(place->operation->name);
+    if (handler) return handler(place);
+    bool known;
+    HLO_TRY(import_by_name(place, &known));
+    if (known) return HLO_SUCCESS;
+    return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
+}
+
+static bool is_return(const MlirOperation *operation) {
+    static const char *const names[] = {"stablehlo.return", "func.return", "sdy.return"};
+    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
+        if (strcmp(operation->name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
+                       const MlirOperation **terminator) {
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        MlirOperation *operation = block->operations[i];
+        if (is_return(operation)) {
+            *terminator = operation;
+            return HLO_SUCCESS;
+        }
+        ImportPlace place = {importer, computation, operation};
+        HLO_TRY(import_operation(&place));
+    }
+    return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Functions
+
+static HloStatus import_parameters(Importer *importer, HloComputation *computation, const MlirOperation *function,
+                                   const MlirBlock *block) {
+    const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
+    ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
+    for (int64_t i = 0; i < block->argument_count; i++) {
+        HloParameterAttributes number = {.number = i};
+        const HloShape *shape;
+        HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
+        char name[32];
+        snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
+        HloInstruction *parameter =
+            hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
+        block->arguments[i]->lowered = parameter;
+        if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
+        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
+        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
+        HLO_TRY(import_sharding(importer, sharding, shape->rank, &parameter->sharding));
+    }
+    return HLO_SUCCESS;
+}
+
+// The root of a function: its one result, or a tuple.
+static HloStatus import_root(ImportPlace *place, const MlirOperation *terminator) {
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **values;
+    HLO_TRY(import_operands(&end, &values));
+    if (terminator->operand_count == 1) {
+        hlo_computation_set_root(place->computation, values[0]);
+        return HLO_SUCCESS;
+    }
+    HloInstruction *tuple;
+    HLO_TRY(import_emit(&end, HLO_OP_TUPLE, NULL, values, terminator->operand_count, NULL, NULL, 0, &tuple));
+    hlo_computation_set_root(place->computation, tuple);
+    return HLO_SUCCESS;
+}
+
+static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name) {
+    const MlirOperation *operation = function->operation;
+    HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
+                "function %s has no body of one block", name);
+    HLO_FAIL_IF(function->is_busy || ++importer->depth > DEEPEST_CALL, HLO_INVALID_ARGUMENT,
+                "function %s calls itself, or calls nest too deep", name);
+    function->is_busy = true;
+    const MlirBlock *block = &operation->regions[0].blocks[0];
+    HloComputation *computation = hlo_computation_new(importer->module, name);
+    HLO_TRY(import_parameters(importer, computation, operation, block));
+    const MlirOperation *terminator;
+    HLO_TRY(import_block(importer, computation, block, &terminator));
+    ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)operation};
+    HLO_TRY(import_root(&place, terminator));
+    function->computation = computation;
+    function->is_busy = false;
+    importer->depth--;
+    return HLO_SUCCESS;
+}
+
+HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation) {
+    ImportedFunction *function = hlo_string_map_get(&place->importer->functions, name, strlen(name));
+    if (!function) return import_error(place, HLO_INVALID_ARGUMENT, "there is no function @%s", name);
+    if (!function->computation) HLO_TRY(convert_function(place->importer, function, name));
+    *computation = function->computation;
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The module
+
+static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
+    HLO_VECTOR(const MlirOperation *) meshes = {0};
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirOperation *operation = block->operations[i];
+        const MlirAttribute *name = mlir_attribute(operation, "sym_name");
+        if (strcmp(operation->name, "sdy.mesh") == 0) {
+            hlo_vector_push(importer->arena, &meshes, operation);
+        } else if (strcmp(operation->name, "func.func") == 0) {
+            HLO_FAIL_IF(!name || !name->string, HLO_INVALID_ARGUMENT, "a function has no name");
+            ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
+            function->operation = operation;
+            hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
+        } else {
+            return hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name);
+        }
+    }
+    importer->meshes = meshes.items;
+    importer->mesh_count = meshes.count;
+    return HLO_SUCCESS;
+}
+
+static int64_t module_count(const MlirOperation *top, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(top, name);
+    return attribute && attribute->kind == MLIR_INTEGER && attribute->integer > 0 ? attribute->integer : 1;
+}
+
+static HloStatus import_donation(Importer *importer, const MlirOperation *function) {
+    HloModule *module = importer->module;
+    HLO_VECTOR(HloAlias) aliases = {0};
+    HLO_VECTOR(HloDonor) donors = {0};
+    const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
+    bool tuple_root = hlo_shape_is_tuple(module->entry->root->shape);
+    for (int64_t i = 0; attributes && attributes->kind == MLIR_ARRAY && i < attributes->count; i++) {
+        const MlirAttribute *output = mlir_entry(attributes->items[i], "tf.aliasing_output");
+        const MlirAttribute *donor = mlir_entry(attributes->items[i], "jax.buffer_donor");
+        if (output && output->kind == MLIR_INTEGER) {
+            HloAlias alias = {.operand = i};
+            if (tuple_root) alias.output_index = hlo_ints(module->arena, &output->integer, 1);
+            hlo_vector_push(module->arena, &aliases, alias);
+        } else if (donor) {
+            hlo_vector_push(module->arena, &donors, ((HloDonor){.parameter = i}));
+        }
+    }
+    module->aliases = (HloAliases){aliases.items, aliases.count};
+    module->donors = donors.items;
+    module->donor_count = donors.count;
+    return HLO_SUCCESS;
+}
+
+// Result shardings become the sharding of the root.
+static HloStatus import_result_shardings(Importer *importer, const MlirOperation *function) {
+    HloInstruction *root = importer->module->entry->root;
+    const MlirAttribute *attributes = mlir_attribute(function, "res_attrs");
+    if (!attributes || attributes->kind != MLIR_ARRAY || attributes->count == 0) return HLO_SUCCESS;
+    const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
+    bool any = false;
+    for (int64_t i = 0; i < attributes->count; i++) {
+        const HloShape *shape = attributes->count == 1 ? root->shape : root->shape->elements[i];
+        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
+        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
+        HLO_TRY(import_sharding(importer, sharding, shape->rank, &shardings[i]));
+        any |= shardings[i] != NULL;
+    }
+    if (!any) return HLO_SUCCESS;
+    if (attributes->count == 1) {
+        // A root that is also used elsewhere, or is a parameter, keeps its own annotation.
+        HloInstruction *copy = hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
+        copy->sharding = shardings[0];
+        hlo_computation_set_root(importer->module->entry, copy);
+        return HLO_SUCCESS;
+    }
+    for (int64_t i = 0; i < attributes->count; i++) {
+        if (!shardings[i]) shardings[i] = hlo_sharding_simple(importer->module->arena, HLO_SHARDING_UNKNOWN);
+    }
+    root->sharding = hlo_sharding_tuple(importer->module->arena, shardings, attributes->count);
+    return HLO_SUCCESS;
+}
+
+HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module) {
+    Importer importer = {.module = module, .arena = arena};
+    HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
+                "the module has no body");
+    const MlirAttribute *name = mlir_attribute(top, "sym_name");
+    if (name && name->string) module->name = hlo_arena_string(module->arena, name->string, strlen(name->string));
+    module->replica_count = module_count(top, "mhlo.num_replicas");
+    module->num_partitions = module_count(top, "mhlo.num_partitions");
+    module->use_spmd_partitioning = module->num_partitions > 1;
+    HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
+    ImportedFunction *entry = hlo_string_map_get(&importer.functions, "main", 4);
+    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main");
+    HLO_TRY(convert_function(&importer, entry, "main"));
+    hlo_module_set_entry(module, entry->computation);
+    HLO_TRY(import_result_shardings(&importer, entry->operation));
+    return import_donation(&importer, entry->operation);
+}
+
+typedef struct ImportRequest {
+    const void *bytes;
+    size_t length;
+    HloModule *module;
+} ImportRequest;
+
+static HloStatus import_bytecode(void *argument) {
+    ImportRequest *request = argument;
+    HloArena *arena = hlo_arena_scratch_new();
+    MlirOperation *top = NULL;
+    HloStatus status = mlir_read_file(arena, request->bytes, request->length, &top);
+    if (!status) status = mlir_import(top, arena, request->module);
+    hlo_arena_free(arena);
+    return status;
+}
+
+HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
+    ImportRequest request = {bytes, length, hlo_module_new("module")};
+    HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(import_bytecode, &request);
+    if (status) {
+        hlo_module_free(request.module);
+        return status;
+    }
+    *module = request.module;
+    return HLO_SUCCESS;
+}
+
+bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
+    static const unsigned char magic[] = {0x4D, 0x4C, 0xEF, 0x52};
+    return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converting MLIR operations to HLO instructions: what the families of handlers share. Private to hlo/stablehlo.
+#ifndef MESHLO_HLO_STABLEHLO_IMPORT_H_
+#define MESHLO_HLO_STABLEHLO_IMPORT_H_
+
+#include "hlo/stablehlo/mlir.h"
+
+typedef struct Importer {
+    HloModule *module;
+    HloArena *arena;            // scratch and the MLIR picture
+    HloStringMap functions;     // name -> ImportedFunction
+    const MlirOperation *const *meshes;  // sdy.mesh operations
+    int64_t mesh_count;
+    int depth;
+} Importer;
+
+// Where new instructions go, and which op they come from.
+typedef struct ImportPlace {
+    Importer *importer;
+    HloComputation *computation;
+    MlirOperation *operation;
+} ImportPlace;
+
+// Converts one operation: makes instructions and sets results[i]->lowered.
+typedef HloStatus ImportHandler(ImportPlace *place);
+typedef struct ImportRow {
+    const char *name;
+    ImportHandler *handler;
+} ImportRow;
+
+// The rows of each family; `count` rows each.
+const ImportRow *import_data_rows(int64_t *count);
+const ImportRow *import_compute_rows(int64_t *count);
+const ImportRow *import_control_rows(int64_t *count);
+const ImportRow *import_collective_rows(int64_t *count);
+const ImportRow *import_sdy_rows(int64_t *count);
+
+// An error about the operation at hand, with its name and source line.
+HLO_NODISCARD HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
+
+// The shape of a value; UNIMPLEMENTED naming the type when HLO has none for it.
+HLO_NODISCARD HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape);
+
+// Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken). Metadata comes
+// from the operation's location, a sharding from its attributes.
+HLO_NODISCARD HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape,
+                                    HloInstruction *const *operands, int64_t operand_count, const void *attributes,
+                                    HloComputation *const *called, int64_t called_count, HloInstruction **result);
+// The common case: all operands of the operation in order, one result.
+HLO_NODISCARD HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attributes);
+// The operation's operands, lowered. Fails when one has no value here.
+HLO_NODISCARD HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands);
+// Gives the results of the operation: one value as it is, several as elements of a tuple-shaped `instruction`.
+HLO_NODISCARD HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction);
+// The shape of all results: of the one result, or their tuple.
+HLO_NODISCARD HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape);
+
+// Attributes by name. A missing one gives the default; one of another kind is an error.
+HLO_NODISCARD HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value);
+HLO_NODISCARD HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback, bool *value);
+// A list of integers from a dense array or a tensor; empty when missing.
+HLO_NODISCARD HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints);
+// An enumerator by ordinal or by word.
+HLO_NODISCARD HloStatus import_enum(const ImportPlace *place, const char *name, const HloEnumTable *table,
+                                    int32_t fallback, int32_t *value);
+HLO_NODISCARD HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions);
+// The string of an attribute, or NULL.
+const char *import_string(const ImportPlace *place, const char *name);
+
+// A region as a computation of its own: parameters are the block's arguments, then `captures`; the root is the one
+// returned value or a tuple of them (always a tuple if `tuple_root`). With `tuple_parameter` all parameters stand in one
+// tuple. `passthrough` captures are appended to the returned values.
+typedef struct ImportRegion {
+    const MlirRegion *region;
+    MlirValue *const *captures;
+    int64_t capture_count;
+    bool tuple_parameter;
+    bool passthrough;
+    const char *name;
+} ImportRegion;
+HLO_NODISCARD HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **computation);
+// The common case of an op whose regions become its called computations, with all operands in order.
+HLO_NODISCARD HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes);
+// Values from outside that the regions of an operation use, each once.
+void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count);
+// Converts the operations of a block into a computation, up to its return, whose operands are handed back.
+HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
+                                     const MlirOperation **terminator);
+// The computation of a function by its symbol name, converted on first use.
+HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation);
+
+// A sharding attribute (sdy, or the text of mhlo.sharding) as an HLO annotation; NULL attribute gives NULL. `rank` is
+// that of the value.
+HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
+                                        const HloSharding **sharding);
+// Copies frontend attributes (mhlo.frontend_attributes) of the operation to an instruction.
+void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction);
+
+#endif

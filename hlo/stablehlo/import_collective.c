@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives and device numbers.
+#include "hlo/stablehlo/import.h"
+
+static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+
+// replica_groups is a matrix with one row a group, shorter groups filled up with -1.
+static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "replica_groups");
+    if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
+        return import_error(place, HLO_UNIMPLEMENTED, "replica groups given by mesh axes");
+    }
+    if (!attribute || attribute->kind != MLIR_TENSOR || attribute->literal->shape->rank != 2) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
+    }
+    int64_t count = attribute->literal->shape->dims[0], width = attribute->literal->shape->dims[1];
+    HloInts *lists = HLO_ARENA_NEW(module_arena(place), HloInts, count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t *devices = HLO_ARENA_NEW(module_arena(place), int64_t, width);
+        int64_t used = 0;
+        for (int64_t j = 0; j < width; j++) {
+            int64_t device = hlo_literal_get_int64(attribute->literal, i * width + j);
+            if (device >= 0) devices[used++] = device;
+        }
+        lists[i] = (HloInts){devices, used};
+    }
+    *groups = hlo_replica_groups_list(module_arena(place), lists, count);
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attributes) {
+    HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
+    HLO_TRY(import_groups(place, &attributes->replica_groups));
+    return import_bool(place, "use_global_device_ids", false, &attributes->use_global_device_ids);
+}
+
+static HloStatus set_dimension(ImportPlace *place, const char *name, HloCollectiveAttributes *attributes) {
+    int64_t dimension;
+    HLO_TRY(import_int(place, name, 0, &dimension));
+    attributes->dimensions = hlo_ints(module_arena(place), &dimension, 1);
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_all_reduce(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HLO_TRY(import_common(place, &attributes));
+    return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
+}
+
+static HloStatus import_reduce_scatter(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(set_dimension(place, "scatter_dimension", &attributes));
+    return import_with_region(place, HLO_OP_REDUCE_SCATTER, &attributes);
+}
+
+static HloStatus import_all_gather(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(set_dimension(place, "all_gather_dim", &attributes));
+    return import_plain(place, HLO_OP_ALL_GATHER, &attributes);
+}
+
+// HLO's array form of all-to-all splits and joins one dimension; another join is the same with the pieces brought to the
+// front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the joined dimension.
+static HloStatus import_all_to_all(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    int64_t split, concat, pieces;
+    HloInstruction **operands, *value;
+    const HloShape *shape;
+    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(import_int(place, "split_dimension", 0, &split));
+    HLO_TRY(import_int(place, "concat_dimension", 0, &concat));
+    HLO_TRY(import_int(place, "split_count", 1, &pieces));
+    if (split == concat || place->operation->operand_count != 1) {
+        HLO_TRY(set_dimension(place, "split_dimension", &attributes));
+        return import_plain(place, HLO_OP_ALL_TO_ALL, &attributes);
+    }
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    value = operands[0];
+    int64_t rank = value->shape->rank;
+    if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 || value->shape->dims[split] % pieces) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "dimension %lld does not split into %lld", (long long)split,
+                            (long long)pieces);
+    }
+    HloArena *arena = module_arena(place);
+    HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, rank + 1), *order = HLO_ARENA_NEW(arena, int64_t, rank + 1);
+    for (int64_t i = 0, j = 0; i < rank; i++) {
+        if (i == split) sizes[j++] = pieces;
+        sizes[j++] = i == split ? value->shape->dims[i] / pieces : value->shape->dims[i];
+    }
+    HLO_TRY(import_emit(place, HLO_OP_RESHAPE, hlo_shape_with_dims(arena, value->shape, sizes, rank + 1), &value, 1,
+                        &reshape, NULL, 0, &value));
+    attributes.dimensions = hlo_ints(arena, &split, 1);
+    HLO_TRY(import_emit(place, HLO_OP_ALL_TO_ALL, value->shape, &value, 1, &attributes, NULL, 0, &value));
+    // The pieces' dimension goes in front of the joined one, everything else keeps its order.
+    int64_t joined = concat > split ? concat + 1 : concat;
+    for (int64_t i = 0, j = 0; i <= rank; i++) {
+        if (i == joined) order[j++] = split;
+        if (i != split) order[j++] = i;
+    }
+    HloDimensionsAttributes transpose = {{order, rank + 1}};
+    HLO_TRY(import_emit(place, HLO_OP_TRANSPOSE, NULL, &value, 1, &transpose, NULL, 0, &value));
+    HLO_TRY(import_emit(place, HLO_OP_RESHAPE, shape, &value, 1, &reshape, NULL, 0, &value));
+    return import_set_results(place, value);
+}
+
+static HloStatus import_collective_broadcast(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HLO_TRY(import_common(place, &attributes));
+    return import_plain(place, HLO_OP_COLLECTIVE_BROADCAST, &attributes);
+}
+
+static HloStatus import_collective_permute(ImportPlace *place) {
+    HloPermuteAttributes attributes = {0};
+    const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
+    HLO_TRY(import_int(place, "channel_id", 0, &attributes.channel_id));
+    if (!pairs || pairs->kind != MLIR_TENSOR || pairs->literal->shape->rank != 2 ||
+        pairs->literal->shape->dims[1] != 2) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is no list of pairs");
+    }
+    int64_t count = pairs->literal->shape->dims[0];
+    HloPair *items = HLO_ARENA_NEW(module_arena(place), HloPair, count);
+    for (int64_t i = 0; i < count; i++) {
+        items[i] = (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i),
+                             hlo_literal_get_int64(pairs->literal, 2 * i + 1)};
+    }
+    attributes.source_target_pairs = (HloPairs){items, count};
+    return import_plain(place, HLO_OP_COLLECTIVE_PERMUTE, &attributes);
+}
+
+static HloStatus import_partition_id(ImportPlace *place) { return import_plain(place, HLO_OP_PARTITION_ID, NULL); }
+static HloStatus import_replica_id(ImportPlace *place) { return import_plain(place, HLO_OP_REPLICA_ID, NULL); }
+
+const ImportRow *import_collective_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"stablehlo.all_reduce", import_all_reduce},
+        {"stablehlo.reduce_scatter", import_reduce_scatter},
+        {"stablehlo.all_gather", import_all_gather},
+        {"stablehlo.all_to_all", import_all_to_all},
+        {"stablehlo.collective_broadcast", import_collective_broadcast},
+        {"stablehlo.collective_permute", import_collective_permute},
+        {"stablehlo.partition_id", import_partition_id},
+        {"stablehlo.replica_id", import_replica_id},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+
+static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dots
+
+// A type attribute's element type, HLO_INVALID when absent or none.
+static HloType type_attribute(const ImportPlace *place, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    bool is_element = attribute && attribute->kind == MLIR_TYPE && attribute->type &&
+                      attribute->type->kind == MLIR_TYPE_ELEMENT;
+    return is_element ? attribute->type->element : HLO_INVALID;
+}
+
+// StableHLO describes a dot algorithm by types and counts; HLO has a name for each combination that hardware has.
+static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
+    static const struct {
+        HloType lhs, accumulation;
+        int64_t operations;
+        int32_t algorithm;
+    } table[] = {
+        {HLO_F16, HLO_F16, 1, HLO_DotAlgorithm_F16_F16_F16},
+        {HLO_F16, HLO_F32, 1, HLO_DotAlgorithm_F16_F16_F32},
+        {HLO_BF16, HLO_BF16, 1, HLO_DotAlgorithm_BF16_BF16_BF16},
+        {HLO_BF16, HLO_F32, 1, HLO_DotAlgorithm_BF16_BF16_F32},
+        {HLO_BF16, HLO_F32, 3, HLO_DotAlgorithm_BF16_BF16_F32_X3},
+        {HLO_BF16, HLO_F32, 6, HLO_DotAlgorithm_BF16_BF16_F32_X6},
+        {HLO_BF16, HLO_F32, 9, HLO_DotAlgorithm_BF16_BF16_F32_X9},
+        {HLO_F32, HLO_F32, 1, HLO_DotAlgorithm_F32_F32_F32},
+        {HLO_F64, HLO_F64, 1, HLO_DotAlgorithm_F64_F64_F64},
+    };
+    *algorithm = HLO_DotAlgorithm_UNSET;
+    HloType lhs = type_attribute(place, "lhs_precision_type"), accumulation = type_attribute(place, "accumulation_type");
+    if (lhs == HLO_INVALID || accumulation == HLO_INVALID) return HLO_SUCCESS;
+    int64_t operations;
+    bool imprecise;
+    HLO_TRY(import_int(place, "num_primitive_operations", 1, &operations));
+    HLO_TRY(import_bool(place, "allow_imprecise_accumulation", false, &imprecise));
+    if (hlo_type_info(lhs)->bits == 8 && hlo_type_is_float(lhs) && accumulation == HLO_F32) {
+        *algorithm = imprecise ? HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM : HLO_DotAlgorithm_ANY_F8_ANY_F8_F32;
+        return HLO_SUCCESS;
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
+        if (table[i].lhs != lhs || table[i].accumulation != accumulation || table[i].operations != operations) continue;
+        *algorithm = table[i].algorithm;
+        return HLO_SUCCESS;
+    }
+    return import_error(place, HLO_UNIMPLEMENTED, "this dot algorithm has no name in HLO");
+}
+
+static HloStatus import_dot_general(ImportPlace *place) {
+    HloDotAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "lhs_batching_dimensions", &attributes.lhs_batch));
+    HLO_TRY(import_ints(place, "rhs_batching_dimensions", &attributes.rhs_batch));
+    HLO_TRY(import_ints(place, "lhs_contracting_dimensions", &attributes.lhs_contracting));
+    HLO_TRY(import_ints(place, "rhs_contracting_dimensions", &attributes.rhs_contracting));
+    HLO_TRY(import_precisions(place, &attributes.precision));
+    HLO_TRY(dot_algorithm(place, &attributes.algorithm));
+    return import_plain(place, HLO_OP_DOT, &attributes);
+}
+
+static HloStatus import_dot(ImportPlace *place) {
+    HloDotAttributes attributes = {0};
+    const MlirType *type = place->operation->operand_count == 2 ? place->operation->operands[0]->type : NULL;
+    int64_t rank = type && type->kind == MLIR_TYPE_SHAPE ? type->shape->rank : 0;
+    int64_t last = rank - 1, zero = 0;
+    if (rank > 0) {
+        attributes.lhs_contracting = hlo_ints(module_arena(place), &last, 1);
+        attributes.rhs_contracting = hlo_ints(module_arena(place), &zero, 1);
+    }
+    HLO_TRY(import_precisions(place, &attributes.precision));
+    return import_plain(place, HLO_OP_DOT, &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Windows
+
+// Element `index` of a list, or a default when the list is empty.
+static int64_t item(HloInts ints, int64_t index, int64_t fallback) {
+    return index < ints.count ? ints.items[index] : fallback;
+}
+
+typedef struct WindowLists {
+    HloInts sizes, strides, padding, base_dilations, window_dilations, reversal;
+} WindowLists;
+
+static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists) {
+    int64_t count = lists->sizes.count;
+    HloWindowDimension *dims = HLO_ARENA_NEW(module_arena(place), HloWindowDimension, count);
+    for (int64_t i = 0; i < count; i++) {
+        dims[i] = (HloWindowDimension){.size = lists->sizes.items[i],
+                                       .stride = item(lists->strides, i, 1),
+                                       .padding_low = item(lists->padding, 2 * i, 0),
+                                       .padding_high = item(lists->padding, 2 * i + 1, 0),
+                                       .base_dilation = item(lists->base_dilations, i, 1),
+                                       .window_dilation = item(lists->window_dilations, i, 1),
+                                       .reversal = item(lists->reversal, i, 0) != 0};
+    }
+    HloWindow *window = HLO_ARENA_NEW(module_arena(place), HloWindow, 1);
+    *window = (HloWindow){dims, count};
+    return window;
+}
+
+static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
+    WindowLists lists = {0};
+    HLO_TRY(import_ints(place, "window_dimensions", &lists.sizes));
+    HLO_TRY(import_ints(place, "window_strides", &lists.strides));
+    HLO_TRY(import_ints(place, "base_dilations", &lists.base_dilations));
+    HLO_TRY(import_ints(place, "window_dilations", &lists.window_dilations));
+    HLO_TRY(import_ints(place, "padding", &lists.padding));
+    HloWindowAttributes attributes = {make_window(place, &lists)};
+    return import_with_region(place, opcode, &attributes);
+}
+
+static HloStatus import_reduce_window(ImportPlace *place) { return import_window(place, HLO_OP_REDUCE_WINDOW); }
+static HloStatus import_select_and_scatter(ImportPlace *place) {
+    return import_window(place, HLO_OP_SELECT_AND_SCATTER);
+}
+
+static HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
+    HloConvolutionLabels *labels = HLO_ARENA_NEW(module_arena(place), HloConvolutionLabels, 1);
+    HLO_TRY(import_int(place, "input_batch_dimension", 0, &labels->input_batch));
+    HLO_TRY(import_int(place, "input_feature_dimension", 0, &labels->input_feature));
+    HLO_TRY(import_ints(place, "input_spatial_dimensions", &labels->input_spatial));
+    HLO_TRY(import_int(place, "kernel_input_feature_dimension", 0, &labels->kernel_input_feature));
+    HLO_TRY(import_int(place, "kernel_output_feature_dimension", 0, &labels->kernel_output_feature));
+    HLO_TRY(import_ints(place, "kernel_spatial_dimensions", &labels->kernel_spatial));
+    HLO_TRY(import_int(place, "output_batch_dimension", 0, &labels->output_batch));
+    HLO_TRY(import_int(place, "output_feature_dimension", 0, &labels->output_feature));
+    HLO_TRY(import_ints(place, "output_spatial_dimensions", &labels->output_spatial));
+    *result = labels;
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_convolution(ImportPlace *place) {
+    HloConvolutionAttributes attributes = {0};
+    WindowLists lists = {0};
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_labels(place, &attributes.labels));
+    const HloInts spatial = attributes.labels->kernel_spatial;
+    int64_t *sizes = HLO_ARENA_NEW(module_arena(place), int64_t, spatial.count);
+    const HloShape *kernel = place->operation->operand_count == 2 ? operands[1]->shape : NULL;
+    for (int64_t i = 0; i < spatial.count; i++) {
+        if (!kernel || spatial.items[i] < 0 || spatial.items[i] >= kernel->rank) {
+            return import_error(place, HLO_INVALID_ARGUMENT, "a kernel spatial dimension is out of range");
+        }
+        sizes[i] = kernel->dims[spatial.items[i]];
+    }
+    lists.sizes = (HloInts){sizes, spatial.count};
+    HLO_TRY(import_ints(place, "window_strides", &lists.strides));
+    HLO_TRY(import_ints(place, "padding", &lists.padding));
+    HLO_TRY(import_ints(place, "lhs_dilation", &lists.base_dilations));
+    HLO_TRY(import_ints(place, "rhs_dilation", &lists.window_dilations));
+    HLO_TRY(import_ints(place, "window_reversal", &lists.reversal));
+    attributes.window = make_window(place, &lists);
+    HLO_TRY(import_int(place, "feature_group_count", 1, &attributes.feature_group_count));
+    HLO_TRY(import_int(place, "batch_group_count", 1, &attributes.batch_group_count));
+    HLO_TRY(import_precisions(place, &attributes.precision));
+    return import_plain(place, HLO_OP_CONVOLUTION, &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reductions and order
+
+static HloStatus import_reduce(ImportPlace *place) {
+    HloDimensionsAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "dimensions", &attributes.dimensions));
+    return import_with_region(place, HLO_OP_REDUCE, &attributes);
+}
+
+static HloStatus import_map(ImportPlace *place) {
+    HloDimensionsAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "dimensions", &attributes.dimensions));
+    return import_with_region(place, HLO_OP_MAP, &attributes);
+}
+
+static HloStatus import_sort(ImportPlace *place) {
+    HloSortAttributes attributes = {0};
+    int64_t dimension;
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_int(place, "dimension", -1, &dimension));
+    if (dimension < 0 && place->operation->operand_count) dimension += operands[0]->shape->rank;
+    attributes.dimensions = hlo_ints(module_arena(place), &dimension, 1);
+    HLO_TRY(import_bool(place, "is_stable", false, &attributes.is_stable));
+    return import_with_region(place, HLO_OP_SORT, &attributes);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Linear algebra, random numbers, normalisation
+
+static HloStatus import_fft(ImportPlace *place) {
+    HloFftAttributes attributes = {0};
+    HLO_TRY(import_enum(place, "fft_type", &hlo_enum_FftType, 0, &attributes.type));
+    HLO_TRY(import_ints(place, "fft_length", &attributes.length));
+    return import_plain(place, HLO_OP_FFT, &attributes);
+}
+
+static HloStatus import_cholesky(ImportPlace *place) {
+    HloCholeskyAttributes attributes = {0};
+    HLO_TRY(import_bool(place, "lower", false, &attributes.lower));
+    return import_plain(place, HLO_OP_CHOLESKY, &attributes);
+}
+
+static HloStatus import_triangular_solve(ImportPlace *place) {
+    HloTriangularSolveAttributes attributes = {0};
+    HLO_TRY(import_bool(place, "left_side", false, &attributes.left_side));
+    HLO_TRY(import_bool(place, "lower", false, &attributes.lower));
+    HLO_TRY(import_bool(place, "unit_diagonal", false, &attributes.unit_diagonal));
+    HLO_TRY(import_enum(place, "transpose_a", &hlo_enum_Transpose, HLO_Transpose_NO_TRANSPOSE, &attributes.transpose_a));
+    return import_plain(place, HLO_OP_TRIANGULAR_SOLVE, &attributes);
+}
+
+static HloStatus import_rng_bit_generator(ImportPlace *place) {
+    HloRngBitsAttributes attributes = {0};
+    HLO_TRY(import_enum(place, "rng_algorithm", &hlo_enum_RandomAlgorithm, 0, &attributes.algorithm));
+    return import_plain(place, HLO_OP_RNG_BIT_GENERATOR, &attributes);
+}
+
+// Operands are the two bounds and the shape; HLO's rng has only the bounds. Ordinals: UNIFORM, NORMAL.
+static HloStatus import_rng(ImportPlace *place) {
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    int64_t ordinal;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_int(place, "rng_distribution", 0, &ordinal));
+    HloRngAttributes attributes = {ordinal == 0 ? HLO_RandomDistribution_UNIFORM : HLO_RandomDistribution_NORMAL};
+    int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
+    HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_batch_norm(ImportPlace *place, HloOpcode opcode) {
+    HloBatchNormAttributes attributes = {0};
+    const MlirAttribute *epsilon = mlir_attribute(place->operation, "epsilon");
+    if (epsilon) attributes.epsilon = (float)epsilon->real;
+    HLO_TRY(import_int(place, "feature_index", 0, &attributes.feature_index));
+    return import_plain(place, opcode, &attributes);
+}
+
+static HloStatus import_batch_norm_training(ImportPlace *place) {
+    return import_batch_norm(place, HLO_OP_BATCH_NORM_TRAINING);
+}
+static HloStatus import_batch_norm_inference(ImportPlace *place) {
+    return import_batch_norm(place, HLO_OP_BATCH_NORM_INFERENCE);
+}
+static HloStatus import_batch_norm_grad(ImportPlace *place) { return import_batch_norm(place, HLO_OP_BATCH_NORM_GRAD); }
+
+const ImportRow *import_compute_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"stablehlo.dot_general", import_dot_general},
+        {"stablehlo.dot", import_dot},
+        {"stablehlo.convolution", import_convolution},
+        {"stablehlo.reduce", import_reduce},
+        {"stablehlo.reduce_window", import_reduce_window},
+        {"stablehlo.select_and_scatter", import_select_and_scatter},
+        {"stablehlo.map", import_map},
+        {"stablehlo.sort", import_sort},
+        {"stablehlo.fft", import_fft},
+        {"stablehlo.cholesky", import_cholesky},
+        {"stablehlo.triangular_solve", import_triangular_solve},
+        {"stablehlo.rng_bit_generator", import_rng_bit_generator},
+        {"stablehlo.rng", import_rng},
+        {"stablehlo.batch_norm_training", import_batch_norm_training},
+        {"stablehlo.batch_norm_inference", import_batch_norm_inference},
+        {"stablehlo.batch_norm_grad", import_batch_norm_grad},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions, calls, loops, branches, custom calls.
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Values from outside
+
+typedef struct CaptureWalk {
+    const Importer *importer;
+    HloIntMap inside;  // values that the regions define
+    HloIntMap seen;
+    HLO_VECTOR(MlirValue *) found;
+} CaptureWalk;
+
+static void note_inside(CaptureWalk *walk, MlirValue *const *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) hlo_int_map_set(walk->importer->arena, &walk->inside, (uintptr_t)values[i], 1);
+}
+
+static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
+    for (int64_t b = 0; b < region->block_count; b++) {
+        const MlirBlock *block = &region->blocks[b];
+        note_inside(walk, block->arguments, block->argument_count);
+        for (int64_t i = 0; i < block->operation_count; i++) {
+            const MlirOperation *operation = block->operations[i];
+            for (int64_t j = 0; j < operation->operand_count; j++) {
+                MlirValue *value = operation->operands[j];
+                if (hlo_int_map_find(&walk->inside, (uintptr_t)value)) continue;
+                if (hlo_int_map_find(&walk->seen, (uintptr_t)value)) continue;
+                hlo_int_map_set(walk->importer->arena, &walk->seen, (uintptr_t)value, 1);
+                hlo_vector_push(walk->importer->arena, &walk->found, value);
+            }
+            note_inside(walk, operation->results, operation->result_count);
+            for (int64_t r = 0; r < operation->region_count; r++) walk_region(walk, &operation->regions[r]);
+        }
+    }
+}
+
+void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count) {
+    CaptureWalk walk = {.importer = importer};
+    for (int64_t r = 0; r < operation->region_count; r++) walk_region(&walk, &operation->regions[r]);
+    *captures = walk.found.items;
+    *count = walk.found.count;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Regions as computations
+
+static HloInstruction *new_parameter(HloComputation *computation, int64_t number, const HloShape *shape) {
+    HloParameterAttributes attributes = {.number = number};
+    return hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, "param");
+}
+
+static HloInstruction *tuple_element(HloInstruction *tuple, int64_t index) {
+    HloTupleIndexAttributes attributes = {.index = index};
+    return hlo_instruction_new(tuple->parent, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,
+                               &attributes, NULL);
+}
+
+static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *const *items, int64_t count) {
+    HloArena *arena = computation->module->arena;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++) shapes[i] = items[i]->shape;
+    return hlo_instruction_new(computation, HLO_OP_TUPLE, hlo_shape_tuple(arena, shapes, count), items, count, NULL,
+                               NULL);
+}
+
+// Binds block arguments and captures to the computation's parameters.
+static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *request, const MlirBlock *block) {
+    HloComputation *computation = place->computation;
+    HloArena *arena = place->importer->module->arena;
+    int64_t count = block->argument_count + request->capture_count;
+    MlirValue **values = HLO_ARENA_NEW(place->importer->arena, MlirValue *, count);
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++) {
+        bool is_argument = i < block->argument_count;
+        values[i] = is_argument ? block->arguments[i] : request->captures[i - block->argument_count];
+        HLO_TRY(import_shape(place, values[i]->type, &shapes[i]));
+    }
+    HloInstruction *tuple =
+        request->tuple_parameter ? new_parameter(computation, 0, hlo_shape_tuple(arena, shapes, count)) : NULL;
+    for (int64_t i = 0; i < count; i++) {
+        values[i]->lowered = tuple ? tuple_element(tuple, i) : new_parameter(computation, i, shapes[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *request,
+                                 const MlirOperation *terminator) {
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **values;
+    HLO_TRY(import_operands(&end, &values));
+    int64_t returned = terminator->operand_count;
+    int64_t more = request->passthrough ? request->capture_count : 0;
+    HloInstruction **all = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, returned + more);
+    for (int64_t i = 0; i < returned; i++) all[i] = values[i];
+    for (int64_t i = 0; i < more; i++) all[returned + i] = request->captures[i]->lowered;
+    bool single = returned + more == 1 && !request->tuple_parameter;
+    bool one_of_one = returned + more == 1;
+    hlo_computation_set_root(place->computation, single || (one_of_one && !request->passthrough)
+                                                     ? all[0]
+                                                     : make_tuple(place->computation, all, returned + more));
+    return HLO_SUCCESS;
+}
+
+HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
+    HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
+    const MlirBlock *block = &request->region->blocks[0];
+    HloComputation *computation = hlo_computation_new(importer->module, request->name);
+    // Captured values mean other instructions while the region is converted.
+    HloInstruction **saved = HLO_ARENA_NEW(importer->arena, HloInstruction *, request->capture_count);
+    for (int64_t i = 0; i < request->capture_count; i++) saved[i] = request->captures[i]->lowered;
+    ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
+    HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region is empty");
+    HLO_TRY(bind_parameters(&place, request, block));
+    const MlirOperation *terminator;
+    HLO_TRY(import_block(importer, computation, block, &terminator));
+    HLO_TRY(set_region_root(&place, request, terminator));
+    for (int64_t i = 0; i < request->capture_count; i++) request->captures[i]->lowered = saved[i];
+    *result = computation;
+    return HLO_SUCCESS;
+}
+
+HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes) {
+    MlirOperation *operation = place->operation;
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HloComputation **called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, operation->region_count);
+    for (int64_t i = 0; i < operation->region_count; i++) {
+        ImportRegion request = {.region = &operation->regions[i], .name = "region"};
+        HLO_TRY(import_region(place->importer, &request, &called[i]));
+    }
+    HLO_TRY(import_emit(place, opcode, shape, operands, operation->operand_count, attributes, called,
+                        operation->region_count, &result));
+    return import_set_results(place, result);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Loops and branches
+
+static HloStatus captured_instructions(const ImportPlace *place, MlirValue *const *captures, int64_t count,
+                                       HloInstruction **out) {
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = captures[i]->lowered;
+        if (!out[i] || out[i]->parent != place->computation) {
+            return import_error(place, HLO_INVALID_ARGUMENT, "a region uses a value that is not defined here");
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// The carry is the operands and whatever the regions use from outside, in one tuple unless it is a single value.
+static HloStatus import_while(ImportPlace *place) {
+    Importer *importer = place->importer;
+    MlirOperation *operation = place->operation;
+    if (operation->region_count != 2) return import_error(place, HLO_INVALID_ARGUMENT, "a while has two regions");
+    MlirValue **captures;
+    int64_t capture_count, count = operation->operand_count;
+    import_captures(importer, operation, &captures, &capture_count);
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
+    HloInstruction **carry = HLO_ARENA_NEW(importer->arena, HloInstruction *, count + capture_count);
+    for (int64_t i = 0; i < count; i++) carry[i] = operands[i];
+    HLO_TRY(captured_instructions(place, captures, capture_count, carry + count));
+    bool tuple = count + capture_count != 1;
+    ImportRegion request = {.captures = captures, .capture_count = capture_count, .tuple_parameter = tuple};
+    HloComputation *called[2];
+    request.region = &operation->regions[0];
+    request.name = "while_cond";
+    HLO_TRY(import_region(importer, &request, &called[0]));
+    request.region = &operation->regions[1];
+    request.name = "while_body";
+    request.passthrough = true;
+    HLO_TRY(import_region(importer, &request, &called[1]));
+    HloInstruction *initial = tuple ? make_tuple(place->computation, carry, count + capture_count) : carry[0];
+    HloInstruction *loop;
+    HLO_TRY(import_emit(place, HLO_OP_WHILE, initial->shape, &initial, 1, NULL, called, 2, &loop));
+    for (int64_t i = 0; i < operation->result_count; i++) {
+        operation->results[i]->lowered = tuple ? tuple_element(loop, i) : loop;
+    }
+    return HLO_SUCCESS;
+}
+
+// Branches take what they capture: one value as it is, else a tuple.
+static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
+    Importer *importer = place->importer;
+    MlirOperation *operation = place->operation;
+    int64_t branches = operation->region_count;
+    HloComputation **called = HLO_ARENA_NEW(importer->arena, HloComputation *, branches);
+    HloInstruction **operands = HLO_ARENA_NEW(importer->arena, HloInstruction *, branches + 1);
+    operands[0] = selector;
+    for (int64_t i = 0; i < branches; i++) {
+        MlirOperation one = {.regions = &operation->regions[i], .region_count = 1};
+        MlirValue **captures;
+        int64_t count;
+        import_captures(importer, &one, &captures, &count);
+        HloInstruction **values = HLO_ARENA_NEW(importer->arena, HloInstruction *, count);
+        HLO_TRY(captured_instructions(place, captures, count, values));
+        operands[1 + i] = count == 1 ? values[0] : make_tuple(place->computation, values, count);
+        ImportRegion request = {.region = &operation->regions[i], .captures = captures, .capture_count = count,
+                                .tuple_parameter = count != 1, .name = "branch"};
+        HLO_TRY(import_region(importer, &request, &called[i]));
+    }
+    const HloShape *shape;
+    HloInstruction *result;
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_emit(place, HLO_OP_CONDITIONAL, shape, operands, branches + 1, NULL, called, branches, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_case(ImportPlace *place) {
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
+    if (place->operation->operand_count != 1 || place->operation->region_count == 0) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "one selector and at least one branch are needed");
+    }
+    return import_branches(place, operands[0]);
+}
+
+static HloStatus import_optimization_barrier(ImportPlace *place) {
+    HloInstruction **operands, *result;
+    HLO_TRY(import_operands(place, &operands));
+    int64_t count = place->operation->operand_count;
+    HloInstruction *operand = count == 1 ? operands[0] : make_tuple(place->computation, operands, count);
+    HLO_TRY(import_emit(place, HLO_OP_OPTIMIZATION_BARRIER, operand->shape, &operand, 1, NULL, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_after_all(ImportPlace *place) { return import_plain(place, HLO_OP_AFTER_ALL, NULL); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Calls
+
+static HloStatus call_function(ImportPlace *place, const char *name, bool is_composite, HloInstruction **result) {
+    HloInstruction **operands;
+    const HloShape *shape;
+    HloComputation *computation;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_function(place, name, &computation));
+    HloCallAttributes attributes = {.is_composite = is_composite};
+    return import_emit(place, HLO_OP_CALL, shape, operands, place->operation->operand_count, &attributes, &computation,
+                       1, result);
+}
+
+static HloStatus import_call(ImportPlace *place) {
+    const char *name = import_string(place, "callee");
+    HloInstruction *result;
+    if (!name) return import_error(place, HLO_INVALID_ARGUMENT, "a call names no function");
+    HLO_TRY(call_function(place, name, false, &result));
+    return import_set_results(place, result);
+}
+
+// Composites that HLO has an opcode for; all others run their decomposition.
+static HloStatus import_composite(ImportPlace *place) {
+    static const struct {
+        const char *name;
+        HloOpcode opcode;
+    } table[] = {{"chlo.erf", HLO_OP_ERF},     {"chlo.acos", HLO_OP_ACOS},   {"chlo.acosh", HLO_OP_ACOSH},
+                 {"chlo.asin", HLO_OP_ASIN},   {"chlo.asinh", HLO_OP_ASINH}, {"chlo.atanh", HLO_OP_ATANH},
+                 {"chlo.cosh", HLO_OP_COSH},   {"chlo.sinh", HLO_OP_SINH}};
+    const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
+    for (size_t i = 0; name && i < HLO_COUNT_OF(table); i++) {
+        if (strcmp(table[i].name, name) == 0) return import_plain(place, table[i].opcode, NULL);
+    }
+    if (!decomposition) return import_error(place, HLO_UNIMPLEMENTED, "a composite has no decomposition");
+    HloInstruction *result;
+    int64_t version;
+    HLO_TRY(call_function(place, decomposition, true, &result));
+    HLO_TRY(import_int(place, "version", 0, &version));
+    char number[24];
+    hlo_instruction_set_frontend_attribute(result, "composite.name", name ? name : "");
+    hlo_instruction_set_frontend_attribute(result, "composite.attributes", "{}");
+    hlo_instruction_set_frontend_attribute(
+        result, "composite.version", (snprintf(number, sizeof(number), "%lld", (long long)version), number));
+    return import_set_results(place, result);
+}
+
+static HloStatus custom_call_attributes(ImportPlace *place, HloCustomCallAttributes *attributes) {
+    const char *target = import_string(place, "call_target_name");
+    if (!target) return import_error(place, HLO_INVALID_ARGUMENT, "a custom call names no target");
+    attributes->target = hlo_arena_string(place->importer->module->arena, target, strlen(target));
+    HLO_TRY(import_bool(place, "has_side_effect", false, &attributes->has_side_effect));
+    return import_enum(place, "api_version", &hlo_enum_CustomCallApi, HLO_CustomCallApi_ORIGINAL,
+                       &attributes->api_version);
+}
+
+static HloStatus custom_call_aliases(ImportPlace *place, HloAliases *aliases) {
+    const MlirAttribute *list = mlir_attribute(place->operation, "output_operand_aliases");
+    if (!list || list->kind != MLIR_ARRAY || list->count == 0) return HLO_SUCCESS;
+    HloArena *arena = place->importer->module->arena;
+    HloAlias *items = HLO_ARENA_NEW(arena, HloAlias, list->count);
+    for (int64_t i = 0; i < list->count; i++) {
+        const MlirAttribute *alias = list->items[i];
+        if (!alias || alias->kind != MLIR_ALIAS) return import_error(place, HLO_INVALID_ARGUMENT, "bad output alias");
+        items[i] = (HloAlias){.output_index = hlo_ints_copy(arena, alias->items[0]->ints),
+                              .operand = alias->integer,
+                              .operand_index = hlo_ints_copy(arena, alias->items[1]->ints)};
+    }
+    *aliases = (HloAliases){items, list->count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called, int64_t *count) {
+    const MlirAttribute *list = mlir_attribute(place->operation, "called_computations");
+    *count = list && list->kind == MLIR_ARRAY ? list->count : 0;
+    *called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, *count);
+    for (int64_t i = 0; i < *count; i++) {
+        if (!list->items[i]->string) return import_error(place, HLO_INVALID_ARGUMENT, "a called computation has no name");
+        HLO_TRY(import_function(place, list->items[i]->string, &(*called)[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_custom_call(ImportPlace *place) {
+    HloCustomCallAttributes attributes = {0};
+    HloInstruction **operands, *result;
+    HloComputation **called;
+    const HloShape *shape;
+    int64_t called_count;
+    HLO_TRY(custom_call_attributes(place, &attributes));
+    HLO_TRY(custom_call_aliases(place, &attributes.aliasing));
+    HLO_TRY(custom_call_called(place, &called, &called_count));
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
+                        called, called_count, &result));
+    const char *config = import_string(place, "backend_config");
+    if (config && *config) {
+        result->backend_config = hlo_arena_string(place->importer->module->arena, config, strlen(config));
+    }
+    return import_set_results(place, result);
+}
+
+const ImportRow *import_control_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"stablehlo.while", import_while},
+        {"stablehlo.case", import_case},
+        {"stablehlo.if", import_case},
+        {"stablehlo.optimization_barrier", import_optimization_barrier},
+        {"stablehlo.after_all", import_after_all},
+        {"stablehlo.create_token", import_after_all},
+        {"func.call", import_call},
+        {"stablehlo.composite", import_composite},
+        {"stablehlo.custom_call", import_custom_call},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants, shape and data movement, conversions, indexed ops.
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+
+static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+
+static HloStatus import_constant(ImportPlace *place) {
+    const MlirAttribute *value = mlir_attribute(place->operation, "value");
+    if (!value || value->kind != MLIR_TENSOR) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "a constant has no tensor value");
+    }
+    const HloShape *shape;
+    HLO_TRY(import_result_shape(place, &shape));
+    HloLiteral *literal = hlo_literal_copy_to_arena(module_arena(place), value->literal);
+    literal->shape = shape;
+    HloConstantAttributes attributes = {.literal = literal};
+    return import_plain(place, HLO_OP_CONSTANT, &attributes);
+}
+
+static HloStatus import_iota(ImportPlace *place) {
+    HloIotaAttributes attributes = {0};
+    HLO_TRY(import_int(place, "iota_dimension", 0, &attributes.dimension));
+    return import_plain(place, HLO_OP_IOTA, &attributes);
+}
+
+// HLO's broadcast keeps sizes; a dimension of size 1 that grows is dropped by a reshape first.
+static HloStatus import_broadcast_in_dim(ImportPlace *place) {
+    HloInts dims;
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    HLO_TRY(import_ints(place, "broadcast_dimensions", &dims));
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HloInstruction *operand = operands[0];
+    if (dims.count != operand->shape->rank) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "there are %lld broadcast_dimensions for rank %d",
+                            (long long)dims.count, operand->shape->rank);
+    }
+    HloInt64Vector kept_sizes = {0}, kept_dims = {0};
+    for (int64_t i = 0; i < dims.count; i++) {
+        int64_t to = dims.items[i];
+        if (to < 0 || to >= shape->rank) {
+            return import_error(place, HLO_INVALID_ARGUMENT, "broadcast dimension %lld is out of range", (long long)to);
+        }
+        if (operand->shape->dims[i] == 1 && shape->dims[to] != 1) continue;
+        hlo_vector_push(module_arena(place), &kept_sizes, operand->shape->dims[i]);
+        hlo_vector_push(module_arena(place), &kept_dims, to);
+    }
+    if (kept_dims.count != dims.count) {
+        const HloShape *smaller = hlo_shape_with_dims(module_arena(place), operand->shape, kept_sizes.items,
+                                                      kept_sizes.count);
+        HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
+        HLO_TRY(import_emit(place, HLO_OP_RESHAPE, smaller, &operand, 1, &reshape, NULL, 0, &operand));
+        operand->sharding = NULL;
+    }
+    HloDimensionsAttributes attributes = {{kept_dims.items, kept_dims.count}};
+    HLO_TRY(import_emit(place, HLO_OP_BROADCAST, shape, &operand, 1, &attributes, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_broadcast(ImportPlace *place) {
+    HloInts sizes;
+    HLO_TRY(import_ints(place, "broadcast_sizes", &sizes));
+    const MlirType *type = place->operation->operand_count ? place->operation->operands[0]->type : NULL;
+    int64_t rank = type && type->kind == MLIR_TYPE_SHAPE ? type->shape->rank : 0;
+    int64_t *dims = HLO_ARENA_NEW(module_arena(place), int64_t, rank);
+    for (int64_t i = 0; i < rank; i++) dims[i] = sizes.count + i;
+    HloDimensionsAttributes attributes = {{dims, rank}};
+    return import_plain(place, HLO_OP_BROADCAST, &attributes);
+}
+
+static HloStatus import_reshape(ImportPlace *place) {
+    HloReshapeAttributes attributes = {.inferred_dimension = HLO_ABSENT};
+    return import_plain(place, HLO_OP_RESHAPE, &attributes);
+}
+
+static HloStatus import_with_dimensions(ImportPlace *place, HloOpcode opcode, const char *name) {
+    HloDimensionsAttributes attributes = {0};
+    HLO_TRY(import_ints(place, name, &attributes.dimensions));
+    return import_plain(place, opcode, &attributes);
+}
+
+static HloStatus import_transpose(ImportPlace *place) {
+    return import_with_dimensions(place, HLO_OP_TRANSPOSE, "permutation");
+}
+
+static HloStatus import_reverse(ImportPlace *place) {
+    return import_with_dimensions(place, HLO_OP_REVERSE, "dimensions");
+}
+
+static HloStatus import_with_dimension(ImportPlace *place, HloOpcode opcode) {
+    int64_t dimension;
+    HLO_TRY(import_int(place, "dimension", 0, &dimension));
+    HloDimensionsAttributes attributes = {hlo_ints(module_arena(place), &dimension, 1)};
+    return import_plain(place, opcode, &attributes);
+}
+
+static HloStatus import_concatenate(ImportPlace *place) { return import_with_dimension(place, HLO_OP_CONCATENATE); }
+
+static HloStatus import_get_dimension_size(ImportPlace *place) {
+    return import_with_dimension(place, HLO_OP_GET_DIMENSION_SIZE);
+}
+
+static HloStatus import_set_dimension_size(ImportPlace *place) {
+    return import_with_dimension(place, HLO_OP_SET_DIMENSION_SIZE);
+}
+
+static HloStatus import_slice(ImportPlace *place) {
+    HloSliceAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "start_indices", &attributes.starts));
+    HLO_TRY(import_ints(place, "limit_indices", &attributes.limits));
+    HLO_TRY(import_ints(place, "strides", &attributes.strides));
+    return import_plain(place, HLO_OP_SLICE, &attributes);
+}
+
+static HloStatus import_dynamic_slice(ImportPlace *place) {
+    HloDynamicSliceAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "slice_sizes", &attributes.sizes));
+    return import_plain(place, HLO_OP_DYNAMIC_SLICE, &attributes);
+}
+
+static HloStatus import_dynamic_update_slice(ImportPlace *place) {
+    return import_plain(place, HLO_OP_DYNAMIC_UPDATE_SLICE, NULL);
+}
+
+static HloStatus import_pad(ImportPlace *place) {
+    HloInts low, high, interior;
+    HLO_TRY(import_ints(place, "edge_padding_low", &low));
+    HLO_TRY(import_ints(place, "edge_padding_high", &high));
+    HLO_TRY(import_ints(place, "interior_padding", &interior));
+    if (low.count != high.count || low.count != interior.count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the lists of paddings differ in length");
+    }
+    HloPadDimension *dims = HLO_ARENA_NEW(module_arena(place), HloPadDimension, low.count);
+    for (int64_t i = 0; i < low.count; i++) {
+        dims[i] = (HloPadDimension){low.items[i], high.items[i], interior.items[i]};
+    }
+    HloPadAttributes attributes = {{dims, low.count}};
+    return import_plain(place, HLO_OP_PAD, &attributes);
+}
+
+static HloStatus import_convert(ImportPlace *place) { return import_plain(place, HLO_OP_CONVERT, NULL); }
+
+static HloStatus import_bitcast_convert(ImportPlace *place) { return import_plain(place, HLO_OP_BITCAST_CONVERT, NULL); }
+
+// Brings a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
+static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, const HloShape *shape) {
+    if ((*operand)->shape->rank == shape->rank) return HLO_SUCCESS;
+    const HloShape *wanted = hlo_shape_with_type(module_arena(place), shape, (*operand)->shape->type);
+    HloDimensionsAttributes none = {0};
+    HloInstruction *scalar = *operand;
+    HLO_TRY(import_emit(place, HLO_OP_BROADCAST, wanted, &scalar, 1, &none, NULL, 0, operand));
+    (*operand)->sharding = NULL;
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_ternary(ImportPlace *place, HloOpcode opcode) {
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    for (int64_t i = 0; i < place->operation->operand_count; i++) HLO_TRY(broadcast_scalar(place, &operands[i], shape));
+    HLO_TRY(import_emit(place, opcode, shape, operands, place->operation->operand_count, NULL, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_select(ImportPlace *place) { return import_ternary(place, HLO_OP_SELECT); }
+static HloStatus import_clamp(ImportPlace *place) { return import_ternary(place, HLO_OP_CLAMP); }
+
+static HloStatus import_compare(ImportPlace *place) {
+    HloCompareAttributes attributes = {0};
+    HLO_TRY(import_enum(place, "comparison_direction", &hlo_enum_ComparisonDirection, 0, &attributes.direction));
+    HLO_TRY(import_enum(place, "compare_type", &hlo_enum_ComparisonType, 0, &attributes.type));
+    // HLO writes only the order that differs from the operand type's own.
+    if (attributes.type != HLO_ComparisonType_TOTALORDER) attributes.type = HLO_ComparisonType_DEFAULT;
+    return import_plain(place, HLO_OP_COMPARE, &attributes);
+}
+
+static HloStatus import_reduce_precision(ImportPlace *place) {
+    HloReducePrecisionAttributes attributes = {0};
+    HLO_TRY(import_int(place, "exponent_bits", 0, &attributes.exponent_bits));
+    HLO_TRY(import_int(place, "mantissa_bits", 0, &attributes.mantissa_bits));
+    return import_plain(place, HLO_OP_REDUCE_PRECISION, &attributes);
+}
+
+// The numbers of a gather or scatter stand in attributes of their own (bytecode) or in one dictionary (text).
+static HloStatus import_gather(ImportPlace *place) {
+    HloGatherAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "offset_dims", &attributes.offset_dims));
+    HLO_TRY(import_ints(place, "collapsed_slice_dims", &attributes.collapsed_slice_dims));
+    HLO_TRY(import_ints(place, "start_index_map", &attributes.start_index_map));
+    HLO_TRY(import_ints(place, "operand_batching_dims", &attributes.operand_batching_dims));
+    HLO_TRY(import_ints(place, "start_indices_batching_dims", &attributes.start_indices_batching_dims));
+    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes.index_vector_dim));
+    HLO_TRY(import_ints(place, "slice_sizes", &attributes.slice_sizes));
+    HLO_TRY(import_bool(place, "indices_are_sorted", false, &attributes.indices_are_sorted));
+    return import_plain(place, HLO_OP_GATHER, &attributes);
+}
+
+static HloStatus import_scatter(ImportPlace *place) {
+    HloScatterAttributes attributes = {0};
+    HLO_TRY(import_ints(place, "update_window_dims", &attributes.update_window_dims));
+    HLO_TRY(import_ints(place, "inserted_window_dims", &attributes.inserted_window_dims));
+    HLO_TRY(import_ints(place, "scatter_dims_to_operand_dims", &attributes.scatter_dims_to_operand_dims));
+    HLO_TRY(import_ints(place, "input_batching_dims", &attributes.input_batching_dims));
+    HLO_TRY(import_ints(place, "scatter_indices_batching_dims", &attributes.scatter_indices_batching_dims));
+    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes.index_vector_dim));
+    HLO_TRY(import_bool(place, "indices_are_sorted", false, &attributes.indices_are_sorted));
+    HLO_TRY(import_bool(place, "unique_indices", false, &attributes.unique_indices));
+    return import_with_region(place, HLO_OP_SCATTER, &attributes);
+}
+
+static HloStatus import_tuple(ImportPlace *place) { return import_plain(place, HLO_OP_TUPLE, NULL); }
+
+static HloStatus import_get_tuple_element(ImportPlace *place) {
+    HloTupleIndexAttributes attributes = {0};
+    HLO_TRY(import_int(place, "index", 0, &attributes.index));
+    return import_plain(place, HLO_OP_GET_TUPLE_ELEMENT, &attributes);
+}
+
+const ImportRow *import_data_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"stablehlo.constant", import_constant},
+        {"stablehlo.iota", import_iota},
+        {"stablehlo.broadcast_in_dim", import_broadcast_in_dim},
+        {"stablehlo.broadcast", import_broadcast},
+        {"stablehlo.reshape", import_reshape},
+        {"stablehlo.transpose", import_transpose},
+        {"stablehlo.reverse", import_reverse},
+        {"stablehlo.concatenate", import_concatenate},
+        {"stablehlo.get_dimension_size", import_get_dimension_size},
+        {"stablehlo.set_dimension_size", import_set_dimension_size},
+        {"stablehlo.slice", import_slice},
+        {"stablehlo.dynamic_slice", import_dynamic_slice},
+        {"stablehlo.dynamic_update_slice", import_dynamic_update_slice},
+        {"stablehlo.pad", import_pad},
+        {"stablehlo.convert", import_convert},
+        {"stablehlo.bitcast_convert", import_bitcast_convert},
+        {"stablehlo.select", import_select},
+        {"stablehlo.clamp", import_clamp},
+        {"stablehlo.compare", import_compare},
+        {"stablehlo.reduce_precision", import_reduce_precision},
+        {"stablehlo.gather", import_gather},
+        {"stablehlo.scatter", import_scatter},
+        {"stablehlo.tuple", import_tuple},
+        {"stablehlo.get_tuple_element", import_get_tuple_element},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings: sdy attributes as tilings (the V2 form that HLO prints), and the sdy operations.
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+#include "hlo/text/text.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Meshes
+
+// A mesh cut into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
+typedef struct MeshPart {
+    const char *axis;
+    int64_t pre_size, size;
+} MeshPart;
+
+typedef struct CutMesh {
+    HLO_VECTOR(MeshPart) parts;
+    HloInts device_ids;
+    int64_t device_count;
+} CutMesh;
+
+static const MlirAttribute *find_mesh(const Importer *importer, const MlirAttribute *mesh) {
+    if (!mesh) return NULL;
+    if (mesh->kind == MLIR_SDY) return mesh;
+    for (int64_t i = 0; mesh->string && i < importer->mesh_count; i++) {
+        const MlirAttribute *name = mlir_attribute(importer->meshes[i], "sym_name");
+        if (name && name->string && strcmp(name->string, mesh->string) == 0) {
+            return mlir_attribute(importer->meshes[i], "mesh");
+        }
+    }
+    return NULL;
+}
+
+// Notes where an axis reference cuts its axis.
+static void note_cut(HloArena *arena, const MlirAttribute *axis, const char *name, HloInt64Vector *cuts) {
+    if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string || strcmp(axis->string, name) != 0) return;
+    if (axis->count == 0 || axis->items[0]->ints.count != 2) return;
+    int64_t pre = axis->items[0]->ints.items[0];
+    hlo_vector_push(arena, cuts, pre);
+    hlo_vector_push(arena, cuts, pre * axis->items[0]->ints.items[1]);
+}
+
+static void note_list(HloArena *arena, const MlirAttribute *list, const char *name, HloInt64Vector *cuts) {
+    for (int64_t i = 0; list && i < list->count; i++) note_cut(arena, list->items[i], name, cuts);
+}
+
+static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const char *name, int64_t size,
+                          CutMesh *mesh) {
+    HloInt64Vector cuts = {0};
+    const MlirAttribute *dims = sharding->items[1];
+    for (int64_t i = 0; dims && i < dims->count; i++) note_list(arena, dims->items[i], name, &cuts);
+    note_list(arena, sharding->items[2], name, &cuts);
+    note_list(arena, sharding->items[3], name, &cuts);
+    for (int64_t position = 1; position < size;) {
+        int64_t next = size;
+        for (int64_t i = 0; i < cuts.count; i++) {
+            if (cuts.items[i] > position && cuts.items[i] < next) next = cuts.items[i];
+        }
+        HLO_FAIL_IF(next % position || size % next, HLO_INVALID_ARGUMENT,
+                    "axis \"%s\" of size %lld cannot be cut at %lld", name, (long long)size, (long long)next);
+        hlo_vector_push(arena, &mesh->parts, ((MeshPart){name, position, next / position}));
+        position = next;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, CutMesh *mesh) {
+    const MlirAttribute *found = find_mesh(importer, sharding->items[0]);
+    HLO_FAIL_IF(!found || found->kind != MLIR_SDY || found->code != MLIR_SDY_MESH, HLO_INVALID_ARGUMENT,
+                "a sharding names a mesh that does not exist");
+    mesh->device_ids = found->ints;
+    mesh->device_count = 1;
+    for (int64_t i = 0; i < found->count; i++) {
+        const MlirAttribute *axis = found->items[i];
+        HLO_FAIL_IF(!axis || axis->code != MLIR_SDY_MESH_AXIS || axis->ints.count != 1 || axis->ints.items[0] < 1,
+                    HLO_INVALID_ARGUMENT, "a mesh axis has no size");
+        HLO_FAIL_IF(__builtin_mul_overflow(mesh->device_count, axis->ints.items[0], &mesh->device_count) ||
+                        mesh->device_count > (int64_t)1 << 24,
+                    HLO_INVALID_ARGUMENT, "a mesh has too many devices");
+        HLO_TRY(cut_axis(importer->module->arena, sharding, axis->string ? axis->string : "", axis->ints.items[0], mesh));
+    }
+    HLO_FAIL_IF(mesh->device_ids.count > 1 && mesh->device_ids.count != mesh->device_count, HLO_INVALID_ARGUMENT,
+                "a mesh of %lld devices lists %lld", (long long)mesh->device_count, (long long)mesh->device_ids.count);
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tilings
+
+// Order of the parts in a tiling: those of each dimension, then manual, then unreduced, then the rest (replicated).
+typedef struct Tiling {
+    HloInt64Vector order;      // indices of parts
+    HloInt64Vector tile_dims;
+    HLO_VECTOR(HloShardingKind) subgroups;
+    bool *used;
+} Tiling;
+
+// Appends the parts of one axis reference; returns the product of their sizes.
+static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const MlirAttribute *axis, Tiling *tiling) {
+    int64_t low = 1, high = INT64_MAX, product = 1;
+    if (!axis || !axis->string) return 1;
+    if (axis->count && axis->items[0]->ints.count == 2) {
+        low = axis->items[0]->ints.items[0];
+        high = low * axis->items[0]->ints.items[1];
+    }
+    for (int64_t i = 0; i < mesh->parts.count; i++) {
+        const MeshPart *part = &mesh->parts.items[i];
+        if (strcmp(part->axis, axis->string) != 0 || part->pre_size < low || part->pre_size >= high) continue;
+        if (tiling->used[i]) continue;
+        tiling->used[i] = true;
+        hlo_vector_push(arena, &tiling->order, i);
+        product *= part->size;
+    }
+    return product;
+}
+
+static int64_t take_list(HloArena *arena, const CutMesh *mesh, const MlirAttribute *list, Tiling *tiling) {
+    int64_t product = 1;
+    for (int64_t i = 0; list && i < list->count; i++) product *= take_axis(arena, mesh, list->items[i], tiling);
+    return product;
+}
+
+static int64_t take_names(HloArena *arena, const CutMesh *mesh, const MlirAttribute *names, Tiling *tiling) {
+    int64_t product = 1;
+    for (int64_t i = 0; names && i < names->count; i++) {
+        MlirAttribute axis = {.kind = MLIR_SDY, .string = names->items[i] ? names->items[i]->string : NULL};
+        product *= take_axis(arena, mesh, &axis, tiling);
+    }
+    return product;
+}
+
+static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
+    int64_t product = 1;
+    for (int64_t i = 0; i < mesh->parts.count; i++) {
+        if (tiling->used[i]) continue;
+        tiling->used[i] = true;
+        hlo_vector_push(arena, &tiling->order, i);
+        product *= mesh->parts.items[i].size;
+    }
+    return product;
+}
+
+static void push_subgroup(HloArena *arena, Tiling *tiling, int64_t size, HloShardingKind kind) {
+    if (size == 1) return;
+    hlo_vector_push(arena, &tiling->tile_dims, size);
+    hlo_vector_push(arena, &tiling->subgroups, kind);
+}
+
+// The devices in tile order: iota over the mesh, transposed; through the mesh's own order if it has one.
+static void set_devices(HloArena *arena, const CutMesh *mesh, const Tiling *tiling, HloSharding *sharding) {
+    int64_t count = mesh->parts.count;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, count);
+    bool identity = true;
+    for (int64_t i = 0; i < count; i++) {
+        dims[i] = mesh->parts.items[i].size;
+        identity &= tiling->order.items[i] == i;
+    }
+    HloIotaDevices iota = {{dims, count}, {0}};
+    if (!identity) iota.permutation = hlo_ints(arena, tiling->order.items, count);
+    if (mesh->device_ids.count > 1) {
+        int64_t *positions = HLO_ARENA_NEW(arena, int64_t, mesh->device_count);
+        hlo_iota_devices_expand(&iota, positions);
+        for (int64_t i = 0; i < mesh->device_count; i++) {
+            int64_t device = mesh->device_ids.items[positions[i]];
+            positions[i] = device;
+        }
+        sharding->devices = (HloInts){positions, mesh->device_count};
+        return;
+    }
+    if (identity) {
+        int64_t *flat = HLO_ARENA_NEW(arena, int64_t, 1);
+        *flat = mesh->device_count;
+        iota.dims = (HloInts){flat, 1};
+    }
+    sharding->iota = iota;
+}
+
+// `manual` names axes that are manual inside a region, or NULL.
+static HloStatus tile(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual, int64_t rank,
+                      const HloSharding **result) {
+    HloArena *arena = importer->module->arena;
+    CutMesh mesh = {0};
+    HLO_TRY(cut_mesh(importer, attribute, &mesh));
+    const MlirAttribute *dims = attribute->items[1];
+    HLO_FAIL_IF(dims->count != rank && !(mesh.device_count == 1), HLO_INVALID_ARGUMENT,
+                "a sharding of %lld dimensions stands at a value of rank %lld", (long long)dims->count,
+                (long long)rank);
+    if (mesh.parts.count == 0 && mesh.device_ids.count == 1) {
+        *result = hlo_sharding_maximal(arena, mesh.device_ids.items[0]);
+        return HLO_SUCCESS;
+    }
+    Tiling tiling = {.used = HLO_ARENA_NEW(arena, bool, mesh.parts.count)};
+    int64_t tiles = 1;
+    // Manual axes lead in the dimension lists of a region's operands and results, but tile only outside of it.
+    int64_t manual_size = 1;
+    Tiling inner = {.used = tiling.used};
+    if (manual) manual_size = take_names(arena, &mesh, manual, &inner);
+    for (int64_t i = 0; i < dims->count; i++) {
+        int64_t size = take_list(arena, &mesh, dims->items[i], &tiling);
+        hlo_vector_push(arena, &tiling.tile_dims, size);
+        tiles *= size;
+    }
+    for (int64_t i = 0; i < inner.order.count; i++) hlo_vector_push(arena, &tiling.order, inner.order.items[i]);
+    int64_t unreduced = take_list(arena, &mesh, attribute->items[3], &tiling);
+    int64_t rest = take_rest(arena, &mesh, &tiling);
+    HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
+    *result = sharding;
+    if (tiles == 1 && manual_size == 1 && unreduced == 1) return HLO_SUCCESS;  // replicated
+    if (tiles == 1 && rest == 1 && unreduced == 1) {
+        sharding->kind = HLO_SHARDING_MANUAL;
+        return HLO_SUCCESS;
+    }
+    sharding->kind = HLO_SHARDING_TILED;
+    push_subgroup(arena, &tiling, manual_size, HLO_SHARDING_MANUAL);
+    push_subgroup(arena, &tiling, unreduced, HLO_SHARDING_UNREDUCED);
+    push_subgroup(arena, &tiling, rest, HLO_SHARDING_REPLICATED);
+    if (tiling.subgroups.count == 1 && tiling.subgroups.items[0] == HLO_SHARDING_REPLICATED) {
+        sharding->last_tile_dim_replicate = true;
+    } else {
+        sharding->subgroups = tiling.subgroups.items;
+        sharding->subgroup_count = tiling.subgroups.count;
+    }
+    sharding->tile_dims = (HloInts){tiling.tile_dims.items, tiling.tile_dims.count};
+    set_devices(arena, &mesh, &tiling, sharding);
+    return HLO_SUCCESS;
+}
+
+HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
+                          const HloSharding **sharding) {
+    *sharding = NULL;
+    if (!attribute) return HLO_SUCCESS;
+    if (attribute->kind == MLIR_STRING && attribute->string) {
+        return hlo_parse_sharding(importer->module->arena, attribute->string, strlen(attribute->string), sharding);
+    }
+    HLO_FAIL_IF(attribute->kind != MLIR_SDY || attribute->code != MLIR_SDY_SHARDING, HLO_INVALID_ARGUMENT,
+                "a sharding attribute holds something else");
+    return tile(importer, attribute, NULL, rank, sharding);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operations
+
+static HloStatus sharding_call(ImportPlace *place, const char *target, const HloShape *shape, HloInstruction *operand,
+                               const HloSharding *sharding, HloInstruction **result) {
+    HloCustomCallAttributes attributes = {.target = target};
+    HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, &operand, 1, &attributes, NULL, 0, result));
+    (*result)->sharding = sharding;
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_constraint(ImportPlace *place) {
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    const HloSharding *sharding;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_sharding(place->importer, mlir_attribute(place->operation, "sharding"), shape->rank, &sharding));
+    HLO_TRY(sharding_call(place, "Sharding", shape, operands[0], sharding, &result));
+    return import_set_results(place, result);
+}
+
+// A cast between the same tensor type of two dialects.
+static HloStatus import_cast(ImportPlace *place) {
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
+    if (place->operation->operand_count != place->operation->result_count) {
+        return import_error(place, HLO_UNIMPLEMENTED, "a cast that changes the number of values");
+    }
+    for (int64_t i = 0; i < place->operation->result_count; i++) place->operation->results[i]->lowered = operands[i];
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_sharding_group(ImportPlace *place) {
+    // Members of a group are annotated alike: shard_as with the group's number.
+    HloInstruction **operands;
+    int64_t group;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_int(place, "group_id", 0, &group));
+    if (place->operation->operand_count != 1 || operands[0]->sharding) return HLO_SUCCESS;
+    HloSharding *sharding = HLO_ARENA_NEW(place->importer->module->arena, HloSharding, 1);
+    *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN, .group = HLO_SHARD_AS, .group_id = group};
+    operands[0]->sharding = sharding;
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_identity(ImportPlace *place) { return import_cast(place); }
+
+static HloStatus import_sdy_constant(ImportPlace *place) {
+    ImportPlace as_constant = *place;
+    int64_t count;
+    const ImportRow *rows = import_data_rows(&count);
+    return rows[0].handler(&as_constant);  // stablehlo.constant: the same attribute, the same meaning
+}
+
+typedef struct ManualRegion {
+    const MlirAttribute *axes;
+    const MlirAttribute *in, *out;  // one sharding an operand, a result
+    const MlirBlock *block;
+} ManualRegion;
+
+static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
+    const MlirOperation *operation = place->operation;
+    manual->axes = mlir_attribute(operation, "manual_axes");
+    manual->in = mlir_attribute(operation, "in_shardings");
+    manual->out = mlir_attribute(operation, "out_shardings");
+    bool whole = manual->axes && manual->in && manual->out && operation->region_count == 1 &&
+                 operation->regions[0].block_count == 1;
+    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "attributes or body are missing");
+    manual->block = &operation->regions[0].blocks[0];
+    bool agree = manual->in->count == operation->operand_count && manual->out->count == operation->result_count &&
+                 manual->block->argument_count == operation->operand_count;
+    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "the numbers of shardings and values disagree");
+    return HLO_SUCCESS;
+}
+
+// The body is inlined between casts from the global to the local shape and back, as GSPMD writes manual regions.
+static HloStatus import_manual_computation(ImportPlace *place) {
+    ManualRegion manual = {0};
+    HloInstruction **operands;
+    HLO_TRY(find_manual(place, &manual));
+    HLO_TRY(import_operands(place, &operands));
+    for (int64_t i = 0; i < place->operation->operand_count; i++) {
+        const HloSharding *outside, *inside;
+        const HloShape *local;
+        HloInstruction *value = operands[i];
+        HLO_TRY(import_sharding(place->importer, manual.in->items[i], value->shape->rank, &outside));
+        HLO_TRY(tile(place->importer, manual.in->items[i], manual.axes, value->shape->rank, &inside));
+        HLO_TRY(import_shape(place, manual.block->arguments[i]->type, &local));
+        HLO_TRY(sharding_call(place, "Sharding", value->shape, value, outside, &value));
+        HLO_TRY(sharding_call(place, "SPMDFullToShardShape", local, value, inside, &value));
+        manual.block->arguments[i]->lowered = value;
+    }
+    const MlirOperation *terminator;
+    HLO_TRY(import_block(place->importer, place->computation, manual.block, &terminator));
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **returned;
+    HLO_TRY(import_operands(&end, &returned));
+    if (terminator->operand_count != place->operation->result_count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+    }
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        const HloSharding *outside, *inside;
+        const HloShape *full;
+        HloInstruction *value = returned[i];
+        HLO_TRY(import_shape(place, place->operation->results[i]->type, &full));
+        HLO_TRY(import_sharding(place->importer, manual.out->items[i], full->rank, &outside));
+        HLO_TRY(tile(place->importer, manual.out->items[i], manual.axes, full->rank, &inside));
+        HLO_TRY(sharding_call(place, "Sharding", value->shape, value, inside, &value));
+        HLO_TRY(sharding_call(place, "SPMDShardToFullShape", full, value, outside, &value));
+        place->operation->results[i]->lowered = value;
+    }
+    return HLO_SUCCESS;
+}
+
+const ImportRow *import_sdy_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"sdy.sharding_constraint", import_constraint},
+        {"sdy.reshard", import_constraint},
+        {"builtin.unrealized_conversion_cast", import_cast},
+        {"sdy.sharding_group", import_sharding_group},
+        {"sdy.propagation_barrier", import_identity},
+        {"sdy.data_flow_edge", import_identity},
+        {"sdy.constant", import_sdy_constant},
+        {"sdy.manual_computation", import_manual_computation},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}
