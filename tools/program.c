@@ -5,6 +5,7 @@
 
 #include "hlo/base/file.h"
 #include "hlo/proto/proto.h"
+#include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 
@@ -40,7 +41,7 @@ CliFormat cli_format_detect(const char *data, size_t size) {
     static const char *const kMlirWords[] = {"module @",           "module {", "module attributes",
                                              "builtin.module",     "#loc",     "func.func",
                                              "\"builtin.module\"", "sdy.mesh", "!"};
-    if (starts_with(data, size, "ML\xEFR") || starts_with(data, size, "StableHLO_v")) return CLI_FORMAT_BYTECODE;
+    if (hlo_looks_like_mlir_bytecode(data, size)) return CLI_FORMAT_BYTECODE;
     if (hlo_looks_like_proto(data, size)) return CLI_FORMAT_HLO_PROTO;
     skip_comments(&data, &size);
     for (size_t i = 0; i < HLO_COUNT_OF(kMlirWords); ++i) {
@@ -56,8 +57,10 @@ static HloStatus decode_program(const char *name, const HloFileContent *content,
         case CLI_FORMAT_HLO_TEXT: return hlo_parse(content->data, content->size, &options, module);
         case CLI_FORMAT_HLO_PROTO:
             return hlo_status_annotate(hlo_module_from_proto(content->data, content->size, module), "%s", name);
-        case CLI_FORMAT_STABLEHLO_TEXT:
-        case CLI_FORMAT_BYTECODE: break;
+        case CLI_FORMAT_BYTECODE:
+            return hlo_status_annotate(hlo_module_from_stablehlo_bytecode(content->data, content->size, module), "%s",
+                                       name);
+        case CLI_FORMAT_STABLEHLO_TEXT: break;
     }
     return hlo_error(HLO_UNIMPLEMENTED, "%s: reading %s is not supported", name, cli_format_name(format));
 }

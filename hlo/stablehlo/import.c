@@ -242,8 +242,8 @@ HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
 }
 
 HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attributes) {
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_emit(place, opcode, shape, operands, place->operation->operand_count, attributes, NULL, 0, &result));
@@ -279,7 +279,7 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
     return import_plain(place, opcode, NULL);
 }
 
-static ImportHandler *find_handler(const char *name) {
+static const ImportRow *find_row(const char *name) {
     static const ImportRow *(*const families[])(int64_t *) = {import_data_rows, import_compute_rows,
                                                               import_control_rows, import_collective_rows,
                                                               import_sdy_rows};
@@ -287,15 +287,19 @@ static ImportHandler *find_handler(const char *name) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
         for (int64_t i = 0; i < count; i++) {
-            if (strcmp(rows[i].name, name) == 0) return rows[i].handler;
+            if (strcmp(rows[i].name, name) == 0) return &rows[i];
         }
     }
     return NULL;
 }
 
 static HloStatus import_operation(ImportPlace *place) {
-    ImportHandler *handler = find_handler(place->operation->name);
-    if (handler) return handler(place);
+    const ImportRow *row = find_row(place->operation->name);
+    if (row && row->operands && place->operation->operand_count != row->operands) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "%d operands are needed, not %lld", row->operands,
+                            (long long)place->operation->operand_count);
+    }
+    if (row) return row->handler(place);
     bool known;
     HLO_TRY(import_by_name(place, &known));
     if (known) return HLO_SUCCESS;
@@ -333,7 +337,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
     for (int64_t i = 0; i < block->argument_count; i++) {
         HloParameterAttributes number = {.number = i};
-        const HloShape *shape;
+        const HloShape *shape = NULL;
         HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
         char name[32];
         snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
@@ -351,7 +355,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
 // The root of a function: its one result, or a tuple.
 static HloStatus import_root(ImportPlace *place, const MlirOperation *terminator) {
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
-    HloInstruction **values;
+    HloInstruction **values = NULL;
     HLO_TRY(import_operands(&end, &values));
     if (terminator->operand_count == 1) {
         hlo_computation_set_root(place->computation, values[0]);
@@ -373,7 +377,7 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     const MlirBlock *block = &operation->regions[0].blocks[0];
     HloComputation *computation = hlo_computation_new(importer->module, name);
     HLO_TRY(import_parameters(importer, computation, operation, block));
-    const MlirOperation *terminator;
+    const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)operation};
     HLO_TRY(import_root(&place, terminator));

@@ -26,6 +26,7 @@ typedef HloStatus ImportHandler(ImportPlace *place);
 typedef struct ImportRow {
     const char *name;
     ImportHandler *handler;
+    int operands;  // how many it must have; 0 if the handler or shape inference decides
 } ImportRow;
 
 // The rows of each family; `count` rows each.

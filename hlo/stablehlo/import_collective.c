@@ -67,7 +67,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     int64_t split, concat, pieces;
     HloInstruction **operands, *value;
-    const HloShape *shape;
+    const HloShape *shape = NULL;
     HLO_TRY(import_common(place, &attributes));
     HLO_TRY(import_int(place, "split_dimension", 0, &split));
     HLO_TRY(import_int(place, "concat_dimension", 0, &concat));
@@ -136,14 +136,14 @@ static HloStatus import_replica_id(ImportPlace *place) { return import_plain(pla
 
 const ImportRow *import_collective_rows(int64_t *count) {
     static const ImportRow rows[] = {
-        {"stablehlo.all_reduce", import_all_reduce},
-        {"stablehlo.reduce_scatter", import_reduce_scatter},
-        {"stablehlo.all_gather", import_all_gather},
-        {"stablehlo.all_to_all", import_all_to_all},
-        {"stablehlo.collective_broadcast", import_collective_broadcast},
-        {"stablehlo.collective_permute", import_collective_permute},
-        {"stablehlo.partition_id", import_partition_id},
-        {"stablehlo.replica_id", import_replica_id},
+        {"stablehlo.all_reduce", import_all_reduce, 0},
+        {"stablehlo.reduce_scatter", import_reduce_scatter, 0},
+        {"stablehlo.all_gather", import_all_gather, 0},
+        {"stablehlo.all_to_all", import_all_to_all, 0},
+        {"stablehlo.collective_broadcast", import_collective_broadcast, 0},
+        {"stablehlo.collective_permute", import_collective_permute, 0},
+        {"stablehlo.partition_id", import_partition_id, 0},
+        {"stablehlo.replica_id", import_replica_id, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

@@ -140,7 +140,7 @@ static HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **
 static HloStatus import_convolution(ImportPlace *place) {
     HloConvolutionAttributes attributes = {0};
     WindowLists lists = {0};
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_labels(place, &attributes.labels));
     const HloInts spatial = attributes.labels->kernel_spatial;
@@ -183,7 +183,7 @@ static HloStatus import_map(ImportPlace *place) {
 static HloStatus import_sort(ImportPlace *place) {
     HloSortAttributes attributes = {0};
     int64_t dimension;
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "dimension", -1, &dimension));
     if (dimension < 0 && place->operation->operand_count) dimension += operands[0]->shape->rank;
@@ -225,8 +225,8 @@ static HloStatus import_rng_bit_generator(ImportPlace *place) {
 
 // Operands are the two bounds and the shape; HLO's rng has only the bounds. Ordinals: UNIFORM, NORMAL.
 static HloStatus import_rng(ImportPlace *place) {
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     int64_t ordinal;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
@@ -255,22 +255,22 @@ static HloStatus import_batch_norm_grad(ImportPlace *place) { return import_batc
 
 const ImportRow *import_compute_rows(int64_t *count) {
     static const ImportRow rows[] = {
-        {"stablehlo.dot_general", import_dot_general},
-        {"stablehlo.dot", import_dot},
-        {"stablehlo.convolution", import_convolution},
-        {"stablehlo.reduce", import_reduce},
-        {"stablehlo.reduce_window", import_reduce_window},
-        {"stablehlo.select_and_scatter", import_select_and_scatter},
-        {"stablehlo.map", import_map},
-        {"stablehlo.sort", import_sort},
-        {"stablehlo.fft", import_fft},
-        {"stablehlo.cholesky", import_cholesky},
-        {"stablehlo.triangular_solve", import_triangular_solve},
-        {"stablehlo.rng_bit_generator", import_rng_bit_generator},
-        {"stablehlo.rng", import_rng},
-        {"stablehlo.batch_norm_training", import_batch_norm_training},
-        {"stablehlo.batch_norm_inference", import_batch_norm_inference},
-        {"stablehlo.batch_norm_grad", import_batch_norm_grad},
+        {"stablehlo.dot_general", import_dot_general, 0},
+        {"stablehlo.dot", import_dot, 0},
+        {"stablehlo.convolution", import_convolution, 0},
+        {"stablehlo.reduce", import_reduce, 0},
+        {"stablehlo.reduce_window", import_reduce_window, 0},
+        {"stablehlo.select_and_scatter", import_select_and_scatter, 0},
+        {"stablehlo.map", import_map, 0},
+        {"stablehlo.sort", import_sort, 0},
+        {"stablehlo.fft", import_fft, 0},
+        {"stablehlo.cholesky", import_cholesky, 0},
+        {"stablehlo.triangular_solve", import_triangular_solve, 0},
+        {"stablehlo.rng_bit_generator", import_rng_bit_generator, 0},
+        {"stablehlo.rng", import_rng, 0},
+        {"stablehlo.batch_norm_training", import_batch_norm_training, 0},
+        {"stablehlo.batch_norm_inference", import_batch_norm_inference, 0},
+        {"stablehlo.batch_norm_grad", import_batch_norm_grad, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

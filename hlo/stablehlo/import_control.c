@@ -90,7 +90,7 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
 static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *request,
                                  const MlirOperation *terminator) {
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
-    HloInstruction **values;
+    HloInstruction **values = NULL;
     HLO_TRY(import_operands(&end, &values));
     int64_t returned = terminator->operand_count;
     int64_t more = request->passthrough ? request->capture_count : 0;
@@ -105,6 +105,28 @@ static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
+// Regions of reductions and comparators have no place for captures, but may use constants from outside: each gets a copy
+// inside. Returns what must be put back afterwards.
+typedef struct SunkConstants {
+    MlirValue **values;
+    HloInstruction **outside;
+    int64_t count;
+} SunkConstants;
+
+static SunkConstants sink_constants(const ImportPlace *place, const ImportRegion *request) {
+    SunkConstants sunk = {0};
+    if (request->capture_count) return sunk;
+    MlirOperation one = {.regions = (MlirRegion *)(uintptr_t)request->region, .region_count = 1};
+    import_captures(place->importer, &one, &sunk.values, &sunk.count);
+    sunk.outside = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, sunk.count);
+    for (int64_t i = 0; i < sunk.count; i++) {
+        HloInstruction *constant = sunk.outside[i] = sunk.values[i]->lowered;
+        if (!constant || !hlo_is(constant, HLO_OP_CONSTANT)) continue;
+        sunk.values[i]->lowered = hlo_instruction_clone(place->computation, constant, constant->shape, NULL, 0);
+    }
+    return sunk;
+}
+
 HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
     HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
     const MlirBlock *block = &request->region->blocks[0];
@@ -115,18 +137,20 @@ HloStatus import_region(Importer *importer, const ImportRegion *request, HloComp
     ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
     HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region is empty");
     HLO_TRY(bind_parameters(&place, request, block));
-    const MlirOperation *terminator;
+    SunkConstants sunk = sink_constants(&place, request);
+    const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
     HLO_TRY(set_region_root(&place, request, terminator));
     for (int64_t i = 0; i < request->capture_count; i++) request->captures[i]->lowered = saved[i];
+    for (int64_t i = 0; i < sunk.count; i++) sunk.values[i]->lowered = sunk.outside[i];
     *result = computation;
     return HLO_SUCCESS;
 }
 
 HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes) {
     MlirOperation *operation = place->operation;
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     HloComputation **called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, operation->region_count);
@@ -157,11 +181,13 @@ static HloStatus captured_instructions(const ImportPlace *place, MlirValue *cons
 static HloStatus import_while(ImportPlace *place) {
     Importer *importer = place->importer;
     MlirOperation *operation = place->operation;
-    if (operation->region_count != 2) return import_error(place, HLO_INVALID_ARGUMENT, "a while has two regions");
+    if (operation->region_count != 2 || operation->result_count != operation->operand_count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "a while has two regions, and a result an operand");
+    }
     MlirValue **captures;
     int64_t capture_count, count = operation->operand_count;
     import_captures(importer, operation, &captures, &capture_count);
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     HloInstruction **carry = HLO_ARENA_NEW(importer->arena, HloInstruction *, count + capture_count);
     for (int64_t i = 0; i < count; i++) carry[i] = operands[i];
@@ -205,7 +231,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
                                 .tuple_parameter = count != 1, .name = "branch"};
         HLO_TRY(import_region(importer, &request, &called[i]));
     }
-    const HloShape *shape;
+    const HloShape *shape = NULL;
     HloInstruction *result;
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_CONDITIONAL, shape, operands, branches + 1, NULL, called, branches, &result));
@@ -213,7 +239,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
 }
 
 static HloStatus import_case(ImportPlace *place) {
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     if (place->operation->operand_count != 1 || place->operation->region_count == 0) {
         return import_error(place, HLO_INVALID_ARGUMENT, "one selector and at least one branch are needed");
@@ -222,7 +248,7 @@ static HloStatus import_case(ImportPlace *place) {
 }
 
 static HloStatus import_optimization_barrier(ImportPlace *place) {
-    HloInstruction **operands, *result;
+    HloInstruction **operands = NULL, *result = NULL;
     HLO_TRY(import_operands(place, &operands));
     int64_t count = place->operation->operand_count;
     HloInstruction *operand = count == 1 ? operands[0] : make_tuple(place->computation, operands, count);
@@ -236,9 +262,9 @@ static HloStatus import_after_all(ImportPlace *place) { return import_plain(plac
 // Calls
 
 static HloStatus call_function(ImportPlace *place, const char *name, bool is_composite, HloInstruction **result) {
-    HloInstruction **operands;
-    const HloShape *shape;
-    HloComputation *computation;
+    HloInstruction **operands = NULL;
+    const HloShape *shape = NULL;
+    HloComputation *computation = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_function(place, name, &computation));
@@ -318,9 +344,9 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
 
 static HloStatus import_custom_call(ImportPlace *place) {
     HloCustomCallAttributes attributes = {0};
-    HloInstruction **operands, *result;
+    HloInstruction **operands = NULL, *result = NULL;
     HloComputation **called;
-    const HloShape *shape;
+    const HloShape *shape = NULL;
     int64_t called_count;
     HLO_TRY(custom_call_attributes(place, &attributes));
     HLO_TRY(custom_call_aliases(place, &attributes.aliasing));
@@ -338,15 +364,15 @@ static HloStatus import_custom_call(ImportPlace *place) {
 
 const ImportRow *import_control_rows(int64_t *count) {
     static const ImportRow rows[] = {
-        {"stablehlo.while", import_while},
-        {"stablehlo.case", import_case},
-        {"stablehlo.if", import_case},
-        {"stablehlo.optimization_barrier", import_optimization_barrier},
-        {"stablehlo.after_all", import_after_all},
-        {"stablehlo.create_token", import_after_all},
-        {"func.call", import_call},
-        {"stablehlo.composite", import_composite},
-        {"stablehlo.custom_call", import_custom_call},
+        {"stablehlo.while", import_while, 0},
+        {"stablehlo.case", import_case, 0},
+        {"stablehlo.if", import_case, 0},
+        {"stablehlo.optimization_barrier", import_optimization_barrier, 0},
+        {"stablehlo.after_all", import_after_all, 0},
+        {"stablehlo.create_token", import_after_all, 0},
+        {"func.call", import_call, 0},
+        {"stablehlo.composite", import_composite, 0},
+        {"stablehlo.custom_call", import_custom_call, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

@@ -11,7 +11,7 @@ static HloStatus import_constant(ImportPlace *place) {
     if (!value || value->kind != MLIR_TENSOR) {
         return import_error(place, HLO_INVALID_ARGUMENT, "a constant has no tensor value");
     }
-    const HloShape *shape;
+    const HloShape *shape = NULL;
     HLO_TRY(import_result_shape(place, &shape));
     HloLiteral *literal = hlo_literal_copy_to_arena(module_arena(place), value->literal);
     literal->shape = shape;
@@ -28,8 +28,8 @@ static HloStatus import_iota(ImportPlace *place) {
 // HLO's broadcast keeps sizes; a dimension of size 1 that grows is dropped by a reshape first.
 static HloStatus import_broadcast_in_dim(ImportPlace *place) {
     HloInts dims;
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     HLO_TRY(import_ints(place, "broadcast_dimensions", &dims));
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
@@ -157,8 +157,8 @@ static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, 
 }
 
 static HloStatus import_ternary(ImportPlace *place, HloOpcode opcode) {
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     for (int64_t i = 0; i < place->operation->operand_count; i++) HLO_TRY(broadcast_scalar(place, &operands[i], shape));
@@ -222,30 +222,30 @@ static HloStatus import_get_tuple_element(ImportPlace *place) {
 
 const ImportRow *import_data_rows(int64_t *count) {
     static const ImportRow rows[] = {
-        {"stablehlo.constant", import_constant},
-        {"stablehlo.iota", import_iota},
-        {"stablehlo.broadcast_in_dim", import_broadcast_in_dim},
-        {"stablehlo.broadcast", import_broadcast},
-        {"stablehlo.reshape", import_reshape},
-        {"stablehlo.transpose", import_transpose},
-        {"stablehlo.reverse", import_reverse},
-        {"stablehlo.concatenate", import_concatenate},
-        {"stablehlo.get_dimension_size", import_get_dimension_size},
-        {"stablehlo.set_dimension_size", import_set_dimension_size},
-        {"stablehlo.slice", import_slice},
-        {"stablehlo.dynamic_slice", import_dynamic_slice},
-        {"stablehlo.dynamic_update_slice", import_dynamic_update_slice},
-        {"stablehlo.pad", import_pad},
-        {"stablehlo.convert", import_convert},
-        {"stablehlo.bitcast_convert", import_bitcast_convert},
-        {"stablehlo.select", import_select},
-        {"stablehlo.clamp", import_clamp},
-        {"stablehlo.compare", import_compare},
-        {"stablehlo.reduce_precision", import_reduce_precision},
-        {"stablehlo.gather", import_gather},
-        {"stablehlo.scatter", import_scatter},
-        {"stablehlo.tuple", import_tuple},
-        {"stablehlo.get_tuple_element", import_get_tuple_element},
+        {"stablehlo.constant", import_constant, 0},
+        {"stablehlo.iota", import_iota, 0},
+        {"stablehlo.broadcast_in_dim", import_broadcast_in_dim, 1},
+        {"stablehlo.broadcast", import_broadcast, 0},
+        {"stablehlo.reshape", import_reshape, 0},
+        {"stablehlo.transpose", import_transpose, 0},
+        {"stablehlo.reverse", import_reverse, 0},
+        {"stablehlo.concatenate", import_concatenate, 0},
+        {"stablehlo.get_dimension_size", import_get_dimension_size, 0},
+        {"stablehlo.set_dimension_size", import_set_dimension_size, 0},
+        {"stablehlo.slice", import_slice, 0},
+        {"stablehlo.dynamic_slice", import_dynamic_slice, 0},
+        {"stablehlo.dynamic_update_slice", import_dynamic_update_slice, 0},
+        {"stablehlo.pad", import_pad, 0},
+        {"stablehlo.convert", import_convert, 0},
+        {"stablehlo.bitcast_convert", import_bitcast_convert, 0},
+        {"stablehlo.select", import_select, 3},
+        {"stablehlo.clamp", import_clamp, 3},
+        {"stablehlo.compare", import_compare, 0},
+        {"stablehlo.reduce_precision", import_reduce_precision, 0},
+        {"stablehlo.gather", import_gather, 0},
+        {"stablehlo.scatter", import_scatter, 0},
+        {"stablehlo.tuple", import_tuple, 0},
+        {"stablehlo.get_tuple_element", import_get_tuple_element, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

@@ -250,8 +250,8 @@ static HloStatus sharding_call(ImportPlace *place, const char *target, const Hlo
 }
 
 static HloStatus import_constraint(ImportPlace *place) {
-    HloInstruction **operands, *result;
-    const HloShape *shape;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
     const HloSharding *sharding;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
@@ -262,7 +262,7 @@ static HloStatus import_constraint(ImportPlace *place) {
 
 // A cast between the same tensor type of two dialects.
 static HloStatus import_cast(ImportPlace *place) {
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     if (place->operation->operand_count != place->operation->result_count) {
         return import_error(place, HLO_UNIMPLEMENTED, "a cast that changes the number of values");
@@ -273,7 +273,7 @@ static HloStatus import_cast(ImportPlace *place) {
 
 static HloStatus import_sharding_group(ImportPlace *place) {
     // Members of a group are annotated alike: shard_as with the group's number.
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     int64_t group;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "group_id", 0, &group));
@@ -317,7 +317,7 @@ static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
 // The body is inlined between casts from the global to the local shape and back, as GSPMD writes manual regions.
 static HloStatus import_manual_computation(ImportPlace *place) {
     ManualRegion manual = {0};
-    HloInstruction **operands;
+    HloInstruction **operands = NULL;
     HLO_TRY(find_manual(place, &manual));
     HLO_TRY(import_operands(place, &operands));
     for (int64_t i = 0; i < place->operation->operand_count; i++) {
@@ -331,10 +331,10 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         HLO_TRY(sharding_call(place, "SPMDFullToShardShape", local, value, inside, &value));
         manual.block->arguments[i]->lowered = value;
     }
-    const MlirOperation *terminator;
+    const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(place->importer, place->computation, manual.block, &terminator));
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
-    HloInstruction **returned;
+    HloInstruction **returned = NULL;
     HLO_TRY(import_operands(&end, &returned));
     if (terminator->operand_count != place->operation->result_count) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
@@ -355,14 +355,14 @@ static HloStatus import_manual_computation(ImportPlace *place) {
 
 const ImportRow *import_sdy_rows(int64_t *count) {
     static const ImportRow rows[] = {
-        {"sdy.sharding_constraint", import_constraint},
-        {"sdy.reshard", import_constraint},
-        {"builtin.unrealized_conversion_cast", import_cast},
-        {"sdy.sharding_group", import_sharding_group},
-        {"sdy.propagation_barrier", import_identity},
-        {"sdy.data_flow_edge", import_identity},
-        {"sdy.constant", import_sdy_constant},
-        {"sdy.manual_computation", import_manual_computation},
+        {"sdy.sharding_constraint", import_constraint, 1},
+        {"sdy.reshard", import_constraint, 1},
+        {"builtin.unrealized_conversion_cast", import_cast, 0},
+        {"sdy.sharding_group", import_sharding_group, 0},
+        {"sdy.propagation_barrier", import_identity, 0},
+        {"sdy.data_flow_edge", import_identity, 0},
+        {"sdy.constant", import_sdy_constant, 0},
+        {"sdy.manual_computation", import_manual_computation, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;
