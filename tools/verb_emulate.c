@@ -11,7 +11,7 @@ static const CliOption kOptions[] = {
      "Device of each partition (default: make_mesh order of the program's mesh)."},
     {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
-    {"fault", CLI_TEXT, "SPEC", "Break something (not supported yet)."},
+    {"fault", CLI_TEXT, "SPEC", "What if: link:A-B:SPEED, straggler:D:TIMES, dead:D; a list with commas."},
     {"json", CLI_FLAG, NULL, "Print the results as JSON."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
@@ -57,6 +57,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
         HLO_TRY(cli_device_assignment(context, topology, program, &options.device_assignment));
         options.device_assignment_count = options.device_assignment ? participants : 0;
     }
+    options.faults = cli_text(context, "fault");
     cli_progress(context, "emulating");
     HLO_TRY(emu_simulate(program->per_device, topology, &options, &report));
     HloStatus status = write_results(context, topology, report);
@@ -67,7 +68,6 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
 static HloStatus run_emulate(CliContext *context) {
     CliProgram program = {0};
     EmuTopology *topology = NULL;
-    HLO_FAIL_IF(cli_flag(context, "fault"), HLO_UNIMPLEMENTED, "--fault is not supported");
     HLO_TRY(cli_topology_open(context, cli_text(context, "topology"), NULL, &topology));
     HloStatus status = cli_program_prepare(context, &program);
     if (!status) status = emulate(context, topology, &program);
