@@ -171,6 +171,18 @@ static void print_json(const Run *run, const double *worst) {
     hlo_text_char(&run->context->out, '\n');
 }
 
+// One line for each scalar result: a loss, a count.
+static void print_scalars(HloText *text, const CliArrays *results) {
+    for (int64_t i = 0; i < results->count; ++i) {
+        if (!hlo_shape_is_scalar(results->items[i]->shape)) continue;
+        hlo_text_format(text, "result %lld: ", (long long)i);
+        hlo_shape_print(text, results->items[i]->shape, false);
+        hlo_text_char(text, ' ');
+        hlo_print_literal(text, results->items[i]);
+        hlo_text_char(text, '\n');
+    }
+}
+
 static void print_summary(const Run *run, const double *worst) {
     HloText *out = &run->context->out;
     hlo_text_format(out, "ran on %lld device%s of %s: compile %.2f ms, run %.2f ms",
@@ -180,6 +192,7 @@ static void print_summary(const Run *run, const double *worst) {
     if (worst)
         hlo_text_format(out, "; largest error against the evaluator %.2g of the array's root mean square", *worst);
     hlo_text_char(out, '\n');
+    if (!cli_flag(run->context, "print")) print_scalars(out, &run->results);
 }
 
 static HloStatus report(Run *run) {
