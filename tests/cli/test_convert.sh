@@ -63,8 +63,7 @@ bad "a broken sharding" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter
 bad "parameter numbers with a hole" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter(1)" "}"
 bad "a name twice" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" "  ROOT p = f32[2] negate(p)" "}"
 printf 'ML\xefR\x0dStableHLO' >bytecode.mlir
-exits 4 "bytecode" meshlo convert bytecode.mlir
-says err "bytecode" "bytecode: named"
+exits 3 "cut bytecode" meshlo convert bytecode.mlir
 echo 'module @m { func.func public @main() { return } }' >text.mlir
 exits 4 "StableHLO text" meshlo convert text.mlir
 exits 0 "to protobuf" meshlo convert "$small" --to proto -o module.pb
