@@ -112,6 +112,10 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     hlo_vector_push(planner->arena, holders, draft);
 }
 
+void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
+    for (int64_t i = 0; i < plan->kernel_count; i++) kernel_of[plan->kernels[i].members[0]->id] = (int32_t)i;
+}
+
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of) {
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
@@ -127,7 +131,7 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *k
     for (int64_t i = 0; i < plan->kernel_count; i++) {
         const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
         plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, draft->kind};
-        kernel_of[draft->members.items[0]->id] = (int32_t)i;
     }
+    emu_plan_number(plan, kernel_of);
     return plan;
 }

@@ -5,6 +5,7 @@
 #ifndef MESHLO_EMULATOR_FUSION_H_
 #define MESHLO_EMULATOR_FUSION_H_
 
+#include "emulator/chip.h"
 #include "emulator/op_class.h"
 
 HLO_BEGIN_C
@@ -28,6 +29,14 @@ typedef struct EmuPlan {
 // Plans a computation in `arena`. `kernel_of` has an entry for each instruction id of the module; it is set to the number
 // of the kernel whose root an instruction is, -1 for the others. Memory errors jump to hlo_protect().
 HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of);
+
+// The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs
+// that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() brings it to the new order.
+HLO_EXPORT EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
+                                         const int32_t *kernel_of);
+
+// Sets the entries of `kernel_of` for the roots of a plan's kernels.
+HLO_EXPORT void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of);
 
 HLO_END_C
 

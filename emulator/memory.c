@@ -300,12 +300,17 @@ static void mark_results(Liveness *liveness) {
         if (results->items[i]->buffer.kind == EMU_BUFFER_TEMPORARY) results->items[i]->buffer.kind = EMU_BUFFER_OUTPUT;
 }
 
-static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
-    int64_t *known = &program->temp_peaks[computation->id], where;
-    if (*known >= 0) return *known;
-    Liveness *liveness = analyse(program, program->arena, computation, false);
+int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
+    int64_t where;
+    Liveness *liveness = analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
     mark_results(liveness);
-    return *known = find_peak(liveness, &where);
+    return find_peak(liveness, &where);
+}
+
+static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
+    int64_t *known = &program->temp_peaks[computation->id];
+    if (*known < 0) *known = emu_plan_peak(program, emu_program_plan(program, computation));
+    return *known;
 }
 
 static int compare_buffers(const void *left, const void *right) {

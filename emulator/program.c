@@ -13,8 +13,27 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     return program;
 }
 
+// Whether the order of a computation may be changed: nothing says it is a schedule, and no asynchronous work was placed.
+static bool may_reorder(const EmuProgram *program, const EmuPlan *plan) {
+    if (program->module->is_scheduled || plan->kernel_count < 3) return false;
+    for (int64_t i = 0; i < plan->kernel_count; i++)
+        if (hlo_op_is(plan->kernels[i].members[0]->opcode, HLO_OP_IS_ASYNC_START | HLO_OP_IS_SIDE_EFFECT)) return false;
+    return true;
+}
+
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
     EmuPlan **plan = &program->plans[computation->id];
-    if (!*plan) *plan = emu_plan(program->arena, computation, program->kernel_of);
+    if (*plan) return *plan;
+    *plan = emu_plan(program->arena, computation, program->kernel_of);
+    if (!may_reorder(program, *plan)) return *plan;
+    EmuPlan *written = *plan;
+    EmuPlan *other = emu_plan_depth_first(program->arena, written, &program->topology->chip, program->kernel_of);
+    const int64_t written_peak = emu_plan_peak(program, written);
+    *plan = other;
+    emu_plan_number(other, program->kernel_of);
+    if (emu_plan_peak(program, other) >= written_peak) {
+        *plan = written;
+        emu_plan_number(written, program->kernel_of);
+    }
     return *plan;
 }

@@ -17,7 +17,7 @@ typedef struct EmuProgram {
 
 // Makes the program in `arena`. Memory errors jump to hlo_protect(), here and below.
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology);
-// The plan of a computation.
+// The plan of a computation. Where the program is not scheduled, of two orders the one that needs less memory.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
 
 // A buffer that a program holds, for reports.
@@ -36,6 +36,9 @@ typedef struct EmuMemory {
     const EmuBuffer *largest;  // arguments, outputs, and the temporaries alive at the peak, largest first
     int64_t largest_count;
 } EmuMemory;
+
+// The most bytes of temporaries alive at once in a called computation when it runs by `plan`, which is its current one.
+int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan);
 
 // Adds up the memory of a program, all in padded bytes.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory);

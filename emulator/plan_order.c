@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another order of a plan's kernels: depth first from the results, operands that free most first, as XLA's depth-first
+// memory scheduler orders instructions that no schedule binds.
+#include <stdlib.h>
+
+#include "emulator/fusion.h"
+#include "emulator/layout.h"
+#include "hlo/base/map.h"
+#include "hlo/base/vector.h"
+
+// A kernel as a node.
+typedef struct Node {
+    HloInt64Vector needs;  // kernels that must run before, without repetition
+    double bytes;          // of this kernel's result and of all that leads to it (shared parts count each time)
+    double extra_users;    // uses beyond the first, likewise
+    int64_t users;
+    int64_t next;          // of `needs` to visit
+    bool visited;
+} Node;
+
+typedef struct Orderer {
+    HloArena *arena;
+    const EmuPlan *plan;
+    const int32_t *kernel_of;
+    Node *nodes;
+    HloIntMap seen;  // instruction ids looked through for the current kernel
+} Orderer;
+
+static void add_need(Orderer *orderer, Node *node, const HloInstruction *operand);
+
+// Looks through an instruction that is in no kernel of its own.
+static void add_needs_of(Orderer *orderer, Node *node, const HloInstruction *instruction) {
+    for (int32_t i = 0; i < instruction->operand_count; i++) add_need(orderer, node, instruction->operands[i]);
+    for (int64_t i = 0; i < instruction->control_predecessors.count; i++)
+        add_need(orderer, node, instruction->control_predecessors.items[i]);
+}
+
+static void add_need(Orderer *orderer, Node *node, const HloInstruction *operand) {
+    if (hlo_int_map_find(&orderer->seen, (uint64_t)operand->id)) return;
+    hlo_int_map_set(orderer->arena, &orderer->seen, (uint64_t)operand->id, 1);
+    const int32_t kernel = orderer->kernel_of[operand->id];
+    if (kernel >= 0 && &orderer->nodes[kernel] != node) {
+        hlo_vector_push(orderer->arena, &node->needs, kernel);
+        orderer->nodes[kernel].users++;
+    } else if (kernel < 0) {
+        add_needs_of(orderer, node, operand);
+    }
+}
+
+// The order in which a kernel's needs are visited: those with more extra users, then those with more bytes, first.
+typedef struct Rank {
+    double extra_users, bytes;
+    int64_t kernel;
+} Rank;
+
+static int compare_ranks(const void *left, const void *right) {
+    const Rank *a = left, *b = right;
+    if (a->extra_users != b->extra_users) return a->extra_users < b->extra_users ? 1 : -1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return (a->kernel > b->kernel) - (a->kernel < b->kernel);
+}
+
+static void sort_needs(Orderer *orderer, Node *node) {
+    Rank *ranks = HLO_ARENA_NEW(orderer->arena, Rank, node->needs.count);
+    for (int64_t i = 0; i < node->needs.count; i++) {
+        const Node *need = &orderer->nodes[node->needs.items[i]];
+        ranks[i] = (Rank){need->extra_users, need->bytes, node->needs.items[i]};
+    }
+    qsort(ranks, (size_t)node->needs.count, sizeof(*ranks), compare_ranks);
+    for (int64_t i = 0; i < node->needs.count; i++) node->needs.items[i] = ranks[i].kernel;
+}
+
+// Visits a kernel and what it needs, without recursion; appends in post order.
+static void visit(Orderer *orderer, int64_t kernel, HloInt64Vector *order) {
+    HloInt64Vector stack = {0};
+    if (orderer->nodes[kernel].visited) return;
+    orderer->nodes[kernel].visited = true;
+    hlo_vector_push(orderer->arena, &stack, kernel);
+    while (stack.count) {
+        Node *node = &orderer->nodes[stack.items[stack.count - 1]];
+        if (node->next == node->needs.count) {
+            hlo_vector_push(orderer->arena, order, stack.items[--stack.count]);
+            continue;
+        }
+        const int64_t need = node->needs.items[node->next++];
+        if (orderer->nodes[need].visited) continue;
+        orderer->nodes[need].visited = true;
+        hlo_vector_push(orderer->arena, &stack, need);
+    }
+}
+
+// Links the kernels and adds up what leads to each; they stand in an order that works already.
+static void make_nodes(Orderer *orderer, const EmuChip *chip) {
+    const EmuPlan *plan = orderer->plan;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        Node *node = &orderer->nodes[k];
+        orderer->seen = (HloIntMap){0};
+        for (int64_t m = 0; m < plan->kernels[k].member_count; m++)
+            add_needs_of(orderer, node, plan->kernels[k].members[m]);
+    }
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        Node *node = &orderer->nodes[k];
+        node->bytes = (double)emu_padded_bytes(chip, plan->kernels[k].members[0]->shape);
+        node->extra_users = node->users > 1 ? (double)(node->users - 1) : 0;
+        for (int64_t i = 0; i < node->needs.count; i++) {
+            node->bytes += orderer->nodes[node->needs.items[i]].bytes;
+            node->extra_users += orderer->nodes[node->needs.items[i]].extra_users;
+        }
+        sort_needs(orderer, node);
+    }
+}
+
+EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
+    Orderer orderer = {.arena = arena, .plan = plan, .kernel_of = kernel_of};
+    orderer.nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
+    make_nodes(&orderer, chip);
+    // The result comes last; what it does not need keeps its place among the rest.
+    Node result = {0};
+    HloInt64Vector order = {0};
+    orderer.seen = (HloIntMap){0};
+    add_need(&orderer, &result, plan->computation->root);
+    sort_needs(&orderer, &result);
+    for (int64_t i = 0; i < result.needs.count; i++) visit(&orderer, result.needs.items[i], &order);
+    for (int64_t k = 0; k < plan->kernel_count; k++) visit(&orderer, k, &order);
+    EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
+    *reordered = *plan;
+    reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
+    for (int64_t i = 0; i < order.count; i++) reordered->kernels[i] = plan->kernels[order.items[i]];
+    return reordered;
+}
