@@ -81,14 +81,15 @@ void hlo_eval_convert_kernel(const HloInstruction *instruction, const void *cons
 }
 
 // A double rounded to nearest even with so many exponent and mantissa bits (IEEE-like: overflow to infinity, results
-// below the smallest normal number become zero).
-static double reduce_precision(double value, int64_t exponent_bits, int64_t mantissa_bits) {
+// below the smallest normal number become zero). Subnormal numbers of the source, whose smallest normal exponent is
+// `lowest`, have fewer bits to begin with.
+static double reduce_precision(double value, int64_t exponent_bits, int64_t mantissa_bits, int lowest) {
     if (isnan(value) || isinf(value) || value == 0) return value;
     int64_t bias = (INT64_C(1) << (exponent_bits - 1)) - 1;
     int exponent;
     frexp(value, &exponent);
-    double unit = ldexp(1.0, exponent - 1 - (int)mantissa_bits);
-    double rounded = mantissa_bits < 52 ? rint(value / unit) * unit : value;
+    int scale = (exponent - 1 > lowest ? exponent - 1 : lowest) - (int)mantissa_bits;
+    double rounded = mantissa_bits < 52 ? ldexp(rint(ldexp(value, -scale)), scale) : value;
     if (bias >= 1023) return rounded;
     if (fabs(rounded) >= ldexp(1.0, (int)bias + 1)) return copysign(INFINITY, value);
     if (fabs(rounded) < ldexp(1.0, (int)(1 - bias))) return copysign(0.0, value);
@@ -104,11 +105,12 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
     bool keep_exponent = precision->exponent_bits >= info->exponent_bits;
     int64_t exponent_bits = keep_exponent ? 11 : precision->exponent_bits;
     int64_t mantissa_bits = precision->mantissa_bits < info->mantissa_bits ? precision->mantissa_bits : 52;
+    int lowest = 2 - (1 << (info->exponent_bits - 1));
     double values[HLO_EVAL_CHUNK];
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
         int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
         hlo_eval_decode_double(type, (const char *)operands[0] + start * bytes, length, values);
-        for (int64_t i = 0; i < length; i++) values[i] = reduce_precision(values[i], exponent_bits, mantissa_bits);
+        for (int64_t i = 0; i < length; i++) values[i] = reduce_precision(values[i], exponent_bits, mantissa_bits, lowest);
         hlo_eval_encode_double(type, values, length, (char *)result + start * bytes);
     }
 }

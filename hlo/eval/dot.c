@@ -50,21 +50,7 @@ static const char *arrange(HloEvalDevice *device, const Side *side) {
     return moved;
 }
 
-// c += a * b in passes; NaN from infinities in the small parts is dropped before the last, main product.
-static void multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
-                            double *c, int64_t m, int64_t n, int64_t k) {
-    double *part_a = HLO_EVAL_SCRATCH(device, double, m * k), *part_b = HLO_EVAL_SCRATCH(device, double, k * n);
-    for (int p = 0; p < passes->count; p++) {
-        if (p > 0 && p == passes->count - 1) {
-            for (int64_t i = 0; i < m * n; i++) c[i] = isnan(c[i]) ? 0 : c[i];
-        }
-        hlo_eval_split_part(a, m * k, passes->parts, passes->lhs[p], part_a);
-        hlo_eval_split_part(b, k * n, passes->parts, passes->rhs[p], part_b);
-        hlo_eval_matrix_multiply(HLO_EVAL_DOUBLE, part_a, part_b, c, m, n, k);
-    }
-}
-
-static HloStatus multiply_batches(HloEvalDevice *device, const Side *left, const Side *right, const HloEvalPasses *passes,
+static void multiply_batches(HloEvalDevice *device, const Side *left, const Side *right, const HloEvalPasses *passes,
                                   HloEvalValue *result) {
     int64_t m = left->free, n = right->free, k = left->contracting;
     HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
@@ -79,26 +65,189 @@ static HloStatus multiply_batches(HloEvalDevice *device, const Side *left, const
         hlo_eval_to_accumulator(accumulator, rhs, b_data + batch * k * n * hlo_type_bytes(rhs), k * n, b);
         memset(c, 0, (size_t)(m * n) * bytes);
         if (passes->count) {
-            multiply_passes(device, passes, a, b, c, m, n, k);
+            hlo_eval_multiply_passes(device, passes, a, b, c, m, n, k);
         } else {
             hlo_eval_matrix_multiply(accumulator, a, b, c, m, n, k);
         }
         hlo_eval_from_accumulator(accumulator, type, c, m * n, (char *)result->data + batch * m * n * hlo_type_bytes(type));
         hlo_arena_reset(device->scratch, mark);
     }
-    return HLO_SUCCESS;
 }
 
-HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                       HloEvalValue **result) {
+// The product of the first two operands.
+static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                           HloEvalValue **result) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dot of dynamic arrays");
-    if (instruction->operand_count > 2) return hlo_eval_unsupported(instruction, "a sparse dot");
     Side left = sort_dimensions(device, operands[0], dot->lhs_batch, dot->lhs_contracting, true);
     Side right = sort_dimensions(device, operands[1], dot->rhs_batch, dot->rhs_contracting, false);
     bool matrix_vector = left.free_count == 0 || right.free_count == 0;
     HloEvalPasses passes = hlo_eval_passes(device, operands[0]->shape->type, operands[1]->shape->type, dot->precision,
                                            dot->algorithm, matrix_vector);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    return multiply_batches(device, &left, &right, &passes, *result);
+    multiply_batches(device, &left, &right, &passes, *result);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                       HloEvalValue **result) {
+    if (instruction->operand_count > 2) return hlo_eval_unsupported(instruction, "a sparse dot");
+    return plain_dot(device, instruction, operands, result);
+}
+
+// ---- scaled-dot: left, its scales, right, its scales
+
+// The side's numbers times their scales, each of which serves a block of neighbours, as f64.
+static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, const HloEvalValue *scale,
+                              HloEvalValue **result) {
+    const HloShape *shape = side->shape, *scale_shape = scale->shape;
+    HLO_TRY(hlo_eval_new(device, hlo_shape_with_type(device->scratch, shape, HLO_F64), result));
+    int64_t count = hlo_shape_elements(shape), scale_count = hlo_shape_elements(scale_shape);
+    double *numbers = (*result)->data, *scales = HLO_EVAL_SCRATCH(device, double, scale_count);
+    hlo_eval_decode_double(shape->type, side->data, count, numbers);
+    hlo_eval_decode_double(scale_shape->type, scale->data, scale_count, scales);
+    int64_t *index = HLO_ARENA_NEW(device->scratch, int64_t, shape->rank);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = 0;
+        for (int32_t d = 0; d < scale_shape->rank; d++) {
+            at = at * scale_shape->dims[d] + index[d] / (shape->dims[d] / scale_shape->dims[d]);
+        }
+        numbers[i] *= scales[at];
+        hlo_eval_next_index(shape->dims, shape->rank, index);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
+    HloEvalValue *sides[2];
+    HLO_TRY(apply_scales(device, operands[0], operands[1], &sides[0]));
+    HLO_TRY(apply_scales(device, operands[2], operands[3], &sides[1]));
+    Side left = sort_dimensions(device, sides[0], dot->lhs_batch, dot->lhs_contracting, true);
+    Side right = sort_dimensions(device, sides[1], dot->rhs_batch, dot->rhs_contracting, false);
+    HloEvalPasses exact = {0};
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    multiply_batches(device, &left, &right, &exact, *result);
+    hlo_eval_release(device, sides[0]);
+    hlo_eval_release(device, sides[1]);
+    return HLO_SUCCESS;
+}
+
+// ---- ragged-dot: group g takes the next sizes[g] steps of the left side's ragged dimension
+
+// A ragged product: what group `group` covers, and the arranged operands as accumulator numbers of one batch.
+typedef struct Ragged {
+    HloEvalDevice *device;
+    HloEvalAccumulator accumulator;
+    size_t bytes;
+    HloEvalPasses passes;
+    int64_t m, n, k;
+    int64_t size, inner;  // steps of the ragged dimension, rows (or columns) that one step spans
+} Ragged;
+
+static void multiply(const Ragged *ragged, const void *a, const void *b, void *c, int64_t m) {
+    memset(c, 0, (size_t)(m * ragged->n) * ragged->bytes);
+    if (ragged->passes.count) {
+        hlo_eval_multiply_passes(ragged->device, &ragged->passes, a, b, c, m, ragged->n, ragged->k);
+    } else {
+        hlo_eval_matrix_multiply(ragged->accumulator, a, b, c, m, ragged->n, ragged->k);
+    }
+}
+
+static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_t end) {
+    int64_t step = position / ragged->inner % ragged->size;
+    return step >= start && step < end;
+}
+
+// Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
+static void multiply_rows(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+    size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
+    char *rows = hlo_eval_scratch(ragged->device, ragged->m, row), *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
+    int64_t count = 0;
+    for (int64_t i = 0; i < ragged->m; i++) {
+        if (covers(ragged, i, start, end)) memcpy(rows + (size_t)count++ * row, a + (size_t)i * row, row);
+    }
+    multiply(ragged, rows, b, sums, count);
+    count = 0;
+    for (int64_t i = 0; i < ragged->m; i++) {
+        if (covers(ragged, i, start, end)) memcpy(c + (size_t)i * out, sums + (size_t)count++ * out, out);
+    }
+}
+
+// The product over the columns of the left side that the group covers.
+static void multiply_columns(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+    char *masked = hlo_eval_scratch(ragged->device, ragged->m * ragged->k, ragged->bytes);
+    memcpy(masked, a, (size_t)(ragged->m * ragged->k) * ragged->bytes);
+    for (int64_t i = 0; i < ragged->m * ragged->k; i++) {
+        if (!covers(ragged, i % ragged->k, start, end)) memset(masked + (size_t)i * ragged->bytes, 0, ragged->bytes);
+    }
+    multiply(ragged, masked, b, c, ragged->m);
+}
+
+// How many neighbouring positions of a side's rows or columns share one step of dimension `dim`.
+static int64_t span_of(const Side *side, int64_t dim, int64_t from, int64_t to) {
+    int64_t inner = 1;
+    for (int64_t i = to - 1; i >= from && side->order[i] != dim; i--) inner *= side->value->shape->dims[side->order[i]];
+    return inner;
+}
+
+static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, const HloEvalValue *sizes,
+                           int64_t groups, bool contracting, HloEvalValue *result) {
+    HloEvalDevice *device = ragged->device;
+    HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
+    int64_t m = ragged->m, n = ragged->n, k = ragged->k;
+    const char *a_data = arrange(device, left), *b_data = arrange(device, right);
+    char *a = hlo_eval_scratch(device, m * k, ragged->bytes), *b = hlo_eval_scratch(device, k * n, ragged->bytes);
+    char *c = hlo_eval_scratch(device, m * n, ragged->bytes);
+    for (int64_t batch = 0; batch < left->batch; batch++) {
+        hlo_eval_to_accumulator(ragged->accumulator, lhs, a_data + batch * m * k * hlo_type_bytes(lhs), m * k, a);
+        memset(c, 0, (size_t)(m * n) * ragged->bytes);
+        int64_t start = 0;
+        for (int64_t g = 0; g < groups; g++) {
+            HloArenaMark mark = hlo_arena_mark(device->scratch);
+            int64_t end = start + hlo_eval_integer_at(sizes, g), matrix = contracting ? batch : g * left->batch + batch;
+            hlo_eval_to_accumulator(ragged->accumulator, rhs, b_data + matrix * k * n * hlo_type_bytes(rhs), k * n, b);
+            if (contracting) {
+                multiply_columns(ragged, a, b, c, start, end);
+                hlo_eval_from_accumulator(ragged->accumulator, type, c, m * n,
+                                          (char *)result->data + (g * left->batch + batch) * m * n * hlo_type_bytes(type));
+            } else {
+                multiply_rows(ragged, a, b, c, start, end);
+            }
+            start = end;
+            hlo_arena_reset(device->scratch, mark);
+        }
+        if (contracting) continue;
+        hlo_eval_from_accumulator(ragged->accumulator, type, c, m * n,
+                                  (char *)result->data + batch * m * n * hlo_type_bytes(type));
+    }
+}
+
+HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
+    int64_t dim = dot->lhs_ragged.items[0];
+    if (hlo_ints_contain(dot->lhs_batch, dim)) return plain_dot(device, instruction, operands, result);
+    if (operands[2]->shape->rank != 1) return hlo_eval_unsupported(instruction, "a ragged dot with batched group sizes");
+    bool contracting = hlo_ints_contain(dot->lhs_contracting, dim);
+    HloInts batch = dot->rhs_batch;
+    if (!contracting) {  // the group dimension leads the batch dimensions of the right side
+        int64_t *dims = HLO_EVAL_SCRATCH(device, int64_t, batch.count + 1);
+        dims[0] = dot->rhs_group.items[0];
+        for (int64_t i = 0; i < batch.count; i++) dims[i + 1] = batch.items[i];
+        batch = (HloInts){.items = dims, .count = batch.count + 1};
+    }
+    Side left = sort_dimensions(device, operands[0], dot->lhs_batch, dot->lhs_contracting, true);
+    Side right = sort_dimensions(device, operands[1], batch, dot->rhs_contracting, false);
+    HloType lhs = operands[0]->shape->type, rhs = operands[1]->shape->type;
+    Ragged ragged = {.device = device, .accumulator = hlo_eval_accumulator(lhs, rhs), .m = left.free, .n = right.free,
+                     .k = left.contracting, .size = operands[0]->shape->dims[dim]};
+    ragged.bytes = (size_t)hlo_eval_accumulator_bytes(ragged.accumulator);
+    ragged.passes = hlo_eval_passes(device, lhs, rhs, dot->precision, dot->algorithm, false);
+    int64_t rank = operands[0]->shape->rank, columns = rank - dot->lhs_contracting.count;
+    ragged.inner = contracting ? span_of(&left, dim, columns, rank) : span_of(&left, dim, dot->lhs_batch.count, columns);
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    ragged_batches(&ragged, &left, &right, operands[2], operands[2]->shape->dims[0], contracting, *result);
+    return HLO_SUCCESS;
 }

@@ -244,6 +244,10 @@ HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType 
 // Part `part` of `parts` of each value (tpu.md 3.4: all but the last are cut off, the last is rounded to nearest even).
 void hlo_eval_split_part(const double *values, int64_t count, int parts, int part, double *out);
 
+// c += a * b in passes; NaN from infinities in the small parts is dropped before the last, main product.
+void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
+                              double *c, int64_t m, int64_t n, int64_t k);
+
 // ---- manual regions of unpartitioned programs (manual.c)
 
 // SPMDFullToShardShape: this device's part of the whole array; SPMDShardToFullShape: the whole from all devices' parts.

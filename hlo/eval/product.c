@@ -183,3 +183,18 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
         default: multiply_complex(a, b, c, m, n, k);
     }
 }
+
+void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
+                              double *c, int64_t m, int64_t n, int64_t k) {
+    HloArenaMark mark = hlo_arena_mark(device->scratch);
+    double *part_a = HLO_EVAL_SCRATCH(device, double, m * k), *part_b = HLO_EVAL_SCRATCH(device, double, k * n);
+    for (int p = 0; p < passes->count; p++) {
+        if (p > 0 && p == passes->count - 1) {
+            for (int64_t i = 0; i < m * n; i++) c[i] = isnan(c[i]) ? 0 : c[i];
+        }
+        hlo_eval_split_part(a, m * k, passes->parts, passes->lhs[p], part_a);
+        hlo_eval_split_part(b, k * n, passes->parts, passes->rhs[p], part_b);
+        hlo_eval_matrix_multiply(HLO_EVAL_DOUBLE, part_a, part_b, c, m, n, k);
+    }
+    hlo_arena_reset(device->scratch, mark);
+}

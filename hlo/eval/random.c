@@ -187,12 +187,8 @@ HloStatus hlo_eval_rng_state(HloEvalDevice *device, const HloInstruction *instru
     (void)operands;
     HLO_TRY(hlo_eval_new_zeroed(device, instruction->shape, result));
     uint64_t *state = device->rng_state, delta = (uint64_t)HLO_ATTRIBUTES(instruction, RngState)->delta;
-    if (hlo_shape_bytes(instruction->shape) >= 16) {
-        uint64_t halves[2] = {state[1], state[0]};  // the high half comes first
-        memcpy((*result)->data, halves, sizeof(halves));
-    } else {
-        memcpy((*result)->data, state, (size_t)hlo_shape_bytes(instruction->shape));
-    }
+    int64_t bytes = hlo_shape_bytes(instruction->shape);
+    memcpy((*result)->data, state, bytes < 16 ? (size_t)bytes : 16);
     state[0] += delta;
     if (state[0] < delta) state[1]++;
     return HLO_SUCCESS;

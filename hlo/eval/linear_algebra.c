@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// cholesky and triangular-solve, in double complex, matrix by matrix.
+#include <complex.h>
+#include <math.h>
+
+#include "hlo/eval/internal.h"
+
+typedef double _Complex Complex;
+
+// The plain formulas: C's own operators would repair infinities.
+static Complex times(Complex a, Complex b) {
+    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+}
+
+static void decode(HloType type, const char *data, int64_t first, int64_t count, Complex *out) {
+    hlo_eval_decode_complex(type, data + first * hlo_type_bytes(type), count, out);
+}
+
+static void encode(HloType type, const Complex *values, int64_t count, char *data, int64_t first) {
+    int64_t bytes = hlo_type_bytes(type);
+    if (hlo_type_is_complex(type)) {
+        hlo_eval_encode_complex(type, values, count, data + first * bytes);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double real = creal(values[i]);
+        hlo_eval_encode_double(type, &real, 1, data + (first + i) * bytes);
+    }
+}
+
+// Factors the matrix given by its lower triangle: a = l l^H, in place, the upper triangle zero. A matrix that is not
+// positive definite becomes all NaN.
+static void factor(Complex *a, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        double pivot = creal(a[j * n + j]);
+        for (int64_t k = 0; k < j; k++) pivot -= creal(times(a[j * n + k], conj(a[j * n + k])));
+        if (!(pivot > 0)) {
+            for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
+            return;
+        }
+        double root = sqrt(pivot);
+        a[j * n + j] = root;
+        for (int64_t i = j + 1; i < n; i++) {
+            Complex sum = a[i * n + j];
+            for (int64_t k = 0; k < j; k++) sum -= times(a[i * n + k], conj(a[j * n + k]));
+            a[i * n + j] = CMPLX(creal(sum) / root, cimag(sum) / root);
+        }
+        for (int64_t i = 0; i < j; i++) a[i * n + j] = 0;
+    }
+}
+
+static void adjoint(Complex *a, int64_t n, bool conjugate) {
+    for (int64_t i = 0; i < n; i++) {
+        if (conjugate) a[i * n + i] = conj(a[i * n + i]);
+        for (int64_t j = 0; j < i; j++) {
+            Complex low = a[i * n + j], high = a[j * n + i];
+            a[i * n + j] = conjugate ? conj(high) : high;
+            a[j * n + i] = conjugate ? conj(low) : low;
+        }
+    }
+}
+
+HloStatus hlo_eval_cholesky(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                            HloEvalValue **result) {
+    const HloShape *shape = instruction->shape;
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    int64_t n = shape->dims[shape->rank - 1], count = hlo_shape_elements(shape);
+    bool lower = HLO_ATTRIBUTES(instruction, Cholesky)->lower;
+    if (count == 0) return HLO_SUCCESS;
+    Complex *a = HLO_EVAL_SCRATCH(device, Complex, n * n);
+    for (int64_t first = 0; first < count; first += n * n) {
+        decode(shape->type, operands[0]->data, first, n * n, a);
+        if (!lower) adjoint(a, n, true);
+        factor(a, n);
+        if (!lower) adjoint(a, n, true);
+        encode(shape->type, a, n * n, (*result)->data, first);
+    }
+    return HLO_SUCCESS;
+}
+
+// Solves a x = b for x in place of b (n x m, columns apart by 1), a triangular.
+static void substitute(const Complex *a, Complex *b, int64_t n, int64_t m, bool lower, bool unit) {
+    for (int64_t step = 0; step < n; step++) {
+        int64_t i = lower ? step : n - 1 - step;
+        int64_t from = lower ? 0 : i + 1, to = lower ? i : n;
+        for (int64_t column = 0; column < m; column++) {
+            Complex sum = b[i * m + column];
+            for (int64_t k = from; k < to; k++) sum -= times(a[i * n + k], b[k * m + column]);
+            b[i * m + column] = unit ? sum : sum / a[i * n + i];
+        }
+    }
+}
+
+static void transpose(const Complex *from, Complex *to, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
+    }
+}
+
+HloStatus hlo_eval_triangular_solve(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                    HloEvalValue **result) {
+    const HloTriangularSolveAttributes *solve = HLO_ATTRIBUTES(instruction, TriangularSolve);
+    const HloShape *shape = instruction->shape;
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    int64_t rows = shape->dims[shape->rank - 2], columns = shape->dims[shape->rank - 1];
+    int64_t n = solve->left_side ? rows : columns, m = solve->left_side ? columns : rows;
+    int64_t count = hlo_shape_elements(shape);
+    if (count == 0) return HLO_SUCCESS;
+    Complex *a = HLO_EVAL_SCRATCH(device, Complex, n * n), *b = HLO_EVAL_SCRATCH(device, Complex, n * m);
+    Complex *turned = HLO_EVAL_SCRATCH(device, Complex, n * m);
+    bool flip = solve->transpose_a == HLO_Transpose_TRANSPOSE || solve->transpose_a == HLO_Transpose_ADJOINT;
+    for (int64_t batch = 0; batch < count / (n * m); batch++) {
+        decode(shape->type, operands[0]->data, batch * n * n, n * n, a);
+        decode(shape->type, operands[1]->data, batch * n * m, n * m, b);
+        bool lower = solve->lower != flip;
+        if (flip) adjoint(a, n, solve->transpose_a == HLO_Transpose_ADJOINT);
+        if (solve->left_side) {
+            substitute(a, b, n, m, lower, solve->unit_diagonal);
+        } else {
+            // x a = b is a^T x^T = b^T
+            transpose(b, turned, m, n);
+            adjoint(a, n, false);
+            substitute(a, turned, n, m, !lower, solve->unit_diagonal);
+            transpose(turned, b, n, m);
+        }
+        encode(shape->type, b, n * m, (*result)->data, batch * n * m);
+    }
+    return HLO_SUCCESS;
+}
