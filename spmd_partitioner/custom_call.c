@@ -115,40 +115,70 @@ void spmd_plan_manual(SpmdPlan *plan) {
 }
 
 // The sharding at the border that the call's own attribute or the operand's and result's annotations give.
-static const SpmdSharding *declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank) {
+static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
+                     SpmdAnnotation *annotation) {
     bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
     const char *text = hlo_instruction_frontend_attribute(op, entering ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
-    SpmdAnnotation annotation;
-    if (text && spmd_sdy_sharding(plan->arena, plan->mesh, text, leaf, rank, &annotation)) return annotation.sharding;
-    if (entering) return array_of(plan, op->operands[leaf], 0)->sharding;
-    return array_of(plan, op, leaf)->sharding;
+    if (text && spmd_sdy_sharding(plan->arena, plan->mesh, text, leaf, rank, annotation)) return true;
+    const SpmdArray *array = entering ? array_of(plan, op->operands[leaf], 0) : array_of(plan, op, leaf);
+    *annotation = (SpmdAnnotation){.sharding = array->sharding, .open = array->open};
+    return false;
 }
 
-HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdAtomSet *manual,
-                             SpmdSharding **global) {
-    bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
-    const HloShape *inside = entering ? hlo_shape_leaf(op->shape, leaf) : op->operands[leaf]->shape;
-    const HloShape *outside = entering ? op->operands[leaf]->shape : hlo_shape_leaf(op->shape, leaf);
-    *manual = named_manual(plan, op);
-    if (!entering && !*manual) {
-        *manual = array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
-    }
-    HLO_FAIL_IF(inside->rank != outside->rank, HLO_INVALID_ARGUMENT, "instruction %%%s: rank changes at a manual region",
-                op->name);
-    const SpmdSharding *said = declared(plan, op, leaf, outside->rank);
-    *global = spmd_sharding_copy(plan->arena, said);
+// The manual axes at the head of each dimension outside, checked against the sizes inside.
+static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, const HloShape *inside,
+                               const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual, SpmdAxes *prefix) {
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         const SpmdAxes *axes = &said->dims[dim];
         int32_t count = 0;
-        while (count < axes->count && (*manual >> axes->items[count] & 1)) count++;
-        SpmdAxes head = spmd_axes_head(axes, count), tail = spmd_axes_tail(axes, count);
-        int64_t parts = spmd_axes_product(plan->mesh, &head);
-        HLO_FAIL_IF(spmd_axes_set(&tail) & *manual, HLO_UNIMPLEMENTED,
+        while (count < axes->count && (manual >> axes->items[count] & 1)) count++;
+        SpmdAxes tail = spmd_axes_tail(axes, count);
+        prefix[dim] = spmd_axes_head(axes, count);
+        int64_t parts = spmd_axes_product(plan->mesh, &prefix[dim]);
+        HLO_FAIL_IF(spmd_axes_set(&tail) & manual, HLO_UNIMPLEMENTED,
                     "instruction %%%s: manual axes behind others in dimension %d", op->name, dim);
         HLO_FAIL_IF(inside->dims[dim] * parts != outside->dims[dim], HLO_INVALID_ARGUMENT,
                     "instruction %%%s: dimension %d is %lld inside and %lld outside of a manual region of %lld shards",
                     op->name, dim, (long long)inside->dims[dim], (long long)outside->dims[dim], (long long)parts);
-        if (inside->dims[dim] % spmd_axes_product(plan->mesh, &tail)) (*global)->dims[dim] = head;
     }
     return HLO_SUCCESS;
+}
+
+HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
+    border->entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    HLO_FAIL_IF(leaf >= op->operand_count || hlo_shape_leaf_count(op->shape) != op->operand_count, HLO_INVALID_ARGUMENT,
+                "instruction %%%s: operands and results of a manual region do not pair up", op->name);
+    const HloShape *inside = border->entering ? hlo_shape_leaf(op->shape, leaf) : op->operands[leaf]->shape;
+    const HloShape *outside = border->entering ? op->operands[leaf]->shape : hlo_shape_leaf(op->shape, leaf);
+    HLO_FAIL_IF(!hlo_shape_is_array(inside) || !hlo_shape_is_array(outside) || inside->rank != outside->rank,
+                HLO_INVALID_ARGUMENT, "instruction %%%s: rank changes at a manual region", op->name);
+    border->manual = named_manual(plan, op);
+    if (!border->entering && !border->manual) {
+        border->manual = array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
+    }
+    SpmdAnnotation said;
+    bool written = declared(plan, op, leaf, outside->rank, &said);
+    border->prefix = HLO_ARENA_NEW(plan->arena, SpmdAxes, outside->rank);
+    HLO_TRY(border_prefix(plan, op, inside, outside, said.sharding, border->manual, border->prefix));
+    if (!border->entering && written) {
+        SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[plan->first_leaf[op->id] + leaf]];
+        if (array->annotated) return HLO_SUCCESS;
+        memcpy(array->sharding->dims, said.sharding->dims, (size_t)outside->rank * sizeof(SpmdAxes));
+        memcpy(array->open, said.open, (size_t)outside->rank * sizeof(bool));
+        array->annotated = true;
+    }
+    return HLO_SUCCESS;
+}
+
+SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, const SpmdBorder *border) {
+    const HloInstruction *inner = border->entering ? op : op->operands[leaf];
+    const SpmdArray *inside = array_of(plan, inner, border->entering ? leaf : 0);
+    SpmdSharding *outside = spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~border->manual);
+    for (int32_t dim = 0; dim < outside->rank; dim++) {
+        outside->dims[dim] = border->prefix[dim];
+        // A part that the free axes do not divide starts elsewhere than a shard of the whole would.
+        if (inside->shape->dims[dim] % spmd_axes_product(plan->mesh, &inside->sharding->dims[dim])) continue;
+        spmd_axes_append(&outside->dims[dim], &inside->sharding->dims[dim]);
+    }
+    return outside;
 }

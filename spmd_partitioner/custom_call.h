@@ -18,10 +18,18 @@ typedef enum SpmdCustomCall {
 SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
-// The axes that leaf `leaf` of an entering or leaving call is manual over, and the sharding of the global array at that
-// border (in or out), with the manual axes in its dimensions.
-HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdAtomSet *manual,
-                             SpmdSharding **global);
+// What happens at the border of a manual region, for one array.
+typedef struct SpmdBorder {
+    bool entering;
+    SpmdAtomSet manual;  // axes that become manual, or stop to be
+    SpmdAxes *prefix;    // per dimension: the manual axes that the array outside is cut by
+} SpmdBorder;
+
+// Reads the border of leaf `leaf` of an entering or leaving call; gives a result outside the sharding that the call
+// declares. INVALID_ARGUMENT where sizes inside and outside do not agree.
+HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border);
+// The sharding outside that belongs to what the plan says about the array inside.
+SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, const SpmdBorder *border);
 // Applies the options' "TARGET=SPEC" lines to the plan. INVALID_ARGUMENT for targets, axes or ranks that do not exist.
 HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
+#include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/emit.h"
 
 // A form of an array that was made before.
@@ -71,9 +72,23 @@ HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *o
     return clone;
 }
 
+// Annotations have no meaning in a reducer.
+static void drop_annotations(HloComputation *computation) {
+    for (HloInstruction *at = computation->first, *next; at; at = next) {
+        next = at->next;
+        at->sharding = NULL;
+        if (spmd_custom_call_kind(at) != SPMD_CALL_IDENTITY) continue;
+        hlo_instruction_replace_uses(at, at->operands[0]);
+        hlo_instruction_remove(at);
+    }
+}
+
 HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *called) {
     HloComputation **clone = &partitioner->clones[called->id];
-    if (!*clone) *clone = hlo_computation_clone(partitioner->module, called, called->name);
+    if (!*clone) {
+        *clone = hlo_computation_clone(partitioner->module, called, called->name);
+        drop_annotations(*clone);
+    }
     return *clone;
 }
 

@@ -349,6 +349,23 @@ static void add_rule(Builder *builder, const HloInstruction *op) {
     hlo_vector_push(builder->arena, &plan->nodes, node);
 }
 
+// The arrays inside and outside of a manual region's border.
+static HloStatus add_border(Builder *builder, const HloInstruction *op) {
+    SpmdPlan *plan = builder->plan;
+    SpmdCustomCall kind = spmd_custom_call_kind(op);
+    if (kind != SPMD_CALL_FULL_TO_SHARD && kind != SPMD_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        SpmdBorder border;
+        HLO_TRY(spmd_manual_border(plan, op, i, &border));
+        SpmdNode node = {.arrays = HLO_ARENA_NEW(builder->arena, int32_t, 2), .count = 2, .border = border.prefix};
+        node.arrays[border.entering ? 0 : 1] = plan->array_of_leaf[leaf_number(plan, op, i)];
+        node.arrays[border.entering ? 1 : 0] = plan->array_of_leaf[leaf_number(plan, op->operands[i], 0)];
+        bool skip = plan->arrays.items[node.arrays[0]].free || plan->arrays.items[node.arrays[1]].free;
+        if (!skip) hlo_vector_push(builder->arena, &plan->nodes, node);
+    }
+    return HLO_SUCCESS;
+}
+
 // shard_as N and shard_like N: everything of a group is sharded alike.
 static void join_group(Builder *builder, const HloInstruction *op) {
     if (!op->sharding || op->sharding->group == HLO_SHARD_GROUP_NONE) return;
@@ -407,6 +424,7 @@ static HloStatus add_nodes(Builder *builder) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
             add_rule(builder, at);
             add_flow_edges(builder, at);
+            HLO_TRY(add_border(builder, at));
             join_group(builder, at);
         }
     }

@@ -91,6 +91,20 @@ static void run_edge(Work *work, const SpmdNode *node) {
     }
 }
 
+// Free axes cross the border of a manual region behind the manual ones.
+static void run_border(Work *work, const SpmdNode *node) {
+    const SpmdArray *inside = &work->plan->arrays.items[node->arrays[0]], *outside = &work->plan->arrays.items[node->arrays[1]];
+    for (int32_t dim = 0; dim < inside->sharding->rank; dim++) {
+        const SpmdAxes *prefix = &node->border[dim];
+        SpmdAxes whole = *prefix;
+        spmd_axes_append(&whole, &inside->sharding->dims[dim]);
+        offer(work, node->arrays[1], dim, &whole);
+        if (!spmd_axes_is_prefix(prefix, &outside->sharding->dims[dim])) continue;
+        SpmdAxes rest = spmd_axes_tail(&outside->sharding->dims[dim], prefix->count);
+        offer(work, node->arrays[0], dim, &rest);
+    }
+}
+
 // What the tensors of a node say about one factor, merged.
 typedef struct Merged {
     SpmdAxes axes;
@@ -199,6 +213,8 @@ static void run_stage(Work *work) {
         const SpmdNode *node = &work->plan->nodes.items[number];
         if (node->rule) {
             run_rule(work, node);
+        } else if (node->border) {
+            run_border(work, node);
         } else {
             run_edge(work, node);
         }

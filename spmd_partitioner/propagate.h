@@ -24,6 +24,9 @@ typedef struct SpmdNode {
     int32_t *arrays;  // by tensor of the rule; -1 where the array is free
     int32_t count;
     int32_t stage;    // first stage of propagation in which it takes part
+    // Border of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start with
+    // these manual axes. NULL for other nodes.
+    const SpmdAxes *border;
 } SpmdNode;
 
 // The shardings of a whole module. Instructions are found by id, their arrays by leaf.

@@ -50,20 +50,16 @@ static SpmdSharding *inside_of(SpmdPartitioner *partitioner, const SpmdSharding 
 }
 
 // Entering and leaving a manual region moves nothing: the same local array is seen with other axes.
-static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruction *op, bool entering) {
+static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     for (int32_t i = 0; i < op->operand_count; i++) {
-        SpmdAtomSet manual;
-        SpmdSharding *outside;
-        HLO_TRY(spmd_manual_border(partitioner->plan, op, i, &manual, &outside));
-        SpmdLocal local = spmd_operand(partitioner, i);
-        SpmdAtomSet around = local.sharding->manual;
-        outside->manual = entering ? around : around & ~manual;
-        SpmdSharding *inside = inside_of(partitioner, outside, manual);
+        SpmdBorder border;
+        HLO_TRY(spmd_manual_border(partitioner->plan, op, i, &border));
+        SpmdSharding *outside = spmd_border_outside(partitioner->plan, op, i, &border);
+        SpmdSharding *inside = inside_of(partitioner, outside, border.manual);
         SpmdReason reason = {.op = op, .what = hlo_arena_format(partitioner->arena, "operand %d", i)};
-        local = spmd_reshard(partitioner, local, entering ? outside : inside, 0, reason);
-        local.global = hlo_shape_leaf(op->shape, i);
-        local.sharding = entering ? inside : outside;
-        spmd_define_as(partitioner, i, &local);
+        SpmdLocal local = spmd_operand(partitioner, i);
+        local = spmd_reshard(partitioner, local, border.entering ? outside : inside, 0, reason);
+        spmd_define(partitioner, i, local.hlo, border.entering ? inside : outside, 0, HLO_OPCODE_COUNT);
     }
     return HLO_SUCCESS;
 }
@@ -73,7 +69,7 @@ static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloIn
     switch (kind) {
         case SPMD_CALL_IDENTITY: return identity_partition(partitioner, op);
         case SPMD_CALL_FULL_TO_SHARD:
-        case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op, kind == SPMD_CALL_FULL_TO_SHARD);
+        case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
         case SPMD_CALL_ELEMENTWISE:
         case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);
         case SPMD_CALL_UNKNOWN: break;
