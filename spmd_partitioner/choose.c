@@ -85,8 +85,9 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     return cost;
 }
 
-static void consider(Choice *choice, const SpmdAxes *factors) {
+static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
+    spmd_rule_settle(choice->rule, choice->partitioner->mesh, factors);
     int64_t cost = cost_of(choice, factors);
     if (choice->best && cost >= choice->best_cost) return;
     choice->best = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)count * sizeof(*factors));
@@ -159,6 +160,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     }
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
+    spmd_rule_settle(rule, partitioner->mesh, factors);
     if (agrees(&choice, factors)) return factors;
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) consider_lead(&choice, t);
     return choice.best;

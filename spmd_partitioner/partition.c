@@ -339,7 +339,7 @@ static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComput
 
 HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                      const SpmdArray *const *wanted, HloComputation **made) {
-    uint64_t key = (uint64_t)source->id + 1;
+    uint64_t key = hlo_hash_mix(0, (uint64_t)source->id + 1);
     int64_t leaves = hlo_shape_leaf_count(source->root->shape);
     for (int64_t i = 0; i < leaves; i++) {
         for (int32_t d = 0; d < wanted[i]->sharding->rank; d++) {

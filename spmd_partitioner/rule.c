@@ -97,6 +97,33 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
     return complete;
 }
 
+// Settles one dimension of several factors; true if something was taken away.
+static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDimFactors *list, SpmdAxes *factors) {
+    bool changed = false, complete = true;
+    for (int32_t i = 0; i < list->count; i++) {
+        int64_t left;
+        SpmdAxes *axes = &factors[list->items[i]];
+        int32_t count = fitting(&rule->factors.items[list->items[i]], mesh, axes, 0, &left);
+        if (!complete) count = 0;
+        changed |= count != axes->count;
+        *axes = spmd_axes_head(axes, count);
+        complete &= left == 1;
+    }
+    return changed;
+}
+
+void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+            for (int32_t d = 0; d < rule->tensors[t].shape->rank; d++) {
+                const SpmdDimFactors *list = &rule->tensors[t].dims[d];
+                if (list->count > 1) changed |= settle_dim(rule, mesh, list, factors);
+            }
+        }
+    }
+}
+
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors) {
     SpmdAxes axes = {0};

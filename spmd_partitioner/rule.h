@@ -74,6 +74,9 @@ static inline int32_t spmd_rule_tensors(const SpmdRule *rule) { return rule->ope
 // are). Axes that do not fall on factor borders are dropped; returns false if any were.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors);
+// Takes away axes that some tensor cannot express: a minor factor's where the major one of its dimension is not sharded
+// to the end, and those that do not divide a factor that must be exact.
+void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors);
 // The axes of one dimension of a tensor for given factors: as many as fit (minor factors only behind full major ones).
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors);

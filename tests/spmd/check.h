@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of this room: a partitioned program gives what the whole program gives.
+#ifndef MESHLO_TESTS_SPMD_CHECK_H_
+#define MESHLO_TESTS_SPMD_CHECK_H_
+
+#include "spmd_partitioner/spmd.h"
+
+// A small generator of numbers; the same on every machine.
+typedef struct Random {
+    uint64_t state;
+} Random;
+// A number below `limit`.
+uint64_t random_below(Random *random, uint64_t limit);
+
+// Parses HLO text; fails the test when it does not parse.
+HloModule *parse_text(const char *text);
+
+// Partitions `text`, runs both forms in the evaluator on the same pseudo-random inputs, and compares. Returns NULL when they
+// agree, else what went wrong (free with hlo_free()).
+char *compare_partitioned(const char *text, const SpmdOptions *options, uint64_t seed);
+
+// As above, but fails the current test, showing the program.
+void check_partitioned(const char *text, const SpmdOptions *options, uint64_t seed);
+
+// The collectives of the partitioned form as "2 all-reduce 1 all-gather", in the order of their first appearance; "" if
+// there are none. Free with hlo_free().
+char *collectives_of(const char *text, const SpmdOptions *options);
+
+#endif

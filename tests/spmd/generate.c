@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each op family is a function that appends instructions to a program and pushes its result on the pool of values that
+// later ops draw from.
+#include "tests/spmd/generate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { POOL = 24, RANK = 4 };
+
+typedef struct Value {
+    char name[16];
+    int64_t rank, dims[RANK];
+    bool integer;  // s32, else f32
+} Value;
+
+typedef struct Program {
+    Random random;
+    HloText body, computations;
+    Value pool[POOL];
+    int64_t count, names, parameters;
+    int64_t mesh[3], mesh_rank, devices;
+} Program;
+
+static int64_t pick(Program *program, int64_t limit) { return (int64_t)random_below(&program->random, (uint64_t)limit); }
+
+static const char *type_of(const Value *value) { return value->integer ? "s32" : "f32"; }
+
+static void put_dims(HloText *text, const Value *value) {
+    hlo_text_format(text, "%s[", type_of(value));
+    for (int64_t i = 0; i < value->rank; i++) hlo_text_format(text, i ? ",%lld" : "%lld", (long long)value->dims[i]);
+    hlo_text_string(text, "]");
+}
+
+// Writes "  name = shape " for a new value and pushes it; the op follows.
+static Value *begin(Program *program, const Value *like) {
+    if (program->count == POOL) {
+        memmove(program->pool, program->pool + 1, sizeof(Value) * (POOL - 1));
+        program->count--;
+    }
+    Value *value = &program->pool[program->count++];
+    *value = *like;
+    snprintf(value->name, sizeof(value->name), "v%lld", (long long)program->names++);
+    hlo_text_format(&program->body, "  %s = ", value->name);
+    put_dims(&program->body, value);
+    hlo_text_char(&program->body, ' ');
+    return value;
+}
+
+static Value random_value(Program *program) { return program->pool[pick(program, program->count)]; }
+
+// A random value of rank at least `rank`.
+static Value value_of_rank(Program *program, int64_t rank) {
+    for (int tries = 0; tries < 20; tries++) {
+        Value value = random_value(program);
+        if (value.rank >= rank) return value;
+    }
+    for (int64_t i = 0; i < program->count; i++) {
+        if (program->pool[i].rank >= rank) return program->pool[i];
+    }
+    return program->pool[0];
+}
+
+// ---- shardings ----
+
+// A sharding of the program's mesh: each axis goes to a random dimension or to replication.
+static void put_sharding(Program *program, const Value *value) {
+    int64_t owner[3], tiles[RANK + 1], order[3], count = 0;
+    for (int64_t d = 0; d <= RANK; d++) tiles[d] = 1;
+    for (int64_t a = 0; a < program->mesh_rank; a++) {
+        owner[a] = pick(program, value->rank + 2);
+        if (owner[a] > value->rank) owner[a] = value->rank;
+        tiles[owner[a] == value->rank ? RANK : owner[a]] *= program->mesh[a];
+    }
+    bool swapped = pick(program, 2);
+    for (int64_t d = 0; d <= value->rank; d++) {
+        for (int64_t k = 0; k < program->mesh_rank; k++) {
+            int64_t a = swapped ? program->mesh_rank - 1 - k : k;
+            if (owner[a] == d) order[count++] = a;
+        }
+    }
+    if (tiles[RANK] == program->devices) {
+        hlo_text_string(&program->body, "sharding={replicated}");
+        return;
+    }
+    hlo_text_string(&program->body, "sharding={devices=[");
+    for (int64_t d = 0; d < value->rank; d++) hlo_text_format(&program->body, d ? ",%lld" : "%lld", (long long)tiles[d]);
+    if (tiles[RANK] > 1) hlo_text_format(&program->body, ",%lld", (long long)tiles[RANK]);
+    hlo_text_string(&program->body, "]<=[");
+    for (int64_t a = 0; a < program->mesh_rank; a++) hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)program->mesh[a]);
+    hlo_text_string(&program->body, "]T(");
+    for (int64_t a = 0; a < program->mesh_rank; a++) hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)order[a]);
+    hlo_text_format(&program->body, ")%s}", tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
+}
+
+static Value *parameter(Program *program, const Value *like) {
+    Value *value = begin(program, like);
+    hlo_text_format(&program->body, "parameter(%lld), ", (long long)program->parameters++);
+    put_sharding(program, value);
+    hlo_text_char(&program->body, '\n');
+    return value;
+}
+
+static int64_t random_size(Program *program) {
+    static const int64_t sizes[] = {1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 12, 16};
+    return sizes[pick(program, (int64_t)HLO_COUNT_OF(sizes))];
+}
+
+static Value random_shape(Program *program, int64_t rank) {
+    Value value = {.rank = rank, .integer = pick(program, 4) == 0};
+    for (int64_t d = 0; d < rank; d++) value.dims[d] = random_size(program);
+    return value;
+}
+
+// A scalar s32 index parameter, replicated, in its own name.
+static Value *index_value(Program *program) {
+    Value scalar = {.rank = 0, .integer = true};
+    return parameter(program, &scalar);
+}
+
+// ---- families ----
+
+static void add_elementwise(Program *program) {
+    static const char *const unary[] = {"negate", "abs", "sign"};
+    static const char *const binary[] = {"add", "subtract", "maximum", "minimum"};
+    Value a = random_value(program);
+    if (pick(program, 3) == 0) {
+        begin(program, &a);
+        hlo_text_format(&program->body, "%s(%s)\n", unary[pick(program, 3)], a.name);
+        return;
+    }
+    Value b = *parameter(program, &a);
+    begin(program, &a);
+    hlo_text_format(&program->body, "%s(%s, %s)\n", binary[pick(program, 4)], a.name, b.name);
+}
+
+static void put_list(Program *program, const char *name, const int64_t *items, int64_t count) {
+    hlo_text_format(&program->body, ", %s={", name);
+    for (int64_t i = 0; i < count; i++) hlo_text_format(&program->body, i ? ",%lld" : "%lld", (long long)items[i]);
+    hlo_text_string(&program->body, "}");
+}
+
+static void add_broadcast(Program *program) {
+    Value a = random_value(program), result = {.integer = a.integer};
+    int64_t dimensions[RANK], at = 0, fresh = pick(program, RANK - a.rank + 1);
+    if (a.rank + fresh > RANK) return;
+    while (at < a.rank || fresh) {
+        bool take = at < a.rank && (!fresh || pick(program, 2));
+        if (take) dimensions[at] = result.rank;
+        result.dims[result.rank++] = take ? a.dims[at] : random_size(program);
+        at += take;
+        fresh -= !take;
+    }
+    begin(program, &result);
+    hlo_text_format(&program->body, "broadcast(%s)", a.name);
+    put_list(program, "dimensions", dimensions, a.rank);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_transpose(Program *program) {
+    Value a = value_of_rank(program, 2), result = a;
+    int64_t permutation[RANK];
+    for (int64_t i = 0; i < a.rank; i++) permutation[i] = i;
+    for (int64_t i = a.rank - 1; i > 0; i--) {
+        int64_t k = pick(program, i + 1), swap = permutation[i];
+        permutation[i] = permutation[k];
+        permutation[k] = swap;
+    }
+    for (int64_t i = 0; i < a.rank; i++) result.dims[i] = a.dims[permutation[i]];
+    begin(program, &result);
+    hlo_text_format(&program->body, "transpose(%s)", a.name);
+    put_list(program, "dimensions", permutation, a.rank);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_reshape(Program *program) {
+    Value a = value_of_rank(program, 1), result = {.integer = a.integer};
+    int64_t left = 1;
+    for (int64_t i = 0; i < a.rank; i++) left *= a.dims[i];
+    while (result.rank < RANK - 1 && left > 1) {
+        int64_t size = 1 + pick(program, 8);
+        if (left % size) continue;
+        result.dims[result.rank++] = size;
+        left /= size;
+        if (pick(program, 3) == 0) break;
+    }
+    if (left > 1 || pick(program, 4) == 0) result.dims[result.rank++] = left;
+    begin(program, &result);
+    hlo_text_format(&program->body, "reshape(%s)\n", a.name);
+}
+
+static void add_slice(Program *program) {
+    Value a = value_of_rank(program, 1), result = a;
+    int64_t start[RANK], limit[RANK], stride[RANK];
+    for (int64_t d = 0; d < a.rank; d++) {
+        bool whole = pick(program, 2) || a.dims[d] == 0;
+        start[d] = whole ? 0 : pick(program, a.dims[d]);
+        limit[d] = whole ? a.dims[d] : start[d] + 1 + pick(program, a.dims[d] - start[d]);
+        stride[d] = whole ? 1 : 1 + pick(program, 3);
+        result.dims[d] = (limit[d] - start[d] + stride[d] - 1) / stride[d];
+    }
+    begin(program, &result);
+    hlo_text_format(&program->body, "slice(%s), slice={", a.name);
+    for (int64_t d = 0; d < a.rank; d++) {
+        hlo_text_format(&program->body, "%s[%lld:%lld:%lld]", d ? ", " : "", (long long)start[d], (long long)limit[d], (long long)stride[d]);
+    }
+    hlo_text_string(&program->body, "}\n");
+}
+
+static void add_pad(Program *program) {
+    Value a = value_of_rank(program, 1), result = a;
+    int64_t low[RANK], high[RANK], inner[RANK];
+    for (int64_t d = 0; d < a.rank; d++) {
+        bool whole = pick(program, 2);
+        low[d] = whole ? 0 : pick(program, 5) - 1;
+        high[d] = whole ? 0 : pick(program, 5) - 1;
+        inner[d] = !whole && pick(program, 4) == 0;
+        result.dims[d] = a.dims[d] + low[d] + high[d] + (a.dims[d] > 0 ? (a.dims[d] - 1) * inner[d] : 0);
+        if (result.dims[d] < 1) {
+            low[d] = 2;
+            high[d] = 0;
+            result.dims[d] = a.dims[d] + 2 + (a.dims[d] - 1) * inner[d];
+        }
+    }
+    Value scalar = {.rank = 0, .integer = a.integer};
+    Value fill = *parameter(program, &scalar);
+    begin(program, &result);
+    hlo_text_format(&program->body, "pad(%s, %s), padding=", a.name, fill.name);
+    for (int64_t d = 0; d < a.rank; d++) {
+        hlo_text_format(&program->body, "%s%lld_%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d], (long long)inner[d]);
+    }
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_reverse(Program *program) {
+    Value a = value_of_rank(program, 1);
+    int64_t dims[RANK], count = 0;
+    for (int64_t d = 0; d < a.rank; d++) {
+        if (pick(program, 2)) dims[count++] = d;
+    }
+    begin(program, &a);
+    hlo_text_format(&program->body, "reverse(%s)", a.name);
+    put_list(program, "dimensions", dims, count);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_concatenate(Program *program) {
+    Value a = value_of_rank(program, 1), other = a, result = a;
+    if (!a.rank) return;
+    int64_t dim = pick(program, a.rank);
+    other.dims[dim] = random_size(program);
+    Value b = *parameter(program, &other);
+    bool three = pick(program, 2);
+    result.dims[dim] += b.dims[dim] + (three ? a.dims[dim] : 0);
+    begin(program, &result);
+    hlo_text_format(&program->body, "concatenate(%s, %s%s%s)", a.name, b.name, three ? ", " : "", three ? a.name : "");
+    put_list(program, "dimensions", &dim, 1);
+    hlo_text_char(&program->body, '\n');
+}
+
+// A reducer of two scalars; its name.
+static const char *reducer(Program *program, const Value *value, const char *op, char *name) {
+    snprintf(name, 16, "r%lld", (long long)program->names++);
+    const char *type = type_of(value);
+    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = %s[] %s(x, y)\n}\n\n",
+                    name, type, type, type, op);
+    return name;
+}
+
+static void add_reduce(Program *program) {
+    static const char *const ops[] = {"add", "add", "maximum", "minimum"};
+    Value a = value_of_rank(program, 1), result = {.integer = a.integer};
+    int64_t dims[RANK], count = 0;
+    char name[16];
+    for (int64_t d = 0; d < a.rank; d++) {
+        if (pick(program, 2)) {
+            dims[count++] = d;
+        } else {
+            result.dims[result.rank++] = a.dims[d];
+        }
+    }
+    Value scalar = {.rank = 0, .integer = a.integer};
+    Value init = *parameter(program, &scalar);
+    reducer(program, &a, ops[pick(program, 4)], name);
+    begin(program, &result);
+    hlo_text_format(&program->body, "reduce(%s, %s)", a.name, init.name);
+    put_list(program, "dimensions", dims, count);
+    hlo_text_format(&program->body, ", to_apply=%s\n", name);
+}
+
+// The largest element and its index: a reduction of two arrays whose result does not depend on order.
+static void add_argmax(Program *program) {
+    Value a = value_of_rank(program, 1), index = a, result = {.integer = true};
+    if (!a.rank) return;
+    int64_t dim = pick(program, a.rank);
+    char name[16];
+    snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
+    const char *t = type_of(&a);
+    hlo_text_format(&program->computations,
+                    "%s {\n  a = %s[] parameter(0)\n  i = s32[] parameter(1)\n  b = %s[] parameter(2)\n  j = s32[] parameter(3)\n"
+                    "  gt = pred[] compare(a, b), direction=GT\n  eq = pred[] compare(a, b), direction=EQ\n"
+                    "  lt = pred[] compare(i, j), direction=LT\n  tie = pred[] and(eq, lt)\n  first = pred[] or(gt, tie)\n"
+                    "  v = %s[] select(first, a, b)\n  k = s32[] select(first, i, j)\n  ROOT t = (%s[], s32[]) tuple(v, k)\n}\n\n",
+                    name, t, t, t, t);
+    index.integer = true;
+    Value iota = *begin(program, &index);
+    hlo_text_format(&program->body, "iota(), iota_dimension=%lld\n", (long long)dim);
+    for (int64_t d = 0; d < a.rank; d++) {
+        if (d != dim) result.dims[result.rank++] = a.dims[d];
+    }
+    int64_t id = program->names++;
+    Value values = result;
+    values.integer = a.integer;
+    hlo_text_format(&program->body, "  low%lld = %s[] constant(-1000000)\n  none%lld = s32[] constant(1000000)\n  both%lld = (",
+                    (long long)id, t, (long long)id, (long long)id);
+    put_dims(&program->body, &values);
+    hlo_text_string(&program->body, ", ");
+    put_dims(&program->body, &result);
+    hlo_text_format(&program->body, ") reduce(%s, %s, low%lld, none%lld), dimensions={%lld}, to_apply=%s\n", a.name, iota.name,
+                    (long long)id, (long long)id, (long long)dim, name);
+    begin(program, &result);
+    hlo_text_format(&program->body, "get-tuple-element(both%lld), index=1\n", (long long)id);
+}
+
+static void add_dot(Program *program) {
+    Value a = value_of_rank(program, 1), b = {.rank = 0, .integer = a.integer}, result = {.integer = a.integer};
+    int64_t lb[RANK], rb[RANK], lc[RANK], rc[RANK], batch = 0, contracting = 0;
+    int64_t role[RANK] = {0};
+    for (int64_t d = 0; d < a.rank; d++) {
+        role[d] = pick(program, 3);
+        if (role[d] == 0) {
+            lb[batch] = d;
+            rb[batch++] = b.rank;
+        } else if (role[d] == 1) {
+            lc[contracting] = d;
+            rc[contracting++] = b.rank;
+        }
+        if (role[d] < 2) b.dims[b.rank++] = a.dims[d];
+    }
+    if (a.rank - contracting + 1 > RANK || b.rank == RANK) return;
+    for (int64_t i = 0; i < batch; i++) result.dims[result.rank++] = a.dims[lb[i]];
+    for (int64_t d = 0; d < a.rank; d++) {
+        if (role[d] == 2) result.dims[result.rank++] = a.dims[d];
+    }
+    b.dims[b.rank++] = random_size(program);
+    result.dims[result.rank++] = b.dims[b.rank - 1];
+    Value rhs = *parameter(program, &b);
+    begin(program, &result);
+    hlo_text_format(&program->body, "dot(%s, %s)", a.name, rhs.name);
+    put_list(program, "lhs_batch_dims", lb, batch);
+    put_list(program, "rhs_batch_dims", rb, batch);
+    put_list(program, "lhs_contracting_dims", lc, contracting);
+    put_list(program, "rhs_contracting_dims", rc, contracting);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_sort(Program *program) {
+    Value a = value_of_rank(program, 1);
+    if (!a.rank) return;
+    char name[16];
+    snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
+    const char *t = type_of(&a);
+    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=LT\n}\n\n",
+                    name, t, t);
+    begin(program, &a);
+    hlo_text_format(&program->body, "sort(%s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name, (long long)pick(program, a.rank), name);
+}
+
+static void add_dynamic_slice(Program *program) {
+    Value a = value_of_rank(program, 1), result = a, index[RANK];
+    for (int64_t d = 0; d < a.rank; d++) {
+        index[d] = *index_value(program);
+        result.dims[d] = pick(program, 2) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+    }
+    begin(program, &result);
+    hlo_text_format(&program->body, "dynamic-slice(%s", a.name);
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, ", %s", index[d].name);
+    hlo_text_string(&program->body, ")");
+    put_list(program, "dynamic_slice_sizes", result.dims, a.rank);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_dynamic_update(Program *program) {
+    Value a = value_of_rank(program, 1), update = a, index[RANK];
+    for (int64_t d = 0; d < a.rank; d++) {
+        index[d] = *index_value(program);
+        update.dims[d] = pick(program, 2) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+    }
+    Value given = *parameter(program, &update);
+    begin(program, &a);
+    hlo_text_format(&program->body, "dynamic-update-slice(%s, %s", a.name, given.name);
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, ", %s", index[d].name);
+    hlo_text_string(&program->body, ")\n");
+}
+
+// Rows of an array by an index vector, out of range at times.
+static void add_gather(Program *program) {
+    Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, result = {.integer = a.integer};
+    if (!a.rank) return;
+    int64_t dim = pick(program, a.rank), offsets[RANK], sizes[RANK], count = 0;
+    indices.dims[0] = random_size(program);
+    Value rows = *parameter(program, &indices);
+    result.dims[result.rank++] = indices.dims[0];
+    for (int64_t d = 0; d < a.rank; d++) {
+        sizes[d] = d == dim ? 1 : pick(program, 4) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+        if (d == dim) continue;
+        offsets[count++] = result.rank;
+        result.dims[result.rank++] = sizes[d];
+    }
+    begin(program, &result);
+    hlo_text_format(&program->body, "gather(%s, %s)", a.name, rows.name);
+    put_list(program, "offset_dims", offsets, count);
+    put_list(program, "collapsed_slice_dims", &dim, 1);
+    put_list(program, "start_index_map", &dim, 1);
+    hlo_text_string(&program->body, ", index_vector_dim=1");
+    put_list(program, "slice_sizes", sizes, a.rank);
+    hlo_text_char(&program->body, '\n');
+}
+
+static void add_scatter(Program *program) {
+    Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, updates = {.integer = a.integer};
+    if (!a.rank) return;
+    int64_t dim = pick(program, a.rank), window[RANK], count = 0;
+    char name[16];
+    indices.dims[0] = random_size(program);
+    Value rows = *parameter(program, &indices);
+    updates.dims[updates.rank++] = indices.dims[0];
+    for (int64_t d = 0; d < a.rank; d++) {
+        if (d == dim) continue;
+        window[count++] = updates.rank;
+        updates.dims[updates.rank++] = pick(program, 4) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+    }
+    Value given = *parameter(program, &updates);
+    reducer(program, &a, pick(program, 3) ? "add" : "maximum", name);
+    begin(program, &a);
+    hlo_text_format(&program->body, "scatter(%s, %s, %s)", a.name, rows.name, given.name);
+    put_list(program, "update_window_dims", window, count);
+    put_list(program, "inserted_window_dims", &dim, 1);
+    put_list(program, "scatter_dims_to_operand_dims", &dim, 1);
+    hlo_text_format(&program->body, ", index_vector_dim=1, to_apply=%s\n", name);
+}
+
+static void add_reduce_window(Program *program) {
+    Value a = value_of_rank(program, 1), result = a;
+    int64_t size[RANK], stride[RANK], low[RANK], high[RANK], dilate[RANK];
+    char name[16];
+    if (!a.rank) return;
+    for (int64_t d = 0; d < a.rank; d++) {
+        bool trivial = pick(program, 2);
+        size[d] = trivial ? 1 : 1 + pick(program, 4);
+        stride[d] = trivial ? 1 : 1 + pick(program, 3);
+        low[d] = trivial ? 0 : pick(program, 3);
+        high[d] = trivial ? 0 : pick(program, 3);
+        dilate[d] = trivial ? 1 : 1 + pick(program, 2);
+        int64_t span = (size[d] - 1) * dilate[d] + 1, room = a.dims[d] + low[d] + high[d];
+        if (span > room) {
+            high[d] += span - room;
+            room = span;
+        }
+        result.dims[d] = (room - span) / stride[d] + 1;
+    }
+    Value scalar = {.rank = 0, .integer = a.integer};
+    Value init = *parameter(program, &scalar);
+    reducer(program, &a, pick(program, 2) ? "add" : "maximum", name);
+    begin(program, &result);
+    hlo_text_format(&program->body, "reduce-window(%s, %s), window={size=", a.name, init.name);
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)size[d]);
+    hlo_text_string(&program->body, " stride=");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)stride[d]);
+    hlo_text_string(&program->body, " pad=");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d]);
+    hlo_text_string(&program->body, " rhs_dilate=");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)dilate[d]);
+    hlo_text_format(&program->body, "}, to_apply=%s\n", name);
+}
+
+static void add_iota(Program *program) {
+    Value a = value_of_rank(program, 1);
+    if (!a.rank) return;
+    Value iota = *begin(program, &a);
+    hlo_text_format(&program->body, "iota(), iota_dimension=%lld\n", (long long)pick(program, a.rank));
+    Value sum = *begin(program, &a);
+    hlo_text_format(&program->body, "%s(%s, %s)\n", pick(program, 2) ? "add" : "maximum", a.name, iota.name);
+    begin(program, &a);
+    hlo_text_format(&program->body, "negate(%s)\n", pick(program, 3) ? sum.name : iota.name);
+}
+
+static void add_constraint(Program *program) {
+    Value a = random_value(program);
+    begin(program, &a);
+    hlo_text_format(&program->body, "custom-call(%s), custom_call_target=\"Sharding\", ", a.name);
+    put_sharding(program, &a);
+    hlo_text_char(&program->body, '\n');
+}
+
+// A loop that adds an array to a carry three times.
+static void add_loop(Program *program) {
+    Value a = random_value(program);
+    Value b = *parameter(program, &a);
+    HloText shape = {0};
+    long long id = program->names++;
+    put_dims(&shape, &a);
+    const char *s = shape.data;
+    hlo_text_format(&program->computations,
+                    "cond%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  n = s32[] constant(3)\n"
+                    "  ROOT c = pred[] compare(i, n), direction=LT\n}\n\n"
+                    "body%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  one = s32[] constant(1)\n"
+                    "  j = s32[] add(i, one)\n  x = %s get-tuple-element(p), index=1\n  y = %s get-tuple-element(p), index=2\n"
+                    "  z = %s add(x, y)\n  ROOT t = (s32[], %s, %s) tuple(j, z, y)\n}\n\n",
+                    id, s, s, id, s, s, s, s, s, s, s);
+    hlo_text_format(&program->body, "  zero%lld = s32[] constant(0)\n  init%lld = (s32[], %s, %s) tuple(zero%lld, %s, %s)\n"
+                    "  loop%lld = (s32[], %s, %s) while(init%lld), condition=cond%lld, body=body%lld\n",
+                    id, id, s, s, id, a.name, b.name, id, s, s, id, id, id);
+    begin(program, &a);
+    hlo_text_format(&program->body, "get-tuple-element(loop%lld), index=1\n", id);
+    hlo_text_free(&shape);
+}
+
+static void add_conditional(Program *program) {
+    Value a = random_value(program);
+    Value b = *parameter(program, &a), which = *index_value(program);
+    HloText shape = {0};
+    long long id = program->names++;
+    put_dims(&shape, &a);
+    const char *s = shape.data;
+    hlo_text_format(&program->computations, "yes%lld {\n  p = %s parameter(0)\n  ROOT n = %s negate(p)\n}\n\nno%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n",
+                    id, s, s, id, s, s);
+    begin(program, &a);
+    hlo_text_format(&program->body, "conditional(%s, %s, %s), branch_computations={yes%lld, no%lld}\n", which.name, a.name, b.name, id, id);
+    hlo_text_free(&shape);
+}
+
+static void add_call(Program *program) {
+    Value a = random_value(program);
+    HloText shape = {0};
+    long long id = program->names++;
+    put_dims(&shape, &a);
+    hlo_text_format(&program->computations, "twice%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n", id, shape.data, shape.data);
+    begin(program, &a);
+    hlo_text_format(&program->body, "call(%s), to_apply=twice%lld\n", a.name, id);
+    hlo_text_free(&shape);
+}
+
+static const struct {
+    const char *name;
+    void (*add)(Program *program);
+} families[] = {
+    {"elementwise", add_elementwise}, {"broadcast", add_broadcast}, {"transpose", add_transpose},
+    {"reshape", add_reshape}, {"slice", add_slice}, {"pad", add_pad}, {"reverse", add_reverse},
+    {"concatenate", add_concatenate}, {"reduce", add_reduce}, {"argmax", add_argmax}, {"dot", add_dot},
+    {"sort", add_sort}, {"dynamic-slice", add_dynamic_slice}, {"dynamic-update-slice", add_dynamic_update},
+    {"gather", add_gather}, {"scatter", add_scatter}, {"reduce-window", add_reduce_window}, {"iota", add_iota},
+    {"constraint", add_constraint}, {"while", add_loop}, {"conditional", add_conditional}, {"call", add_call},
+};
+const char *const generate_families[] = {
+    "elementwise", "broadcast", "transpose", "reshape", "slice", "pad", "reverse", "concatenate", "reduce", "argmax", "dot",
+    "sort", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "reduce-window", "iota", "constraint", "while",
+    "conditional", "call", NULL};
+
+static void add_family(Program *program, const char *family) {
+    int64_t number = pick(program, (int64_t)HLO_COUNT_OF(families));
+    for (int64_t i = 0; family && i < (int64_t)HLO_COUNT_OF(families); i++) {
+        if (!strcmp(families[i].name, family)) number = i;
+    }
+    families[number].add(program);
+}
+
+static void choose_mesh(Program *program) {
+    static const int64_t meshes[][3] = {{2, 0, 0}, {4, 0, 0}, {3, 0, 0}, {2, 2, 0}, {4, 2, 0}, {2, 3, 0}, {2, 2, 2}, {2, 4, 0}};
+    const int64_t *mesh = meshes[pick(program, (int64_t)HLO_COUNT_OF(meshes))];
+    program->devices = 1;
+    for (int64_t a = 0; a < 3 && mesh[a]; a++) {
+        program->mesh[program->mesh_rank++] = mesh[a];
+        program->devices *= mesh[a];
+    }
+}
+
+char *generate_program(uint64_t seed, const char *family) {
+    Program program = {.random = {seed}};
+    choose_mesh(&program);
+    Value first = random_shape(&program, 1 + pick(&program, 3)), second = random_shape(&program, pick(&program, 4));
+    parameter(&program, &first);
+    parameter(&program, &second);
+    int64_t ops = family ? 1 + pick(&program, 2) : 2 + pick(&program, 6);
+    for (int64_t i = 0; i < ops; i++) add_family(&program, family);
+    if (pick(&program, 2)) add_constraint(&program);
+    HloText text = {0};
+    int64_t results = program.count < 3 ? program.count : 3;
+    hlo_text_format(&text, "HloModule random, num_partitions=%lld\n\n%s", (long long)program.devices,
+                    program.computations.data ? program.computations.data : "");
+    hlo_text_format(&text, "ENTRY main {\n%s  ROOT out = (", program.body.data);
+    for (int64_t i = 0; i < results; i++) {
+        if (i) hlo_text_string(&text, ", ");
+        put_dims(&text, &program.pool[program.count - 1 - i]);
+    }
+    hlo_text_string(&text, ") tuple(");
+    for (int64_t i = 0; i < results; i++) hlo_text_format(&text, "%s%s", i ? ", " : "", program.pool[program.count - 1 - i].name);
+    hlo_text_string(&text, ")\n}\n");
+    hlo_text_free(&program.body);
+    hlo_text_free(&program.computations);
+    return text.data;
+}
