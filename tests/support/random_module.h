@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random programs over the op table, for tests that compare two ways of running or rewriting a program.
+#ifndef MESHLO_TESTS_SUPPORT_RANDOM_MODULE_H_
+#define MESHLO_TESTS_SUPPORT_RANDOM_MODULE_H_
+
+#include "hlo/base/text.h"
+
+// Appends the text of a module of about `operations` instructions to `text`; the same for the same seed. Values stay
+// bounded, and ops whose result jumps (floor, compare ...) are only applied to values that carry no rounding errors, so
+// that two correct ways of computing agree within a small tolerance.
+void random_module(uint64_t seed, int operations, HloText *text);
+
+#endif
