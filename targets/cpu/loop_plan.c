@@ -237,22 +237,28 @@ static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
     return !(value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->level != CPU_LEVEL_UNIFORM);
 }
 
-// Linear scan in program order. Kernels run in place where an operand of the same width dies.
+static void assign_register(Planner *p, CpuValue v, int *slot_of) {
+    CpuLoopValue *value = &p->loop->values[v];
+    const bool in_place = value->kind == CPU_VALUE_KERNEL;
+    if (in_place) free_dead_operands(p, v, slot_of, true);
+    if (needs_register(p->loop, value)) {
+        slot_of[v] = take_slot(p, register_bytes(p->loop, value));
+        value->slot = p->slot_offsets[slot_of[v]];
+    }
+    if (!in_place) free_dead_operands(p, v, slot_of, true);
+    free_dead_operands(p, v, slot_of, false);
+}
+
+// Linear scan in the order of execution, list after list: a register given back by a later list must not be taken by an
+// earlier one. Kernels run in place where an operand of the same width dies.
 static HloStatus assign_registers(Planner *p) {
     CpuLoop *loop = p->loop;
+    const CpuValueVector *const lists[] = {&loop->uniform, &loop->before, &loop->body, &loop->combiner, &loop->after};
     int *slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * (size_t)(loop->value_count + 1));
-    for (CpuValue v = 0; v < loop->value_count; v++) {
-        CpuLoopValue *value = &loop->values[v];
-        const bool in_place = value->kind == CPU_VALUE_KERNEL;
-        slot_of[v] = -1;
-        if (in_place) free_dead_operands(p, v, slot_of, true);
-        if (needs_register(loop, value)) {
-            slot_of[v] = take_slot(p, register_bytes(loop, value));
-            value->slot = p->slot_offsets[slot_of[v]];
-        }
-        if (!in_place) free_dead_operands(p, v, slot_of, true);
-        free_dead_operands(p, v, slot_of, false);
-    }
+    for (CpuValue v = 0; v < loop->value_count; v++) slot_of[v] = -1;
+    for (size_t list = 0; list < HLO_COUNT_OF(lists); list++)
+        for (CpuValue v = 0; v < loop->value_count; v++)
+            if (list_of(loop, &loop->values[v]) == lists[list]) assign_register(p, v, slot_of);
     HLO_FAIL_IF(loop->mode == CPU_MODE_ROWS && loop->reduced > CPU_LOOP_ROW_ELEMENTS &&
                     p->scratch - (int64_t)sizeof(void *) * loop->value_count > CPU_LOOP_ROW_BYTES,
                 HLO_RESOURCE_EXHAUSTED, "fused loop: rows of %lld elements are too long to be kept",

@@ -37,7 +37,9 @@ static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int3
 static void fold_result(CpuProgram *program, CpuNode *transpose) {
     CpuArray *product = transpose->operands[0], *result = transpose->results[0];
     CpuNode *dot = product->producer;
-    if (!dot || !dot->views || product->use_count != 1 || product != dot->results[0] || product->view) return;
+    if (!dot || !dot->views || product->use_count != 1 || product != dot->results[0] || product->view ||
+        dot->views[2].dims != product->shape->dims)  // one transpose has been folded already
+        return;
     const HloInts permutation = HLO_ATTRIBUTES(transpose->instruction, Dimensions)->dimensions;
     const CpuView outer = row_major_view(program->arena, result->shape);
     int64_t *strides = HLO_ARENA_NEW(program->arena, int64_t, outer.rank);
@@ -50,6 +52,32 @@ static void fold_result(CpuProgram *program, CpuNode *transpose) {
     transpose->living = false;
 }
 
+// transpose(all-reduce(x)) is all-reduce(transpose(x)), which a dot that makes x takes in. The transpose node moves in
+// front of the all-reduce.
+static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t place) {
+    CpuNode *transpose = region->nodes.items[place];
+    CpuArray *sum = transpose->operands[0], *result = transpose->results[0];
+    CpuNode *reduce = sum->producer;
+    if (!reduce || reduce->opcode != HLO_OP_ALL_REDUCE || reduce->result_count != 1 || sum->use_count != 1 || sum->view)
+        return;
+    const CpuNode *dot = reduce->operands[0]->producer;
+    if (!dot || !dot->views || reduce->operands[0]->use_count != 1) return;
+    int64_t at = place;
+    while (at > 0 && region->nodes.items[at] != reduce) at--;
+    if (region->nodes.items[at] != reduce) return;
+    CpuArray *moved = cpu_program_new_array(program, result->shape);
+    moved->producer = transpose;
+    moved->use_count = 1;
+    transpose->operands = hlo_arena_copy(program->arena, reduce->operands, sizeof(CpuArray *));
+    transpose->results = hlo_arena_copy(program->arena, &moved, sizeof(CpuArray *));
+    reduce->operands = hlo_arena_copy(program->arena, &moved, sizeof(CpuArray *));
+    reduce->results = hlo_arena_copy(program->arena, &result, sizeof(CpuArray *));
+    result->producer = reduce;
+    for (int64_t i = place; i > at; i--) region->nodes.items[i] = region->nodes.items[i - 1];
+    region->nodes.items[at] = transpose;
+    fold_result(program, transpose);
+}
+
 static void simplify_region(CpuProgram *program, CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
@@ -60,7 +88,10 @@ static void simplify_region(CpuProgram *program, CpuRegion *region) {
             views[2] = row_major_view(program->arena, node->results[0]->shape);
             node->views = views;
         }
-        if (node->opcode == HLO_OP_TRANSPOSE) fold_result(program, node);
+        if (node->opcode == HLO_OP_TRANSPOSE) {
+            fold_result(program, node);
+            if (node->living) swap_with_all_reduce(program, region, i);
+        }
         for (int32_t k = 0; k < node->region_count; k++) simplify_region(program, node->regions[k]);
     }
     int64_t kept = 0;
