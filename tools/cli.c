@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
@@ -79,8 +80,15 @@ HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, .
     return HLO_SUCCESS;
 }
 
+double cli_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 void cli_progress(const CliContext *context, const char *what) {
-    if (!context->progress) return;
+    if (context->log && *what) fprintf(stderr, "meshlo: %8.3f ms  %s\n", (cli_seconds() - context->start) * 1e3, what);
+    if (!context->progress || context->log) return;
     fprintf(stderr, "\r\033[K%s%s", what, *what ? " …" : "");
     fflush(stderr);
 }
@@ -153,6 +161,9 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
         fputs("error: out of memory\n", stderr);
         return CLI_EXIT_RUN_TIME;
     }
+    const char *log = getenv("MESHLO_LOG");
+    context.log = log && *log && strcmp(log, "0") != 0;
+    context.start = cli_seconds();
     context.progress = isatty(STDERR_FILENO) && !getenv("NO_COLOR");
     RunCall call = {&context, argument_count, arguments};
     HloStatus status = hlo_protect(parse_and_run, &call);

@@ -86,6 +86,8 @@ struct CliContext {
     HloText complaint;  // why the exit code is not 0, where no status says it
     CliExit exit_code;  // used when the verb returns success
     bool progress;      // stderr is a terminal
+    bool log;           // MESHLO_LOG: each step is a line with its time
+    double start;       // cli_seconds() when the run began
 };
 
 // The verbs, in the order of the help. *count tells how many.
@@ -122,6 +124,9 @@ HLO_NODISCARD HloStatus cli_usage_error(CliContext *context, const char *format,
 HLO_NODISCARD HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) HLO_PRINTF(3, 4);
 // The exit code for a status code in a stage. The one place that maps them.
 CliExit cli_exit_code(HloCode code, CliStage stage);
+
+// Seconds on a monotonic clock.
+double cli_seconds(void);
 
 // Shows what is being done on one line of a terminal; nothing when stderr is none. "" clears the line.
 void cli_progress(const CliContext *context, const char *what);

@@ -3,15 +3,8 @@
 #include "tools/execute.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "tools/machine.h"
-
-double cli_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 // The shape with one more dimension in front.
 static const HloShape *with_device_axis(HloArena *arena, const HloShape *local, int64_t devices) {

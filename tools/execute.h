@@ -20,9 +20,6 @@ typedef struct CliExecution {
     int64_t repeat;             // runs; the first result counts
 } CliExecution;
 
-// Seconds on a monotonic clock.
-double cli_seconds(void);
-
 // The shapes of the global arrays that a program takes and gives, in the context's arena.
 typedef struct CliBoundary {
     SpmdBoundary *spmd;           // shardings and local shapes; NULL entries stand in its lists
@@ -33,6 +30,7 @@ typedef struct CliBoundary {
 // Reads the boundary of a program; with `per_device`, shapes carry the leading axis. Free with cli_boundary_free().
 HLO_NODISCARD HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool per_device,
                                           CliBoundary *boundary);
+// Frees what cli_boundary_read() took.
 void cli_boundary_free(CliBoundary *boundary);
 
 // Times of a run.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/machine.h"
+#include "tools/xla_flags.h"
 
 static const CliOption kPartitionOptions[] = {
     {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
@@ -21,10 +22,13 @@ static const CliOption kMachineOptions[] = {
 };
 const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
 
-const char *cli_machine(const CliContext *context) {
+const char *cli_machine(CliContext *context) {
     const char *spec =
         cli_text_or(context, cli_has_option(context->verb, "topology") ? "topology" : "on", getenv("MESHLO_TOPOLOGY"));
-    return spec && *spec && strcmp(spec, "cpu") != 0 ? spec : NULL;
+    if (spec && *spec && strcmp(spec, "cpu") != 0) return spec;
+    const char *devices = cli_xla_flag(context, "xla_force_host_platform_device_count");
+    int64_t count = devices ? strtoll(devices, NULL, 10) : 0;
+    return count > 0 && count <= 1 << 20 ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
 }
 
 HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options) {
@@ -74,8 +78,10 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
         program->num_partitions = program->original->num_partitions;
         return spmd_report_new(program->per_device, &program->report);
     }
+    cli_xla_dump(context, program->original, "before_optimizations");
     cli_progress(context, "partitioning");
     HLO_TRY(spmd_partition(program->original, &options, &program->per_device, &program->report));
+    cli_xla_dump(context, program->per_device, "after_spmd_partitioning");
     program->num_partitions = program->report->num_partitions;
     return HLO_SUCCESS;
 }

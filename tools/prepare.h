@@ -14,7 +14,7 @@ extern const CliOptionTable cli_machine_options;
 
 // The machine that the options name (--on or --topology), else MESHLO_TOPOLOGY; NULL where neither says more than
 // "cpu".
-const char *cli_machine(const CliContext *context);
+const char *cli_machine(CliContext *context);
 
 // A program that runs on one device each of num_partitions.
 typedef struct CliProgram {

@@ -101,3 +101,12 @@ HLO
 exits 6 "mismatched collectives" meshlo run deadlock.hlo --partitioned --on cpu:2
 exits 0 "the network step on 8 devices" meshlo run "$small" --on v2-8 --compare eval --json
 json "j['equal'] and j['num_devices'] == 8" "the network step on 8 devices: equal"
+exits 0 "XLA_FLAGS: dump" env XLA_FLAGS="--xla_dump_to=dumps --xla_no_such_flag=3" "$MESHLO" run part.hlo --on cpu:4
+exits 0 "XLA_FLAGS: dump of a partitioned run" env XLA_FLAGS="--xla_dump_to='dumps'" "$MESHLO" run "$small" --on v2-8
+check "XLA_FLAGS: files" test -s dumps/module_0000.jit_gradient_step.before_optimizations.txt -a \
+    -s dumps/module_0000.jit_gradient_step.after_spmd_partitioning.txt
+exits 0 "XLA_FLAGS: number of devices" env XLA_FLAGS="--xla_force_host_platform_device_count=4" "$MESHLO" run dot.hlo --json
+json "j['machine'] == 'cpu:4' and j['num_devices'] == 1" "XLA_FLAGS: number of devices: read"
+exits 0 "XLA_FLAGS: a missing file" env XLA_FLAGS="/nonexistent/flags" "$MESHLO" run dot.hlo
+exits 0 "log" env MESHLO_LOG=1 "$MESHLO" run dot.hlo
+says err "partitioning" "log: steps"

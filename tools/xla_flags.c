@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/xla_flags.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/text/text.h"
+
+// The next word of *at with its quotes removed, or NULL at the end.
+static const char *next_word(HloArena *arena, const char **at) {
+    *at += strspn(*at, " \t\r\n");
+    if (!**at) return NULL;
+    char *word = hlo_arena_string(arena, *at, strlen(*at)), *out = word;
+    char quote = 0;
+    for (; **at && (quote || !strchr(" \t\r\n", **at)); ++*at) {
+        if (quote ? **at == quote : **at == '\'' || **at == '"') {
+            quote = quote ? 0 : **at;
+        } else {
+            *out++ = **at;
+        }
+    }
+    *out = 0;
+    return word;
+}
+
+// The text of XLA_FLAGS, or of the file that it names.
+static const char *flags_text(CliContext *context) {
+    const char *text = getenv("XLA_FLAGS");
+    if (!text || !*text || text[strspn(text, " \t")] == '-') return text;
+    HloFileContent content;
+    HloStatus status = hlo_file_read(text, 1 << 20, &content);
+    hlo_status_free(status);
+    if (status) return NULL;
+    const char *copy = hlo_arena_string(context->arena, content.data, content.size);
+    hlo_file_content_free(&content);
+    return copy;
+}
+
+const char *cli_xla_flag(CliContext *context, const char *name) {
+    const char *at = flags_text(context), *value = NULL;
+    size_t length = strlen(name);
+    for (const char *word; at && (word = next_word(context->arena, &at));) {
+        word += strspn(word, "-");
+        if (strncmp(word, name, length) != 0) continue;
+        if (word[length] == '=') value = word + length + 1;
+        if (word[length] == 0) value = "true";
+    }
+    return value;
+}
+
+void cli_xla_dump(CliContext *context, const HloModule *module, const char *stage) {
+    const char *folder = cli_xla_flag(context, "xla_dump_to");
+    if (!folder) return;
+    HloText text = {0};
+    HloStatus status = hlo_print(module, NULL, &text);
+    if (!status) status = hlo_file_make_folder(folder);
+    const char *path = hlo_arena_format(context->arena, "%s/module_0000.%s.%s.txt", folder, module->name, stage);
+    if (!status) status = hlo_file_write(path, text.data, text.length);
+    if (status) fprintf(stderr, "warning: %s\n", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&text);
+}
