@@ -215,7 +215,7 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);
     EmuCost *cost = &sum.cost;
     cost->read_bytes = kernel_reads(chip, kernel);
-    cost->written_bytes = written_by(chip, kernel->members[0], 0);
+    for (int64_t i = 0; i < kernel->root_count; i++) cost->written_bytes += written_by(chip, kernel->members[i], 0);
     const double devices = (double)chip->devices_per_chip;
     const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip) / devices;
     const double vector_seconds = cost->vector_operations / (lanes * chip->clock_hz);

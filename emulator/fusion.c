@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/fusion.h"
 
+#include <string.h>
+
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
@@ -112,8 +114,80 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     hlo_vector_push(planner->arena, holders, draft);
 }
 
+// The large array outside of a reduction's kernel that it reads; NULL when there are several.
+static HloInstruction *reduced_array(const EmuKernel *kernel) {
+    HloInstruction *found = NULL;
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            HloInstruction *operand = kernel->members[m]->operands[i];
+            bool inside = false;
+            for (int64_t other = 0; other < kernel->member_count && !inside; other++)
+                inside = kernel->members[other] == operand;
+            if (inside || operand == found) continue;
+            if (hlo_shape_elements(operand->shape) <= hlo_shape_elements(kernel->members[0]->shape)) continue;
+            if (found) return NULL;
+            found = operand;
+        }
+    return found;
+}
+
+// Whether everything that a kernel reads apart from `array` is there before kernel number `before` runs.
+static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of, int64_t before) {
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            const HloInstruction *operand = kernel->members[m]->operands[i];
+            bool inside = false;
+            for (int64_t other = 0; other < kernel->member_count && !inside; other++)
+                inside = kernel->members[other] == operand;
+            if (inside || operand == array) continue;
+            if (operand->opcode == HLO_OP_CONSTANT || operand->opcode == HLO_OP_PARAMETER) continue;
+            if (kernel_of[operand->id] < 0 || kernel_of[operand->id] >= before) return false;
+        }
+    return true;
+}
+
+// Puts the members of a reduction's kernel into the kernel that makes what it reduces: the array is written anyway, the
+// sum is made on the way.
+static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) {
+    const int64_t count = into->member_count + reduction->member_count, roots = into->root_count;
+    HloInstruction **members = HLO_ARENA_NEW(arena, HloInstruction *, count);
+    memcpy(members, into->members, (size_t)roots * sizeof(*members));
+    members[roots] = reduction->members[0];
+    memcpy(members + roots + 1, into->members + roots, (size_t)(into->member_count - roots) * sizeof(*members));
+    memcpy(members + into->member_count + 1, reduction->members + 1,
+           (size_t)(reduction->member_count - 1) * sizeof(*members));
+    into->members = members;
+    into->member_count = count;
+    into->root_count++;
+}
+
+// Merges reductions into their producers, where those are made from elementwise operations or products.
+static void merge_reductions(HloArena *arena, EmuPlan *plan, int32_t *kernel_of) {
+    int64_t kept = 0;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        const EmuKernel kernel = plan->kernels[k];
+        HloInstruction *array = kernel.kind == EMU_OP_REDUCE ? reduced_array(&kernel) : NULL;
+        const int32_t producer = array ? kernel_of[array->id] : -1;
+        EmuKernel *into = producer >= 0 ? &plan->kernels[producer] : NULL;
+        const bool merges = into && into->member_count + kernel.member_count <= MAX_MEMBERS &&
+                            (fuses(into->kind) || into->kind == EMU_OP_MATRIX) &&
+                            reads_early(&kernel, array, kernel_of, producer);
+        if (merges) {
+            merge(arena, into, &kernel);
+            kernel_of[kernel.members[0]->id] = producer;
+            continue;
+        }
+        plan->kernels[kept] = kernel;
+        for (int64_t r = 0; r < kernel.root_count; r++) kernel_of[kernel.members[r]->id] = (int32_t)kept;
+        kept++;
+    }
+    plan->kernel_count = kept;
+}
+
 void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
-    for (int64_t i = 0; i < plan->kernel_count; i++) kernel_of[plan->kernels[i].members[0]->id] = (int32_t)i;
+    for (int64_t i = 0; i < plan->kernel_count; i++)
+        for (int64_t r = 0; r < plan->kernels[i].root_count; r++)
+            kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of) {
@@ -130,8 +204,9 @@ EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *k
     plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
     for (int64_t i = 0; i < plan->kernel_count; i++) {
         const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
-        plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, draft->kind};
+        plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, 1, draft->kind};
     }
     emu_plan_number(plan, kernel_of);
+    merge_reductions(arena, plan, kernel_of);
     return plan;
 }

@@ -319,20 +319,59 @@ static int compare_buffers(const void *left, const void *right) {
     return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
 }
 
+// The shape at an index path of a tuple tree; NULL where there is none.
+static const HloShape *shape_at(const HloShape *shape, HloInts index) {
+    for (int64_t i = 0; i < index.count; i++) {
+        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
+        shape = shape->elements[index.items[i]];
+    }
+    return shape;
+}
+
+// The number of the leaf at an index path.
+static int64_t leaf_at(const HloShape *shape, HloInts index) {
+    int64_t leaf = 0;
+    for (int64_t i = 0; i < index.count; i++) {
+        leaf += leaves_before(shape, index.items[i]);
+        shape = shape->elements[index.items[i]];
+    }
+    return leaf;
+}
+
+// A donated argument gives its buffer to the first output of its shape that has none yet, as XLA matches them.
+static int64_t donated_bytes(const EmuProgram *program, const EmuChip *chip, bool *taken) {
+    const HloModule *module = program->module;
+    const HloShape *result = module->entry->root->shape;
+    const int64_t outputs = hlo_shape_leaf_count(result);
+    int64_t total = 0;
+    for (int64_t d = 0; d < module->donor_count; d++) {
+        const HloDonor *donor = &module->donors[d];
+        if (donor->parameter < 0 || donor->parameter >= module->entry->parameters.count) continue;
+        const HloShape *given = shape_at(module->entry->parameters.items[donor->parameter]->shape, donor->index);
+        for (int64_t i = 0; given && i < outputs; i++) {
+            const HloShape *output = hlo_shape_leaf(result, i);
+            if (taken[i] || !hlo_shape_equal(given, output, HLO_COMPARE_IGNORE_LAYOUT)) continue;
+            taken[i] = true;
+            total += emu_padded_bytes(chip, output);
+            break;
+        }
+    }
+    return total;
+}
+
 // Bytes of outputs that take over an argument's buffer.
 static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     int64_t total = 0;
     const HloModule *module = program->module;
+    const HloShape *result = module->entry->root->shape;
+    bool *taken = HLO_ARENA_NEW(program->arena, bool, hlo_shape_leaf_count(result));
     for (int64_t i = 0; i < module->aliases.count; i++) {
-        const HloShape *shape = module->entry->root->shape;
-        const HloInts index = module->aliases.items[i].output_index;
-        for (int64_t j = 0; j < index.count; j++) {
-            if (!hlo_shape_is_tuple(shape) || index.items[j] < 0 || index.items[j] >= shape->element_count) break;
-            shape = shape->elements[index.items[j]];
-        }
+        const HloShape *shape = shape_at(result, module->aliases.items[i].output_index);
+        if (!shape) continue;
+        taken[leaf_at(result, module->aliases.items[i].output_index)] = true;
         total += emu_padded_bytes(chip, shape);
     }
-    return total;
+    return total + donated_bytes(program, chip, taken);
 }
 
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {

@@ -210,6 +210,28 @@ Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
     emu_report_free(single);
 }
 
+// A reduction of what a kernel writes anyway reads nothing more.
+Test(emulator_simulate, reductions_join_their_producer) {
+    EmuReport *both = simulate(
+        "HloModule t\n" ADD "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
+        " z = f32[] constant(0)\n s = f32[4096] reduce(b, z), dimensions={1}, to_apply=add\n"
+        " ROOT t = (f32[4096,4096], f32[4096]) tuple(b, s) }",
+        "v5e-1");
+    cr_assert_eq(both->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4 + 4096 * 4);
+    cr_assert_eq(both->op_count, 1);
+    emu_report_free(both);
+}
+
+// What XLA does with donated arguments: each takes the first output of its shape.
+Test(emulator_simulate, donated_arguments_alias) {
+    EmuReport *report = simulate(
+        "HloModule t, buffer_donor={ (0, {}), (1, {}) }\nENTRY e { a = f32[8,128] parameter(0)\n"
+        " b = f32[16,128] parameter(1)\n c = f32[8,128] negate(a)\n ROOT t = (f32[8,128], f32[8,128]) tuple(c, c) }",
+        "v5e-1");
+    cr_assert_eq(report->alias_bytes, 8 * 128 * 4);
+    emu_report_free(report);
+}
+
 // Passes of bf16 multiplications follow the precision.
 Test(emulator_simulate, precision_costs_passes) {
     double seconds[3];
