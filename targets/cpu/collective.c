@@ -4,15 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/held.h"
 
 enum { kBlock = 2048, kParallelBytes = 64 << 10 };
-
-static const CpuLoopOp kPairOps[CPU_REDUCE_COUNT] = {
-    [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
-    [CPU_REDUCE_MAXIMUM] = CPU_OP_MAXIMUM, [CPU_REDUCE_MINIMUM] = CPU_OP_MINIMUM,   [CPU_REDUCE_OR] = CPU_OP_OR,
-    [CPU_REDUCE_XOR] = CPU_OP_XOR,
-};
 
 // ---- reducing blocks -------------------------------------------------------------------------------------------------------
 
@@ -27,7 +21,7 @@ typedef struct Reducer {
 static HloStatus reducer_new(CpuPool *pool, HloType type, CpuReduceOp op, int64_t ranks, void *const *outs,
                              const void *const *ins, Reducer *reducer) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    *reducer = (Reducer){.combine = kernels->operation[kPairOps[op]][cpu_register_of(type)], .decode = kernels->decode[type],
+    *reducer = (Reducer){.combine = cpu_pair_kernel(kernels, type, op), .decode = kernels->decode[type],
                          .encode = kernels->encode[type], .wrap = kernels->wrap[type], .width = hlo_type_bytes(type),
                          .ranks = ranks, .outs = outs, .ins = ins};
     HLO_FAIL_IF(!reducer->combine, HLO_UNIMPLEMENTED, "reduction of %s between devices", hlo_type_text(type));

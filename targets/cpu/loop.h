@@ -94,7 +94,8 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *builder, HloType type, CpuValue a);
 // Rounds a float to a format with the given numbers of exponent and mantissa bits and keeps its type.
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *builder, int exponent_bits, int mantissa_bits, CpuValue a);
 
-// Rounds `a` (f32, or a narrower float) to `type`, up or down as the unsigned random bits in `random` say.
+// Rounds a float to an integer `type`, away from zero where `random` (unsigned, of the float's width) is below the fraction
+// scaled to its range.
 CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *builder, HloType type, CpuValue a, CpuValue random);
 
 // init op (reduction of `a` over the reduced dimensions). Floats narrower than f32 accumulate in f32 and round once.

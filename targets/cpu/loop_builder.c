@@ -246,6 +246,28 @@ CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int man
     return normalise(b, apply(b, kernel, type, cpu_register_of(type), exponent_bits << 8 | mantissa_bits, 1, &a));
 }
 
+// Whole part of |a|, plus one where the random number is below the fraction scaled to its width, with the sign of a.
+CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a, CpuValue random) {
+    const HloType random_type = cpu_loop_value_type(b, random);
+    const bool wide = cpu_loop_value_type(b, a) == HLO_F64;
+    if (!hlo_type_is_integer(type) || hlo_type_kind(random_type) != HLO_KIND_UNSIGNED)
+        return unsupported(b, "STOCHASTIC_CONVERT", type);
+    const HloType held = wide ? HLO_F64 : HLO_F32;
+    const double scale = (double)(UINT64_C(1) << (hlo_type_info(random_type)->bits - 1)) * 2, one = 1, zero = 0;
+    const CpuValue factor = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &scale));
+    const CpuValue plus = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &one));
+    const CpuValue nothing = cpu_loop_convert(b, held, cpu_loop_constant(b, HLO_F64, &zero));
+    const CpuValue x = cpu_loop_convert(b, held, a), magnitude = cpu_loop_op(b, CPU_OP_ABS, x, -1, -1);
+    const CpuValue whole = cpu_loop_op(b, CPU_OP_FLOOR, magnitude, -1, -1);
+    const CpuValue fraction = cpu_loop_op(b, CPU_OP_SUBTRACT, magnitude, whole, -1);
+    const CpuValue fixed = cpu_loop_convert(b, random_type, cpu_loop_op(b, CPU_OP_MULTIPLY, fraction, factor, -1));
+    const CpuValue up = cpu_loop_op(b, CPU_OP_LT, random, fixed, -1);
+    const CpuValue rounded = cpu_loop_op(b, CPU_OP_SELECT, up, cpu_loop_op(b, CPU_OP_ADD, whole, plus, -1), whole);
+    const CpuValue negative = cpu_loop_op(b, CPU_OP_LT, x, nothing, -1);
+    const CpuValue turned = cpu_loop_op(b, CPU_OP_NEGATE, rounded, -1, -1);
+    return cpu_loop_convert(b, type, cpu_loop_op(b, CPU_OP_SELECT, negative, turned, rounded));
+}
+
 // A register of its own with the same elements, at a given level.
 static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
     const CpuLoopValue of = *value_at(b, a);

@@ -290,6 +290,20 @@ Test(cpu_loop, results_do_not_depend_on_workers) {
     cr_assert_eq(memcmp(results[0], results[2], sizeof results[0]), 0);
 }
 
+Test(cpu_loop, converts_stochastically) {
+    open_setting(&kSettings[2]);
+    const int64_t n = 6, one[] = {1};
+    const float in[6] = {1.25f, 1.25f, -1.25f, -1.25f, NAN, 300};
+    const uint32_t random[6] = {0x3fffffff, 0x40000000, 0x3fffffff, 0x40000000, 0, 0};
+    int8_t out[6];
+    CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
+    const CpuValue value = cpu_loop_stochastic_convert(b, HLO_S8, load(b, 0, HLO_F32, 0, one), load(b, 1, HLO_U32, 0, one));
+    store(b, 2, value, 0, one);
+    run(b, (void *[]){(void *)(uintptr_t)in, (void *)(uintptr_t)random, out});
+    cr_assert(out[0] == 2 && out[1] == 1 && out[2] == -2 && out[3] == -1 && out[4] == 0 && out[5] == 127);
+    close_setting();
+}
+
 Test(cpu_loop, reports_misuse) {
     open_setting(&kSettings[0]);
     const int64_t n = 4, one[] = {1};

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in blocks,
+// and for each pair a small patch matrix is written that stays in the second-level cache while BLAS multiplies it.
+#include "targets/cpu/convolution.h"
+
+#include <string.h>
+
+#include "targets/cpu/copy.h"
+#include "targets/cpu/held.h"
+#include "targets/cpu/matmul_internal.h"
+
+enum { kRankLimit = CPU_KERNEL_RANK_LIMIT, kTilePositions = 256, kBlockElements = 512, kTallestTile = 1024 };
+
+// One dimension of the output positions, slowest first. spatial < 0: the batch.
+typedef struct PositionDim {
+    int spatial;
+    int64_t size, out_stride;
+} PositionDim;
+
+typedef struct ConvolutionJob {
+    const CpuConvolution *c;
+    const CpuLoopKernels *kernels;
+    HloType compute;
+    int width;                       // of the compute type
+    int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
+    int64_t groups;
+    int64_t places;                  // of the kernel: product of its spatial sizes
+    int64_t depth;                   // places * group_inputs
+    int64_t positions;               // of one group's output
+    PositionDim dims[kRankLimit + 1];
+    int dim_count;
+    bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
+    bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
+    bool in_place;                   // patches are the input itself
+    int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
+    bool direct, direct_transposed;  // results are written by BLAS: [position][feature] or [feature][position]
+    int64_t block_places, tile, tiles;
+    const char *input, *kernel;      // of the compute type
+    char *packed;                    // [group][depth][group_outputs]
+    char *out;
+    char *scratch;
+    size_t scratch_each;
+} ConvolutionJob;
+
+// ---- addressing --------------------------------------------------------------------------------------------------------------
+
+// The input index under kernel place k of output o in one dimension, or -1.
+static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
+    const int64_t position = o * d->stride + k * d->window_dilation - d->padding_low;
+    if (position < 0 || (d->base_dilation > 1 && position % d->base_dilation != 0)) return -1;
+    const int64_t index = d->base_dilation > 1 ? position / d->base_dilation : position;
+    return index < d->input_size ? index : -1;
+}
+
+static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t *index) {
+    for (int i = job->dim_count - 1; i >= 0; i--) {
+        index[i] = flat % job->dims[i].size;
+        flat /= job->dims[i].size;
+    }
+}
+
+static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *place) {
+    for (int d = c->rank - 1; d >= 0; d--) {
+        place[d] = flat % c->dims[d].kernel_size;
+        flat /= c->dims[d].kernel_size;
+    }
+}
+
+static int64_t group_input_offset(const ConvolutionJob *job, int64_t group) {
+    const CpuConvolution *c = job->c;
+    return c->batch_groups > 1 ? group * job->group_batch * c->input_batch_stride
+                               : group * job->group_inputs * c->input_feature_stride;
+}
+
+// Element offset of the input under a place for a position, features aside; -1 in padding.
+static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
+    const CpuConvolution *c = job->c;
+    int64_t offset = 0;
+    for (int i = 0; i < job->dim_count; i++) {
+        const int d = job->dims[i].spatial;
+        if (d < 0) {
+            offset += index[i] * c->input_batch_stride;
+            continue;
+        }
+        const int64_t at = input_index(&c->dims[d], index[i], place[d]);
+        if (at < 0) return -1;
+        offset += at * c->dims[d].input_stride;
+    }
+    return offset;
+}
+
+static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t position) {
+    int64_t index[kRankLimit + 1], offset = group * job->group_outputs * job->c->output_feature_stride;
+    unflatten_position(job, position, index);
+    for (int i = 0; i < job->dim_count; i++) offset += index[i] * job->dims[i].out_stride;
+    return offset;
+}
+
+// ---- the kernel ----------------------------------------------------------------------------------------------------------------
+
+// [group][place][input feature][output feature], reversed dimensions turned.
+static void pack_kernel(const ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    int64_t place[kRankLimit];
+    for (int64_t g = 0; g < job->groups; g++)
+        for (int64_t p = 0; p < job->places; p++) {
+            unflatten_place(c, p, place);
+            int64_t from = g * job->group_outputs * c->kernel_output_stride;
+            for (int d = 0; d < c->rank; d++)
+                from += (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
+            char *to = job->packed + (g * job->places + p) * job->group_inputs * job->group_outputs * job->width;
+            cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
+                             (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
+                             (int64_t[]){c->kernel_input_stride, c->kernel_output_stride});
+        }
+}
+
+// ---- patches -------------------------------------------------------------------------------------------------------------------
+
+// One kernel row of the last dimension for one position: features and places are one run of memory, cut at the borders.
+static void copy_merged(const ConvolutionJob *job, char *to, const char *input, int64_t *index, int64_t *place) {
+    const CpuConvolution *c = job->c;
+    const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+    const int64_t bytes = job->group_inputs * job->width;
+    const int64_t start = index[job->dim_count - 1] * last->stride - last->padding_low;
+    const int64_t low = start < 0 ? -start : 0;
+    int64_t high = last->input_size - start;
+    if (high > last->kernel_size) high = last->kernel_size;
+    place[c->rank - 1] = low;
+    const int64_t from = low < high ? input_offset(job, index, place) : -1;
+    if (from < 0) {
+        memset(to, 0, (size_t)(last->kernel_size * bytes));
+        return;
+    }
+    if (low > 0) memset(to, 0, (size_t)(low * bytes));
+    memcpy(to + low * bytes, input + from * job->width, (size_t)((high - low) * bytes));
+    if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
+}
+
+// Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
+static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1, char *patches) {
+    const CpuConvolution *c = job->c;
+    const int64_t bytes = job->group_inputs * job->width, step = job->merge_last ? c->dims[c->rank - 1].kernel_size : 1;
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    for (int64_t p = 0; p < count; p++) {
+        unflatten_position(job, p0 + p, index);
+        for (int64_t s = s0; s < s1; s += step, patches += step * bytes) {
+            unflatten_place(c, s, place);
+            if (job->merge_last) {
+                copy_merged(job, patches, input, index, place);
+                continue;
+            }
+            const int64_t from = input_offset(job, index, place);
+            if (from < 0) memset(patches, 0, (size_t)bytes);
+            else memcpy(patches, input + from * job->width, (size_t)bytes);
+        }
+    }
+}
+
+// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after another.
+static void fill_run(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
+                     int64_t row_length, char *to) {
+    const CpuConvolution *c = job->c;
+    const int fastest = job->dim_count - 1, d = job->dims[fastest].spatial, width = job->width;
+    const int64_t first = index[fastest];
+    int64_t low = 0, high = count, step = c->input_batch_stride;
+    if (d >= 0) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        step = dim->stride * dim->input_stride;
+        while (low < high && input_index(dim, first + low, place[d]) < 0) low++;
+        while (high > low && input_index(dim, first + high - 1, place[d]) < 0) high--;
+    }
+    index[fastest] = first + low;
+    const int64_t from = low < high ? input_offset(job, index, place) : -1;
+    if (from < 0) low = high = 0;
+    for (int64_t f = 0; f < job->group_inputs; f++, to += row_length * width) {
+        memset(to, 0, (size_t)(low * width));
+        const int64_t n = high - low;
+        if (n > 0)
+            cpu_copy_strided(NULL, 1, &n, width, to + low * width, (int64_t[]){1},
+                             input + (from + f * c->input_feature_stride) * width, &step);
+        memset(to + high * width, 0, (size_t)((count - high) * width));
+    }
+    index[fastest] = first;
+}
+
+// The same with holes between elements (base dilation along the fastest dimension): one position at a time.
+static void fill_dilated(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
+                         int64_t row_length, char *to) {
+    const int fastest = job->dim_count - 1;
+    const int64_t first = index[fastest];
+    for (int64_t i = 0; i < count; i++) {
+        index[fastest] = first + i;
+        fill_run(job, input, index, place, 1, row_length, to + i * job->width);
+    }
+    index[fastest] = first;
+}
+
+// Row-major [place][feature][position].
+static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1, char *patches) {
+    const PositionDim *fastest = &job->dims[job->dim_count - 1];
+    const bool dilated = fastest->spatial >= 0 && job->c->dims[fastest->spatial].base_dilation > 1;
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    for (int64_t s = s0; s < s1; s++) {
+        unflatten_place(job->c, s, place);
+        char *row = patches + (s - s0) * job->group_inputs * count * job->width;
+        for (int64_t p = 0; p < count;) {
+            unflatten_position(job, p0 + p, index);
+            const int64_t left = fastest->size - index[job->dim_count - 1], run = left < count - p ? left : count - p;
+            (dilated ? fill_dilated : fill_run)(job, input, index, place, run, count, row + p * job->width);
+            p += run;
+        }
+    }
+}
+
+// ---- tiles -----------------------------------------------------------------------------------------------------------------------
+
+// Adds the product of one block of places to the tile's results.
+static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1, const char *patches,
+                           int64_t patch_stride, char *result, int64_t result_stride, float *scratch) {
+    const int64_t depth = (s1 - s0) * job->group_inputs;
+    const char *kernel = job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
+    CpuProduct p = {.type = job->compute, .m = count, .n = job->group_outputs, .k = depth, .lda = patch_stride,
+                    .ldb = job->group_outputs, .ldc = result_stride, .a_transposed = !job->by_rows, .accumulate = s0 > 0};
+    const void *a = patches, *b = kernel;
+    if (job->direct_transposed) {
+        p = (CpuProduct){.type = job->compute, .m = job->group_outputs, .n = count, .k = depth, .lda = job->group_outputs,
+                         .ldb = patch_stride, .ldc = result_stride, .a_transposed = true, .b_transposed = job->by_rows, .accumulate = s0 > 0};
+        a = kernel, b = patches;
+    }
+    if (job->c->precision != CPU_PRECISION_EXACT && job->compute == HLO_F32)
+        cpu_matmul_passes(job->c->precision, &p, (float *)(void *)result, a, b, scratch);
+    else cpu_matmul_serial(&p, result, a, b);
+}
+
+static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
+    const int out_width = hlo_type_bytes(job->c->out_type);
+    for (int64_t p = 0; p < count; p++)
+        cpu_matmul_unpack(job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
+                          result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
+}
+
+static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ConvolutionJob *job = argument;
+    char *patches = job->scratch + (size_t)worker * job->scratch_each;
+    char *results = patches + job->tile * job->block_places * job->group_inputs * job->width;
+    float *passes = (float *)(void *)(results + job->tile * job->group_outputs * job->width);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t group = unit / job->tiles, p0 = unit % job->tiles * job->tile;
+        const int64_t count = job->positions - p0 < job->tile ? job->positions - p0 : job->tile;
+        const char *input = job->input + group_input_offset(job, group) * job->width;
+        const bool placed = job->direct || job->direct_transposed;
+        char *result = placed ? job->out + output_offset(job, group, p0) * job->width : results;
+        const int64_t result_stride = job->direct_transposed ? job->c->output_feature_stride
+                                      : job->direct          ? job->position_step : job->group_outputs;
+        for (int64_t s0 = 0; s0 < job->places; s0 += job->block_places) {
+            const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
+            int64_t stride = job->by_rows ? (s1 - s0) * job->group_inputs : count;
+            const char *a = patches;
+            if (job->in_place) {
+                a = input + p0 * job->c->input_feature_stride * job->c->input_features * job->width;
+                stride = job->c->input_features;
+            } else if (job->by_rows) fill_rows(job, input, p0, count, s0, s1, patches);
+            else fill_columns(job, input, p0, count, s0, s1, patches);
+            multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, passes);
+        }
+        if (!placed) write_rows(job, group, p0, count, result);
+    }
+}
+
+// ---- planning ----------------------------------------------------------------------------------------------------------------------
+
+static void plan_positions(ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    const PositionDim batch = {-1, job->group_batch, c->output_batch_stride};
+    const bool batch_fastest = c->input_batch_stride == 1 && job->group_batch > 1 && c->input_feature_stride != 1;
+    if (!batch_fastest) job->dims[job->dim_count++] = batch;
+    for (int d = 0; d < c->rank; d++) job->dims[job->dim_count++] = (PositionDim){d, c->dims[d].output_size, c->dims[d].output_stride};
+    if (batch_fastest) job->dims[job->dim_count++] = batch;
+    job->positions = 1;
+    for (int i = 0; i < job->dim_count; i++) job->positions *= job->dims[i].size;
+    // Whether outputs of neighbouring positions are at one distance from each other.
+    int64_t step = 0, reach = 0;
+    for (int i = job->dim_count - 1; i >= 0; i--) {
+        if (job->dims[i].size == 1) continue;
+        if (step == 0) step = job->dims[i].out_stride, reach = step * job->dims[i].size;
+        else if (job->dims[i].out_stride == reach) reach *= job->dims[i].size;
+        else return;
+    }
+    job->position_step = step ? step : c->output_features;
+}
+
+// A 1 x ... x 1 kernel over neighbouring features reads the input as its own patch matrix.
+static bool reads_in_place(const ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    int64_t expected = c->input_features;
+    if (!job->by_rows || job->places != 1 || c->batch_groups > 1) return false;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        const CpuConvolutionDim *x = &c->dims[d];
+        if (x->stride != 1 || x->padding_low != 0 || x->base_dilation != 1 || x->input_size != x->output_size) return false;
+        if (x->input_size > 1 && x->input_stride != expected) return false;
+        expected *= x->input_size;
+    }
+    return c->batch == 1 || c->input_batch_stride == expected;
+}
+
+static void plan_layout(ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;
+    if (job->group_inputs == 1 && job->dims[job->dim_count - 1].spatial >= 0 && c->input_feature_stride != 1) job->by_rows = false;
+    if (c->rank > 0 && job->by_rows && c->input_feature_stride == 1) {
+        const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+        job->merge_last = last->base_dilation == 1 && last->window_dilation == 1 && last->input_stride == job->group_inputs &&
+                          job->dims[job->dim_count - 1].spatial == c->rank - 1;
+    }
+    job->in_place = reads_in_place(job);
+    const bool same = c->out_type == job->compute && job->position_step > 0;
+    job->direct = same && c->output_feature_stride == 1 && job->position_step >= job->group_outputs;
+    job->direct_transposed = same && !job->direct && job->position_step == 1 && c->output_feature_stride >= job->positions;
+}
+
+static void plan_tiles(ConvolutionJob *job) {
+    int64_t places = kBlockElements / job->group_inputs;
+    const int64_t row = job->merge_last ? job->c->dims[job->c->rank - 1].kernel_size : 1;
+    places = places / row * row;
+    if (places < row) places = row;
+    job->block_places = places < job->places ? places : job->places;
+    job->tile = kTilePositions;
+    // At least eight tiles a group where there are few groups, and never thinner than 32 positions.
+    while (job->tile > 32 && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
+    if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
+    job->tiles = (job->positions + job->tile - 1) / job->tile;
+    const size_t patch = (size_t)(job->tile * job->block_places * job->group_inputs), kernel = (size_t)(job->block_places * job->group_inputs * job->group_outputs);
+    job->scratch_each = (patch + (size_t)(job->tile * job->group_outputs)) * (size_t)job->width;
+    if (job->c->precision != CPU_PRECISION_EXACT) job->scratch_each += 3 * sizeof(float) * (patch + kernel);
+    job->scratch_each = (job->scratch_each + 127) / 64 * 64;
+}
+
+static HloStatus check(const CpuConvolution *c, HloType compute) {
+    HLO_FAIL_IF(compute == HLO_INVALID, HLO_UNIMPLEMENTED, "convolution of %s and %s giving %s", hlo_type_text(c->lhs_type),
+                hlo_type_text(c->rhs_type), hlo_type_text(c->out_type));
+    HLO_FAIL_IF(c->rank > kRankLimit, HLO_UNIMPLEMENTED, "convolution of %d spatial dimensions", c->rank);
+    HLO_FAIL_IF(c->feature_groups < 1 || c->batch_groups < 1 || (c->feature_groups > 1 && c->batch_groups > 1) ||
+                    c->output_features % (c->feature_groups * c->batch_groups) != 0 || c->input_features % c->feature_groups != 0 ||
+                    c->batch % c->batch_groups != 0,
+                HLO_INVALID_ARGUMENT, "convolution groups do not divide its features or batch");
+    return HLO_SUCCESS;
+}
+
+// Arrays are dense, so a conversion of the whole array keeps all strides. Returns the bytes taken from `memory`.
+static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void *array, int64_t count, char *memory, const char **result) {
+    *result = array;
+    if (from == job->compute) return 0;
+    cpu_matmul_pack(job->kernels, from, job->compute, memory, array, 1, count, 0, 1);
+    *result = memory;
+    return (size_t)(count * job->width);
+}
+
+static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, const void *kernel, int64_t inputs, int64_t kernels) {
+    const CpuConvolution *c = job->c;
+    const size_t packed = hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width);
+    const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width);
+    const size_t all = packed + converted + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
+    char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    char *at = memory;
+    at += bring_to_type(job, c->lhs_type, input, inputs, at, &job->input);
+    at += bring_to_type(job, c->rhs_type, kernel, kernels, at, &job->kernel);
+    job->packed = at;
+    job->scratch = at + packed;
+    pack_kernel(job);
+    const double work = (double)job->groups * (double)job->positions * (double)job->depth * (double)job->group_outputs;
+    cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job->groups * job->tiles, 1, convolution_task, job);
+    cpu_pool_scratch_give(pool, memory);
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
+    ConvolutionJob job = {.c = c, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .out = out,
+                          .compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type), .places = 1};
+    HLO_TRY(check(c, job.compute));
+    job.width = hlo_type_bytes(job.compute);
+    job.groups = c->feature_groups * c->batch_groups;
+    job.group_inputs = c->input_features / c->feature_groups;
+    job.group_outputs = c->output_features / job.groups;
+    job.group_batch = c->batch / c->batch_groups;
+    int64_t inputs = c->batch * c->input_features, outputs = job.group_batch * c->output_features;
+    for (int d = 0; d < c->rank; d++) {
+        job.places *= c->dims[d].kernel_size;
+        inputs *= c->dims[d].input_size;
+        outputs *= c->dims[d].output_size;
+    }
+    if (outputs == 0) return HLO_SUCCESS;
+    if (job.places == 0 || job.group_inputs == 0) {
+        memset(out, 0, (size_t)(outputs * hlo_type_bytes(c->out_type)));
+        return HLO_SUCCESS;
+    }
+    job.depth = job.places * job.group_inputs;
+    plan_positions(&job);
+    plan_layout(&job);
+    plan_tiles(&job);
+    return run(pool, &job, input, kernel, inputs, job.places * job.group_inputs * c->output_features);
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/held.h"
+
+#include <string.h>
+
+CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op) {
+    static const CpuLoopOp ops[CPU_REDUCE_COUNT] = {
+        [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
+        [CPU_REDUCE_MAXIMUM] = CPU_OP_MAXIMUM, [CPU_REDUCE_MINIMUM] = CPU_OP_MINIMUM,   [CPU_REDUCE_OR] = CPU_OP_OR,
+        [CPU_REDUCE_XOR] = CPU_OP_XOR,
+    };
+    return kernels->operation[ops[op]][cpu_register_of(type)];
+}
+
+bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type) { return kernels->decode[type] != NULL; }
+
+int cpu_held_bytes(HloType type) { return cpu_register_bytes(cpu_register_of(type)); }
+
+void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
+    if (kernels->decode[type]) kernels->decode[type](target, source, NULL, NULL, count, 0);
+    else if (target != source) memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
+}
+
+void cpu_narrow(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
+    if (kernels->encode[type]) kernels->encode[type](target, source, NULL, NULL, count, 0);
+    else if (kernels->wrap[type]) kernels->wrap[type](target, source, NULL, NULL, count, 0);
+    else if (target != source) memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
+}

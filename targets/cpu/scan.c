@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the chain of additions
+// without changing its order; columns are scanned as vectors of neighbours. One long row is cut in fixed segments.
+#include <string.h>
+
+#include "targets/cpu/held.h"
+#include "targets/cpu/window.h"
+
+enum { kLanes = 8, kSegment = 1 << 15, kColumnBlock = 512 };
+
+typedef void LaneScan(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step, const void *init);
+typedef void OneScan(const void *in, void *out, int64_t length, int64_t step, const void *init);
+
+// kLanes rows at once, and one row. `init` is combined into the first element.
+#define SCAN_FUNCTIONS(T, name, expression)                                                                           \
+    static void lanes_##name(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step,            \
+                             const void *init) {                                                                      \
+        T sum[kLanes];                                                                                                \
+        for (int l = 0; l < kLanes; l++) memcpy(&sum[l], init, sizeof(T));                                            \
+        const T *from = in;                                                                                           \
+        T *to = out;                                                                                                  \
+        for (int64_t i = 0; i < length; i++, from += step, to += step)                                                \
+            for (int l = 0; l < kLanes; l++) {                                                                        \
+                const T x = sum[l], y = from[l * lane_stride];                                                        \
+                to[l * lane_stride] = sum[l] = (T)(expression);                                                       \
+            }                                                                                                         \
+    }                                                                                                                 \
+    static void one_##name(const void *in, void *out, int64_t length, int64_t step, const void *init) {               \
+        T x;                                                                                                          \
+        memcpy(&x, init, sizeof(T));                                                                                  \
+        const T *from = in;                                                                                           \
+        T *to = out;                                                                                                  \
+        for (int64_t i = 0; i < length; i++, from += step, to += step) {                                              \
+            const T y = *from;                                                                                        \
+            *to = x = (T)(expression);                                                                                \
+        }                                                                                                             \
+    }
+SCAN_FUNCTIONS(float, add_f32, x + y)
+SCAN_FUNCTIONS(float, multiply_f32, x *y)
+SCAN_FUNCTIONS(double, add_f64, x + y)
+SCAN_FUNCTIONS(double, multiply_f64, x *y)
+SCAN_FUNCTIONS(uint32_t, add_u32, x + y)
+SCAN_FUNCTIONS(uint32_t, multiply_u32, x *y)
+SCAN_FUNCTIONS(uint64_t, add_u64, x + y)
+SCAN_FUNCTIONS(uint64_t, multiply_u64, x *y)
+// The order of operands makes NaN win: both comparisons are false for it.
+SCAN_FUNCTIONS(float, maximum_f32, x != x ? x : y <= x && !(x == 0 && y == 0) ? x : x == 0 && y == 0 ? x + y : y)
+SCAN_FUNCTIONS(int32_t, maximum_s32, x > y ? x : y)
+SCAN_FUNCTIONS(int32_t, minimum_s32, x < y ? x : y)
+
+typedef struct ScanEntry {
+    HloType type;
+    CpuReduceOp op;
+    LaneScan *lanes;
+    OneScan *one;
+} ScanEntry;
+
+// Types and ops with functions of their own; all others combine one element at a time with the type's block kernel.
+static const ScanEntry kScans[] = {
+    {HLO_F32, CPU_REDUCE_ADD, lanes_add_f32, one_add_f32},
+    {HLO_F32, CPU_REDUCE_MULTIPLY, lanes_multiply_f32, one_multiply_f32},
+    {HLO_F32, CPU_REDUCE_MAXIMUM, lanes_maximum_f32, one_maximum_f32},
+    {HLO_F64, CPU_REDUCE_ADD, lanes_add_f64, one_add_f64},
+    {HLO_F64, CPU_REDUCE_MULTIPLY, lanes_multiply_f64, one_multiply_f64},
+    {HLO_S32, CPU_REDUCE_ADD, lanes_add_u32, one_add_u32},
+    {HLO_U32, CPU_REDUCE_ADD, lanes_add_u32, one_add_u32},
+    {HLO_S32, CPU_REDUCE_MULTIPLY, lanes_multiply_u32, one_multiply_u32},
+    {HLO_U32, CPU_REDUCE_MULTIPLY, lanes_multiply_u32, one_multiply_u32},
+    {HLO_S64, CPU_REDUCE_ADD, lanes_add_u64, one_add_u64},
+    {HLO_U64, CPU_REDUCE_ADD, lanes_add_u64, one_add_u64},
+    {HLO_S64, CPU_REDUCE_MULTIPLY, lanes_multiply_u64, one_multiply_u64},
+    {HLO_U64, CPU_REDUCE_MULTIPLY, lanes_multiply_u64, one_multiply_u64},
+    {HLO_S32, CPU_REDUCE_MAXIMUM, lanes_maximum_s32, one_maximum_s32},
+    {HLO_S32, CPU_REDUCE_MINIMUM, lanes_minimum_s32, one_minimum_s32},
+};
+
+typedef struct ScanJob {
+    const ScanEntry *entry;
+    CpuBlockKernel *combine;
+    int width;
+    bool reverse;
+    int64_t outer, length, inner;
+    int64_t segments;
+    const char *init, *identity;
+    const char *in;
+    char *out;
+} ScanJob;
+
+static void scan_one(const ScanJob *job, const char *in, char *out, int64_t length, int64_t step, const char *init) {
+    if (job->entry) {
+        job->entry->one(in, out, length, step, init);
+        return;
+    }
+    const char *sum = init;
+    for (int64_t i = 0; i < length; i++) {
+        job->combine(out, sum, in, NULL, 1, 0);
+        sum = out;
+        in += step * job->width;
+        out += step * job->width;
+    }
+}
+
+// Rows along memory: unit = kLanes rows, fewer in the last one.
+static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScanJob *job = argument;
+    const int64_t first = job->reverse ? job->length - 1 : 0, step = job->reverse ? -1 : 1;
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t row = unit * kLanes, rows = job->outer - row < kLanes ? job->outer - row : kLanes;
+        const int64_t at = (row * job->length + first) * job->width;
+        if (job->entry && rows == kLanes) {
+            job->entry->lanes(job->in + at, job->out + at, job->length, job->length, step, job->init);
+            continue;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            const int64_t offset = at + r * job->length * job->width;
+            scan_one(job, job->in + offset, job->out + offset, job->length, step, job->init);
+        }
+    }
+}
+
+// Columns: unit = (outer, block of neighbouring columns).
+static void scan_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScanJob *job = argument;
+    const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+    _Alignas(64) char first[kColumnBlock * 16];
+    (void)worker;
+    for (int i = 0; i < kColumnBlock; i++) memcpy(first + i * job->width, job->init, (size_t)job->width);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t column = unit % blocks * kColumnBlock;
+        const int64_t n = job->inner - column < kColumnBlock ? job->inner - column : kColumnBlock;
+        const char *before = first;
+        for (int64_t i = 0; i < job->length; i++) {
+            const int64_t row = unit / blocks * job->length + (job->reverse ? job->length - 1 - i : i);
+            const int64_t at = (row * job->inner + column) * job->width;
+            job->combine(job->out + at, before, job->in + at, NULL, n, 0);
+            before = job->out + at;
+        }
+    }
+}
+
+// ---- one long row: segments scanned alone, then their totals, then every segment shifted by what stands before it ----------
+
+static void segment_range(const ScanJob *job, int64_t segment, int64_t *begin, int64_t *length) {
+    *begin = segment * kSegment;
+    *length = job->length - *begin < kSegment ? job->length - *begin : kSegment;
+}
+
+// Address of the i-th element in scanning order of a row.
+static int64_t scan_offset(const ScanJob *job, int64_t row, int64_t i) {
+    return (row * job->length + (job->reverse ? job->length - 1 - i : i)) * job->width;
+}
+
+static void segment_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScanJob *job = argument;
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t start, length;
+        segment_range(job, unit % job->segments, &start, &length);
+        const int64_t at = scan_offset(job, unit / job->segments, start);
+        scan_one(job, job->in + at, job->out + at, length, job->reverse ? -1 : 1, unit % job->segments ? job->identity : job->init);
+    }
+}
+
+// Adds the last element of the segment before, which is final by then: segments in order, elements in parallel.
+typedef struct ShiftJob {
+    const ScanJob *scan;
+    const char *carry;
+    int64_t at, length;
+} ShiftJob;
+
+static void shift_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ShiftJob *shift = argument;
+    const ScanJob *job = shift->scan;
+    _Alignas(64) char carry[kColumnBlock * 16];
+    (void)worker;
+    for (int i = 0; i < kColumnBlock; i++) memcpy(carry + i * job->width, shift->carry, (size_t)job->width);
+    for (int64_t i = begin; i < end; i += kColumnBlock) {
+        const int64_t n = end - i < kColumnBlock ? end - i : kColumnBlock;
+        char *part = job->out + shift->at + i * job->width;
+        job->combine(part, carry, part, NULL, n, 0);
+    }
+}
+
+static void scan_long_rows(CpuPool *pool, ScanJob *job) {
+    job->segments = (job->length + kSegment - 1) / kSegment;
+    cpu_pool_parallel_for_grain(pool, job->outer * job->segments, 1, segment_task, job);
+    for (int64_t row = 0; row < job->outer; row++)
+        for (int64_t s = 1; s < job->segments; s++) {
+            char carry[16];
+            int64_t start, length;
+            segment_range(job, s, &start, &length);
+            memcpy(carry, job->out + scan_offset(job, row, start - 1), (size_t)job->width);
+            const int64_t at = scan_offset(job, row, job->reverse ? start + length - 1 : start);
+            ShiftJob shift = {job, carry, at, length};
+            cpu_pool_parallel_for_grain(pool, length, kSegment / 4, shift_task, &shift);
+        }
+}
+
+static void run_scan(CpuPool *pool, ScanJob *job) {
+    const int64_t total = job->outer * job->length * job->inner;
+    CpuPool *use = total < 32768 ? NULL : pool;
+    if (job->inner > 1) {
+        const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+        cpu_pool_parallel_for_grain(use, job->outer * blocks, 1, scan_columns_task, job);
+    } else if (job->outer < kLanes && job->length > 2 * kSegment) scan_long_rows(pool, job);
+    else cpu_pool_parallel_for_grain(use, (job->outer + kLanes - 1) / kLanes, 1, scan_rows_task, job);
+}
+
+static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kScans); i++)
+        if (kScans[i].type == type && kScans[i].op == op) return &kScans[i];
+    return NULL;
+}
+
+HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer, int64_t length,
+                   int64_t inner, const void *init, void *out, const void *in) {
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    const bool widened = cpu_is_widened(kernels, type);
+    const int64_t total = outer * length * inner;
+    char held_init[16], identity[16];
+    ScanJob job = {.combine = cpu_pair_kernel(kernels, type, op), .width = cpu_held_bytes(type), .reverse = reverse,
+                   .outer = outer, .length = length, .inner = inner, .init = held_init, .identity = identity, .in = in, .out = out};
+    HLO_FAIL_IF(!job.combine, HLO_UNIMPLEMENTED, "scan of %s", hlo_type_text(type));
+    if (total == 0) return HLO_SUCCESS;
+    job.entry = find_entry(widened ? HLO_F32 : type, op);
+    cpu_widen(kernels, type, held_init, init, 1);
+    kernels->reduce[op][cpu_register_of(type)](identity, held_init, 1, 0);
+    char *wide = NULL;
+    if (widened) {
+        wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)total, sizeof(float)));
+        HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory to scan %lld elements", (long long)total);
+        cpu_widen(kernels, type, wide, in, total);
+        job.in = job.out = wide;
+    }
+    run_scan(pool, &job);
+    if (widened || kernels->wrap[type]) cpu_narrow(kernels, type, out, job.out, total);
+    cpu_pool_scratch_give(pool, wide);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce-window and select-and-scatter.
+#include "targets/cpu/window.h"
+
+#include <string.h>
+
+#include "targets/cpu/copy.h"
+#include "targets/cpu/held.h"
+
+// ---- one dimension of a window -----------------------------------------------------------------------------------------------
+
+typedef struct PassJob {
+    CpuBlockKernel *combine;
+    const char *identity;
+    int width;
+    int64_t outer, in_length, out_length, inner;
+    CpuWindowDim dim;
+    const char *in;
+    char *out;
+} PassJob;
+
+// The input element under place k of window o, or -1 in padding and between dilated elements.
+static int64_t source_of(const CpuWindowDim *dim, int64_t in_length, int64_t o, int64_t k) {
+    const int64_t position = o * dim->stride + k * dim->window_dilation - dim->padding_low;
+    if (position < 0 || position % dim->base_dilation != 0) return -1;
+    const int64_t source = position / dim->base_dilation;
+    return source < in_length ? source : -1;
+}
+
+static void fill_identity(char *out, const char *identity, int64_t count, int width) {
+    for (int64_t i = 0; i < count; i++) memcpy(out + i * width, identity, (size_t)width);
+}
+
+// Neighbours in the inner dimensions as vectors: unit = (outer, window).
+static void pass_over_inner(void *argument, int64_t begin, int64_t end, int worker) {
+    const PassJob *job = argument;
+    const int64_t bytes = job->inner * job->width;
+    (void)worker;
+    for (int64_t unit = begin; unit < end; unit++) {
+        char *out = job->out + unit * bytes;
+        const char *in = job->in + unit / job->out_length * job->in_length * bytes;
+        const char *sum = NULL;
+        for (int64_t k = 0; k < job->dim.size; k++) {
+            const int64_t source = source_of(&job->dim, job->in_length, unit % job->out_length, k);
+            if (source < 0) continue;
+            if (!sum) memcpy(out, in + source * bytes, (size_t)bytes);
+            else job->combine(out, out, in + source * bytes, NULL, job->inner, 0);
+            sum = out;
+        }
+        if (!sum) fill_identity(out, job->identity, job->inner, job->width);
+    }
+}
+
+// Windows [*low, *high) whose place k is on an element, for a base dilation of 1.
+static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) {
+    const int64_t shift = job->dim.padding_low - k * job->dim.window_dilation, stride = job->dim.stride;
+    const int64_t last = job->in_length - 1 + shift;
+    *low = shift > 0 ? (shift + stride - 1) / stride : 0;
+    *high = last < 0 ? 0 : last / stride + 1;
+    if (*high > job->out_length) *high = job->out_length;
+}
+
+// Neighbouring windows as vectors, when nothing is inside this dimension: unit = outer.
+static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
+    enum { kBlock = 256 };
+    const PassJob *job = argument;
+    const int width = job->width;
+    _Alignas(64) char gathered[kBlock * 16];
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        char *out = job->out + row * job->out_length * width;
+        const char *in = job->in + row * job->in_length * width;
+        fill_identity(out, job->identity, job->out_length, width);
+        for (int64_t k = 0; k < job->dim.size; k++) {
+            int64_t low, high;
+            covered(job, k, &low, &high);
+            for (int64_t o = low; o < high; o += kBlock) {
+                const int64_t n = high - o < kBlock ? high - o : kBlock;
+                const char *source = in + source_of(&job->dim, job->in_length, o, k) * width;
+                if (job->dim.stride != 1) {
+                    cpu_copy_strided(NULL, 1, &n, width, gathered, (int64_t[]){1}, source, &job->dim.stride);
+                    source = gathered;
+                }
+                job->combine(out + o * width, out + o * width, source, NULL, n, 0);
+            }
+        }
+    }
+}
+
+// A window that ends at its own place and reaches the start (or starts there and reaches the end) is a scan.
+static bool is_scan(const PassJob *job, bool *reverse) {
+    const CpuWindowDim *d = &job->dim;
+    if (d->stride != 1 || d->base_dilation != 1 || d->window_dilation != 1 || job->out_length != job->in_length) return false;
+    if (d->size < job->in_length || d->size <= 8) return false;
+    *reverse = d->padding_low == 0;
+    return d->padding_low == d->size - 1 || *reverse;
+}
+
+static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuReduceOp op) {
+    bool reverse;
+    if (is_scan(job, &reverse))
+        return cpu_scan(pool, held_type, op, reverse, job->outer, job->in_length, job->inner, job->identity, job->out, job->in);
+    const int64_t work = job->outer * job->out_length * job->inner * job->dim.size;
+    CpuPool *use = work < 32768 ? NULL : pool;
+    if (job->inner == 1 && job->dim.base_dilation == 1)
+        cpu_pool_parallel_for_grain(use, job->outer, 16384 / (job->out_length * job->dim.size + 1) + 1, pass_over_windows, job);
+    else
+        cpu_pool_parallel_for_grain(use, job->outer * job->out_length, 16384 / (job->inner * job->dim.size + 1) + 1, pass_over_inner, job);
+    return HLO_SUCCESS;
+}
+
+// ---- reduce-window -------------------------------------------------------------------------------------------------------------
+
+static int64_t product(const int64_t *sizes, int count) {
+    int64_t result = 1;
+    for (int i = 0; i < count; i++) result *= sizes[i];
+    return result;
+}
+
+static bool is_trivial(const CpuWindowDim *d, int64_t in_size, int64_t out_size) {
+    return d->size == 1 && d->stride == 1 && d->padding_low == 0 && d->base_dilation == 1 && in_size == out_size;
+}
+
+// Elements of the largest array between two passes.
+static int64_t largest_stage(int rank, const int64_t *in_sizes, const int64_t *out_sizes) {
+    int64_t largest = product(in_sizes, rank);
+    for (int d = 0; d < rank; d++) {
+        const int64_t stage = product(out_sizes, d + 1) * product(in_sizes + d + 1, rank - d - 1);
+        if (stage > largest) largest = stage;
+    }
+    return largest;
+}
+
+typedef struct Passes {
+    CpuPool *pool;
+    const CpuLoopKernels *kernels;
+    HloType type, held;
+    CpuReduceOp op;
+    int rank;
+    const int64_t *in_sizes, *out_sizes;
+    const CpuWindowDim *window;
+    const char *identity;
+    char *stages[2];
+} Passes;
+
+// Runs all passes from `in` through the two stages; *result is where the last one wrote.
+static HloStatus run_passes(const Passes *p, const char *in, const char **result) {
+    const char *now = in;
+    for (int d = 0; d < p->rank; d++) {
+        if (is_trivial(&p->window[d], p->in_sizes[d], p->out_sizes[d])) continue;
+        PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->held, p->op), .identity = p->identity, .width = cpu_held_bytes(p->held),
+                       .outer = product(p->out_sizes, d), .in_length = p->in_sizes[d], .out_length = p->out_sizes[d],
+                       .inner = product(p->in_sizes + d + 1, p->rank - d - 1), .dim = p->window[d], .in = now};
+        job.out = now == p->stages[0] ? p->stages[1] : p->stages[0];
+        HLO_TRY(run_pass(p->pool, &job, p->held, p->op));
+        now = job.out;
+    }
+    *result = now;
+    return HLO_SUCCESS;
+}
+
+// out = narrowed (init op result).
+static void finish(const Passes *p, const void *init, char *out, const char *result, int64_t count) {
+    enum { kBlock = 512 };
+    _Alignas(64) char inits[kBlock * 16], sums[kBlock * 16];
+    const int width = cpu_held_bytes(p->held), out_width = hlo_type_bytes(p->type);
+    char held_init[16];
+    cpu_widen(p->kernels, p->type, held_init, init, 1);
+    fill_identity(inits, held_init, kBlock, width);
+    for (int64_t i = 0; i < count; i += kBlock) {
+        const int64_t n = count - i < kBlock ? count - i : kBlock;
+        cpu_pair_kernel(p->kernels, p->held, p->op)(sums, inits, result + i * width, NULL, n, 0);
+        cpu_narrow(p->kernels, p->type, out + i * out_width, sums, n);
+    }
+}
+
+HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank, const int64_t *in_sizes,
+                            const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
+                            const void *in) {
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    HLO_FAIL_IF(!cpu_pair_kernel(kernels, type, op), HLO_UNIMPLEMENTED, "window reduction of %s", hlo_type_text(type));
+    const bool widened = cpu_is_widened(kernels, type);
+    char identity[16] = {0};
+    Passes p = {.pool = pool, .kernels = kernels, .type = type, .held = widened ? HLO_F32 : type, .op = op, .rank = rank,
+                .in_sizes = in_sizes, .out_sizes = out_sizes, .window = window, .identity = identity};
+    kernels->reduce[op][cpu_register_of(type)](identity, identity, 1, 0);
+    const size_t stage = hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_held_bytes(type));
+    char *scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(stage, 2));
+    HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a window reduction");
+    p.stages[0] = scratch;
+    p.stages[1] = scratch + stage;
+    const char *source = in, *result = NULL;
+    if (widened) {
+        cpu_widen(kernels, type, p.stages[0], in, product(in_sizes, rank));
+        source = p.stages[0];
+    }
+    const HloStatus status = run_passes(&p, source, &result);
+    if (!status) finish(&p, init, out, result, product(out_sizes, rank));
+    cpu_pool_scratch_give(pool, scratch);
+    return status;
+}
+
+// ---- any combiner ----------------------------------------------------------------------------------------------------------------
+
+typedef struct CallJob {
+    int count, rank;
+    const HloType *types;
+    const int64_t *in_sizes, *out_sizes;
+    const CpuWindowDim *window;
+    const void *const *inits;
+    void *const *outs;
+    const void *const *ins;
+    CpuWindowCombine *combine;
+    void *context;
+} CallJob;
+
+// Moves to the next place of a window in row-major order; false after the last.
+static bool next_place(int rank, const CpuWindowDim *window, int64_t *place) {
+    for (int d = rank - 1; d >= 0; d--) {
+        if (++place[d] < window[d].size) return true;
+        place[d] = 0;
+    }
+    return false;
+}
+
+// Row-major element number under a place of the window at `index`, or -1.
+static int64_t element_under(int rank, const int64_t *in_sizes, const CpuWindowDim *window, const int64_t *index,
+                             const int64_t *place) {
+    int64_t element = 0;
+    for (int d = 0; d < rank; d++) {
+        const int64_t source = source_of(&window[d], in_sizes[d], index[d], place[d]);
+        if (source < 0) return -1;
+        element = element * in_sizes[d] + source;
+    }
+    return element;
+}
+
+static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *index) {
+    for (int d = rank - 1; d >= 0; d--) {
+        index[d] = flat % sizes[d];
+        flat /= sizes[d];
+    }
+}
+
+static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const CallJob *job = argument;
+    int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
+    void *accumulators[CPU_KERNEL_RANK_LIMIT];
+    const void *elements[CPU_KERNEL_RANK_LIMIT];
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        unflatten(job->rank, job->out_sizes, i, index);
+        memset(place, 0, sizeof place);
+        for (int o = 0; o < job->count; o++) {
+            const int width = hlo_type_bytes(job->types[o]);
+            accumulators[o] = (char *)job->outs[o] + i * width;
+            memcpy(accumulators[o], job->inits[o], (size_t)width);
+        }
+        do {
+            const int64_t element = element_under(job->rank, job->in_sizes, job->window, index, place);
+            if (element < 0) continue;
+            for (int o = 0; o < job->count; o++) elements[o] = (const char *)job->ins[o] + element * hlo_type_bytes(job->types[o]);
+            job->combine(job->context, job->count, accumulators, elements);
+        } while (next_place(job->rank, job->window, place));
+    }
+}
+
+HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types, int rank, const int64_t *in_sizes,
+                                 const int64_t *out_sizes, const CpuWindowDim *window, const void *const *inits,
+                                 void *const *outs, const void *const *ins, CpuWindowCombine *combine, void *context) {
+    CallJob job = {count, rank, types, in_sizes, out_sizes, window, inits, outs, ins, combine, context};
+    HLO_FAIL_IF(rank > CPU_KERNEL_RANK_LIMIT || count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED,
+                "window reduction of more than %d dimensions or operands", CPU_KERNEL_RANK_LIMIT);
+    for (int d = 0; d < rank; d++)
+        if (window[d].size == 0) return HLO_SUCCESS;
+    cpu_pool_parallel_for_grain(pool, product(out_sizes, rank), 256, call_task, &job);
+    return HLO_SUCCESS;
+}
+
+// ---- select-and-scatter ----------------------------------------------------------------------------------------------------------
+
+typedef struct SelectJob {
+    CpuBlockKernel *select, *combine;
+    int width, rank;
+    int64_t sources_each;  // elements of one batch
+    const int64_t *operand_sizes, *source_sizes;
+    const CpuWindowDim *window;
+    char *out;
+    const char *operand, *source;
+} SelectJob;
+
+static bool prefers(const SelectJob *job, int64_t best, int64_t element) {
+    uint8_t keep;
+    job->select(&keep, job->operand + best * job->width, job->operand + element * job->width, NULL, 1, 0);
+    return !keep;
+}
+
+// All windows of one batch, in order: each adds its source element where its selected operand element is.
+static void select_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const SelectJob *job = argument;
+    int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
+    (void)worker;
+    for (int64_t i = begin * job->sources_each; i < end * job->sources_each; i++) {
+        unflatten(job->rank, job->source_sizes, i, index);
+        memset(place, 0, sizeof place);
+        int64_t best = -1;
+        do {
+            const int64_t element = element_under(job->rank, job->operand_sizes, job->window, index, place);
+            if (element >= 0 && (best < 0 || prefers(job, best, element))) best = element;
+        } while (next_place(job->rank, job->window, place));
+        if (best < 0) continue;
+        char *target = job->out + best * job->width;
+        job->combine(target, target, job->source + i * job->width, NULL, 1, 0);
+    }
+}
+
+// Copies of the three arrays in f32 for narrow floats.
+static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, HloType type, SelectJob *job, int64_t batches,
+                                int64_t operands, int64_t sources, const void *init, void *out, const void *operand,
+                                const void *source) {
+    float *wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)(2 * operands + sources), sizeof(float)));
+    HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory for select-and-scatter");
+    float *wide_operand = wide + operands, *wide_source = wide + 2 * operands, wide_init;
+    cpu_widen(kernels, type, &wide_init, init, 1);
+    cpu_widen(kernels, type, wide_operand, operand, operands);
+    cpu_widen(kernels, type, wide_source, source, sources);
+    cpu_fill(pool, wide, &wide_init, operands, sizeof(float));
+    job->out = (char *)wide, job->operand = (const char *)wide_operand, job->source = (const char *)wide_source;
+    cpu_pool_parallel_for_grain(pool, batches, 1, select_task, job);
+    cpu_narrow(kernels, type, out, wide, operands);
+    cpu_pool_scratch_give(pool, wide);
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,
+                                 const int64_t *operand_sizes, const int64_t *source_sizes, const CpuWindowDim *window,
+                                 const void *init, void *out, const void *operand, const void *source) {
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    SelectJob job = {.select = kernels->operation[select][cpu_register_of(type)], .combine = cpu_pair_kernel(kernels, type, op),
+                     .width = cpu_held_bytes(type), .rank = rank, .operand_sizes = operand_sizes, .source_sizes = source_sizes,
+                     .window = window, .out = out, .operand = operand, .source = source};
+    HLO_FAIL_IF(!job.select || !job.combine || rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "select-and-scatter of %s",
+                hlo_type_text(type));
+    int64_t batches = 1;
+    for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++) batches *= operand_sizes[d];
+    const int64_t operands = product(operand_sizes, rank), sources = product(source_sizes, rank);
+    if (operands == 0) return HLO_SUCCESS;
+    job.sources_each = sources / batches;
+    if (cpu_is_widened(kernels, type))
+        return select_widened(pool, kernels, type, &job, batches, operands, sources, init, out, operand, source);
+    cpu_fill(pool, out, init, operands, job.width);
+    cpu_pool_parallel_for_grain(sources < 4096 ? NULL : pool, batches, 1, select_task, &job);
+    return HLO_SUCCESS;
+}
