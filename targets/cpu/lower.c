@@ -63,7 +63,7 @@ static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *s
     return HLO_SUCCESS;
 }
 
-static HloStatus give_up(CpuLowering *lowering, CpuNode *node) {
+HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node) {
     node->state = CPU_NODE_FALLBACK;
     lowering->retry = true;
     return HLO_SUCCESS;
@@ -105,7 +105,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
 }
 
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return give_up(lowering, node);
+    if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return cpu_lower_give_up(lowering, node);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
     const HloStatus emitted = cpu_emit_reduce(lowering->arena, lowering->features, node, loop, &failure);
@@ -234,6 +234,11 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_PAD, lower_pad},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, lower_dynamic_update_slice},
     {HLO_OP_DOT, cpu_lower_dot},
+    {HLO_OP_GATHER, cpu_lower_gather},
+    {HLO_OP_SCATTER, cpu_lower_scatter},
+    {HLO_OP_SORT, cpu_lower_sort},
+    {HLO_OP_TOPK, cpu_lower_top_k},
+    {HLO_OP_RNG_BIT_GENERATOR, cpu_lower_random_bits},
     {HLO_OP_WHILE, lower_regions},
     {HLO_OP_CONDITIONAL, lower_regions},
     {HLO_OP_PARTITION_ID, lower_device_id},

@@ -26,6 +26,14 @@ typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
 CpuLowerFunction cpu_lower_collective;
+CpuLowerFunction cpu_lower_gather;
+CpuLowerFunction cpu_lower_scatter;
+CpuLowerFunction cpu_lower_sort;
+CpuLowerFunction cpu_lower_top_k;
+CpuLowerFunction cpu_lower_random_bits;
+
+// Leaves the node to the evaluator.
+HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);
 
 // A step that reads all operands and writes all results by calling `run` with `kernel`.
 void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gather and scatter.
+#include <string.h>
+
+#include "targets/cpu/gather.h"
+#include "targets/cpu/scalar.h"
+
+static const int64_t *copy_dims(HloArena *arena, const HloShape *shape) {
+    return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
+}
+
+static const int64_t *copy_list(HloArena *arena, HloInts list, int *count) {
+    *count = (int)list.count;
+    return hlo_arena_copy(arena, list.items, sizeof(int64_t) * (size_t)list.count);
+}
+
+static void describe(HloArena *arena, const HloShape *operand, const HloShape *indices, const HloShape *result,
+                     CpuIndexing *indexing) {
+    indexing->operand_rank = operand->rank;
+    indexing->indices_rank = indices->rank;
+    indexing->result_rank = result->rank;
+    indexing->operand_sizes = copy_dims(arena, operand);
+    indexing->indices_sizes = copy_dims(arena, indices);
+    indexing->result_sizes = copy_dims(arena, result);
+    indexing->index_type = indices->type;
+}
+
+// ---- gather ----------------------------------------------------------------------------------------------------------
+
+typedef struct GatherKernel {
+    CpuIndexing indexing;
+    int width;
+} GatherKernel;
+
+static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *pool) {
+    const GatherKernel *kernel = data;
+    return cpu_gather(pool, &kernel->indexing, kernel->width, arguments[2], arguments[0], arguments[1]);
+}
+
+HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    HloArena *arena = lowering->arena;
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(node->instruction, Gather);
+    GatherKernel *kernel = HLO_ARENA_NEW(arena, GatherKernel, 1);
+    CpuIndexing *indexing = &kernel->indexing;
+    int count;
+    describe(arena, node->operands[0]->shape, node->operands[1]->shape, node->results[0]->shape, indexing);
+    indexing->index_vector_dim = (int)gather->index_vector_dim;
+    indexing->window_dims = copy_list(arena, gather->offset_dims, &indexing->window_count);
+    indexing->collapsed_dims = copy_list(arena, gather->collapsed_slice_dims, &indexing->collapsed_count);
+    indexing->start_index_map = copy_list(arena, gather->start_index_map, &indexing->map_count);
+    indexing->operand_batching_dims = copy_list(arena, gather->operand_batching_dims, &indexing->batching_count);
+    indexing->indices_batching_dims = copy_list(arena, gather->start_indices_batching_dims, &count);
+    indexing->slice_sizes = copy_list(arena, gather->slice_sizes, &count);
+    kernel->width = hlo_type_bytes(node->operands[0]->shape->type);
+    cpu_step_kernel(lowering, node, step, run_gather, kernel);
+    return HLO_SUCCESS;
+}
+
+// ---- scatter ---------------------------------------------------------------------------------------------------------
+
+typedef struct ScatterKernel {
+    CpuScatter scatter;
+    int64_t bytes[CPU_SCALAR_LIMIT];  // of each operand
+} ScatterKernel;
+
+// Operands move into the results' places, then the updates are applied there.
+static HloStatus run_scatter(const void *data, void *const *arguments, CpuPool *pool) {
+    const ScatterKernel *kernel = data;
+    const int count = kernel->scatter.count;
+    void *const *results = arguments + 2 * count + 1;
+    for (int i = 0; i < count; i++)
+        if (results[i] != arguments[i] && kernel->bytes[i]) memcpy(results[i], arguments[i], (size_t)kernel->bytes[i]);
+    return cpu_scatter(pool, &kernel->scatter, results, arguments[count],
+                       (const void *const *)arguments + count + 1);
+}
+
+static bool is_assignment(const HloComputation *computation) {
+    return computation->parameters.count == 2 && computation->root == computation->parameters.items[1];
+}
+
+static bool scatter_op(const HloComputation *computation, CpuScatterOp *op) {
+    if (is_assignment(computation)) return *op = CPU_SCATTER_ASSIGN, true;
+    switch (hlo_computation_binary_opcode(computation)) {
+        case HLO_OP_ADD: *op = CPU_SCATTER_ADD; return true;
+        case HLO_OP_MULTIPLY: *op = CPU_SCATTER_MULTIPLY; return true;
+        case HLO_OP_MINIMUM: *op = CPU_SCATTER_MINIMUM; return true;
+        case HLO_OP_MAXIMUM: *op = CPU_SCATTER_MAXIMUM; return true;
+        default: return false;
+    }
+}
+
+// Types whose adds and so on the kernel knows; others are combined by the scalar function.
+static bool has_builtin(HloType type, CpuScatterOp op) {
+    if (op == CPU_SCATTER_ASSIGN) return true;
+    return type != HLO_PRED && !hlo_type_is_complex(type) && hlo_type_info(type)->bits >= 8 &&
+           !(hlo_type_is_float(type) && hlo_type_info(type)->bits < 16);
+}
+
+static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int count, CpuIndexing *indexing) {
+    const HloScatterAttributes *from = HLO_ATTRIBUTES(node->instruction, Scatter);
+    HloArena *arena = lowering->arena;
+    int ignored;
+    describe(arena, node->operands[0]->shape, node->operands[count]->shape, node->operands[count + 1]->shape, indexing);
+    indexing->index_vector_dim = (int)from->index_vector_dim;
+    indexing->window_dims = copy_list(arena, from->update_window_dims, &indexing->window_count);
+    indexing->collapsed_dims = copy_list(arena, from->inserted_window_dims, &indexing->collapsed_count);
+    indexing->start_index_map = copy_list(arena, from->scatter_dims_to_operand_dims, &indexing->map_count);
+    indexing->operand_batching_dims = copy_list(arena, from->input_batching_dims, &indexing->batching_count);
+    indexing->indices_batching_dims = copy_list(arena, from->scatter_indices_batching_dims, &ignored);
+}
+
+HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloComputation *computation = node->instruction->called[0];
+    const int count = node->operand_count / 2;
+    const CpuScalarFunction *function = cpu_scalar_compile(lowering, computation);
+    if (!function || 3 * count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
+    ScatterKernel *kernel = HLO_ARENA_NEW(lowering->arena, ScatterKernel, 1);
+    HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, count);
+    for (int i = 0; i < count; i++) {
+        types[i] = node->operands[i]->shape->type;
+        kernel->bytes[i] = node->operands[i]->bytes;
+    }
+    CpuScatterOp op = CPU_SCATTER_CALL;
+    if (count > 1 || !scatter_op(computation, &op) || !has_builtin(types[0], op)) op = CPU_SCATTER_CALL;
+    kernel->scatter = (CpuScatter){.count = count, .types = types, .op = op, .combine = cpu_scalar_combine,
+                                   .context = (void *)(uintptr_t)function};
+    describe_scatter(lowering, node, count, &kernel->scatter.indexing);
+    cpu_step_kernel(lowering, node, step, run_scatter, kernel);
+    CpuArray *target = cpu_array_root(node->operands[0]);
+    step->update_in_place = 0;
+    for (int32_t i = 1; i < node->operand_count; i++)
+        if (cpu_array_root(node->operands[i]) == target) step->update_in_place = -1;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar computations as loops over one element.
+#include "targets/cpu/scalar.h"
+
+#include <string.h>
+
+static const int64_t kNoStride[1] = {0};
+
+static int32_t result_count(const HloComputation *computation) {
+    const HloShape *shape = computation->root->shape;
+    return hlo_shape_is_tuple(shape) ? shape->element_count : 1;
+}
+
+static HloType result_type(const HloComputation *computation, int32_t index) {
+    const HloShape *shape = computation->root->shape;
+    return hlo_shape_is_tuple(shape) ? shape->elements[index]->type : shape->type;
+}
+
+const CpuScalarFunction *cpu_scalar_compile(CpuLowering *lowering, const HloComputation *computation) {
+    static const int64_t kOne[1] = {1};
+    const int32_t parameters = (int32_t)computation->parameters.count, results = result_count(computation);
+    if (!cpu_emit_can_inline_computation(computation) || parameters + results > CPU_SCALAR_LIMIT) return NULL;
+    const CpuLoopDomain domain = {.outer = 1, .dims = kOne};
+    const CpuIndexMap map = {0, kNoStride};
+    CpuLoopBuilder *builder = cpu_loop_builder_new(lowering->arena, &domain, lowering->features);
+    CpuValue values[CPU_SCALAR_LIMIT], outs[CPU_SCALAR_LIMIT];
+    for (int32_t i = 0; i < parameters; i++)
+        values[i] = cpu_loop_load(builder, i, computation->parameters.items[i]->shape->type, &map);
+    cpu_emit_computation(lowering->arena, builder, computation, values, outs);
+    CpuScalarFunction *function = HLO_ARENA_NEW(lowering->arena, CpuScalarFunction, 1);
+    function->parameter_count = parameters;
+    function->result_count = results;
+    for (int32_t i = 0; i < results; i++) {
+        cpu_loop_store(builder, parameters + i, outs[i], &map);
+        function->result_bytes[i] = hlo_type_bytes(result_type(computation, i));
+    }
+    CpuLoop *loop = NULL;
+    const HloStatus status = cpu_loop_finish(builder, &loop);
+    function->loop = loop;
+    hlo_status_free(status);
+    return status ? NULL : function;
+}
+
+// A loop over one element needs no memory beyond what its first run kept, so this cannot fail but for that.
+void cpu_scalar_call(const CpuScalarFunction *function, void *const *addresses) {
+    const HloStatus status = cpu_loop_run(function->loop, NULL, addresses);
+    HLO_BUG_IF(status != NULL);
+}
+
+void cpu_scalar_combine(void *context, int count, void *const *targets, const void *const *updates) {
+    const CpuScalarFunction *function = context;
+    _Alignas(16) char results[CPU_SCALAR_LIMIT][16];
+    void *addresses[CPU_SCALAR_LIMIT] = {0};
+    for (int i = 0; i < count; i++) {
+        addresses[i] = targets[i];
+        addresses[count + i] = (void *)(uintptr_t)updates[i];
+        addresses[2 * count + i] = results[i];
+    }
+    cpu_scalar_call(function, addresses);
+    for (int i = 0; i < count; i++) memcpy(targets[i], results[i], (size_t)function->result_bytes[i]);
+}
+
+bool cpu_scalar_less(void *context, const void *const *left, const void *const *right) {
+    const CpuScalarFunction *function = context;
+    char result = 0;
+    void *addresses[CPU_SCALAR_LIMIT] = {0};
+    for (int32_t i = 0; 2 * i < function->parameter_count; i++) {
+        addresses[2 * i] = (void *)(uintptr_t)left[i];
+        addresses[2 * i + 1] = (void *)(uintptr_t)right[i];
+    }
+    addresses[function->parameter_count] = &result;
+    cpu_scalar_call(function, addresses);
+    return result != 0;
+}
