@@ -19,6 +19,7 @@
 #include "hlo/ir/shape.h"
 #include "hlo/ir/sharding.h"
 #include "hlo/ir/types.h"
+#include "hlo/pass/pass.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The algebraic simplifier: a work list over the rules of simplify_*.c.
+#include "hlo/pass/simplify.h"
+
+typedef struct Simplifier {
+    HloArena *scratch;
+    HloSimplifyTable tables[6];
+    HloInstructionVector todo;
+    int64_t budget;  // rewrites that are left: an end in case two rules undo each other
+    bool changed;
+} Simplifier;
+
+static bool is_static(const HloInstruction *instruction) {
+    if (hlo_shape_is_dynamic(instruction->shape)) return false;
+    for (int64_t i = 0; i < instruction->operand_count; i++) {
+        if (hlo_shape_is_dynamic(instruction->operands[i]->shape)) return false;
+    }
+    return true;
+}
+
+// The first replacement that a rule offers, or NULL.
+static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *instruction) {
+    for (size_t t = 0; t < HLO_COUNT_OF(simplifier->tables); t++) {
+        for (int64_t r = 0; r < simplifier->tables[t].count; r++) {
+            const HloSimplifyRule *rule = &simplifier->tables[t].rules[r];
+            if (rule->opcode != instruction->opcode) continue;
+            HloInstruction *replacement = rule->apply(instruction);
+            if (replacement) return replacement;
+        }
+    }
+    return NULL;
+}
+
+static void push(Simplifier *simplifier, HloInstruction *instruction) {
+    hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
+}
+
+static void visit(Simplifier *simplifier, HloInstruction *instruction) {
+    if (!instruction->parent || !is_static(instruction) || !hlo_pass_may_replace(instruction)) return;
+    HloInstruction *last = instruction->parent->last;
+    HloInstruction *replacement = simpler(simplifier, instruction);
+    if (!replacement) return;
+    // New instructions stand behind `last`; the rules may apply to them too, and to whoever uses the replacement now.
+    bool made = instruction->parent->last != last;
+    for (HloInstruction *i = last->next; i; i = i->next) push(simplifier, i);
+    bool replaced = hlo_pass_replace(instruction, replacement);
+    simplifier->changed |= replaced || made;
+    if (!replaced) return;
+    simplifier->budget--;
+    push(simplifier, replacement);
+    for (int64_t u = 0; u < replacement->users.count; u++) push(simplifier, replacement->users.items[u]);
+}
+
+static void simplify(Simplifier *simplifier, HloComputation *computation) {
+    simplifier->todo = (HloInstructionVector){0};
+    simplifier->budget = 20 * computation->instruction_count + 100;
+    // Operands first: the end of the list is taken first.
+    for (HloInstruction *i = computation->last; i; i = i->previous) push(simplifier, i);
+    while (simplifier->todo.count && simplifier->budget > 0) {
+        visit(simplifier, simplifier->todo.items[--simplifier->todo.count]);
+    }
+}
+
+HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
+    Simplifier simplifier = {.scratch = env->scratch,
+                             .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
+                                        hlo_simplify_shape(), hlo_simplify_slice(), hlo_simplify_compute()}};
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        hlo_computation_sort(module->computations.items[c]);
+        simplify(&simplifier, module->computations.items[c]);
+        hlo_arena_reset(env->scratch, mark);
+    }
+    *changed |= simplifier.changed;
+    return HLO_SUCCESS;
+}

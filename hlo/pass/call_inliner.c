@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls: the body takes the place of the call. A call that says inlineable="false", one to another thread of execution,
+// and one with control edges stay.
+#include <string.h>
+
+#include "hlo/pass/support.h"
+
+static bool may_inline(const HloInstruction *call) {
+    if (call->opcode != HLO_OP_CALL || call->called_count != 1) return false;
+    if (call->control_predecessors.count || call->control_successors.count) return false;
+    const char *inlineable = hlo_instruction_frontend_attribute(call, "inlineable");
+    if (inlineable && strcmp(inlineable, "false") == 0) return false;
+    const char *thread = call->called[0]->execution_thread;
+    return !thread || strcmp(thread, "main") == 0;
+}
+
+// The calls of one computation, bodies first because callees were done before.
+static bool inline_calls(HloComputation *computation, const HloPassEnv *env) {
+    bool changed = false;
+    for (HloInstruction *i = computation->first, *next; i; i = next) {
+        next = i->next;
+        if (!may_inline(i)) continue;
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        HloInstruction *result = hlo_pass_inline(i, i->called[0], i->operands, env->scratch);
+        hlo_arena_reset(env->scratch, mark);
+        if (i->sharding && !result->sharding && result->users.count == 0) result->sharding = i->sharding;
+        hlo_instruction_replace_uses(i, result);
+        hlo_instruction_set_called(i, NULL, 0);
+        hlo_instruction_remove(i);
+        changed = true;
+    }
+    return changed;
+}
+
+HloStatus hlo_pass_call_inliner(HloModule *module, const HloPassEnv *env, bool *changed) {
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
+    for (int64_t i = 0; i < count; i++) *changed |= inline_calls(order[i], env);
+    if (*changed) hlo_module_remove_unreachable(module);
+    return HLO_SUCCESS;
+}

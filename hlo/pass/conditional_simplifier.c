@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conditionals whose choice is known, and those whose branches are one and the same: the branch takes their place.
+#include "hlo/pass/support.h"
+
+// The branch that runs whatever happens, or -1.
+static int64_t known_branch(const HloInstruction *conditional) {
+    const HloInstruction *index = conditional->operands[0];
+    int64_t value, last = conditional->called_count - 1;
+    if (last == 0) return 0;
+    if (hlo_pass_integer_value(index, &value)) {
+        if (index->shape->type == HLO_PRED) return value ? 0 : 1;
+        return value < 0 || value > last ? last : value;
+    }
+    for (int64_t i = 1; i <= last; i++) {
+        bool same = conditional->called[i] == conditional->called[0] &&
+                    conditional->operands[i + 1] == conditional->operands[1];
+        if (!same) return -1;
+    }
+    return 0;
+}
+
+static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
+    if (conditional->opcode != HLO_OP_CONDITIONAL) return false;
+    if (conditional->control_predecessors.count || conditional->control_successors.count) return false;
+    int64_t branch = known_branch(conditional);
+    if (branch < 0) return false;
+    HloArenaMark mark = hlo_arena_mark(env->scratch);
+    HloInstruction *result =
+        hlo_pass_inline(conditional, conditional->called[branch], &conditional->operands[branch + 1], env->scratch);
+    hlo_arena_reset(env->scratch, mark);
+    if (conditional->sharding && !result->sharding && result->users.count == 0) {
+        result->sharding = conditional->sharding;
+    }
+    hlo_instruction_replace_uses(conditional, result);
+    hlo_instruction_set_called(conditional, NULL, 0);
+    hlo_instruction_remove(conditional);
+    return true;
+}
+
+HloStatus hlo_pass_conditional_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
+            next = i->next;
+            *changed |= simplify(i, env);
+        }
+    }
+    if (*changed) hlo_module_remove_unreachable(module);
+    return HLO_SUCCESS;
+}

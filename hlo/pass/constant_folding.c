@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant folding: ops on constants are evaluated (hlo/eval/) once and for all. Elementwise ops on repeated scalars
+// fold to a repeated scalar, whatever their size; other results are limited in size, and ops that do much work for
+// their size are folded only when they are small.
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "hlo/pass/support.h"
+
+enum { SMALL = 65536 };  // elements that an op of more than linear work may have in and out
+
+// True for ops that are worth folding: pure, of bounded work, and no mere spelling of a constant.
+static bool may_fold(const HloInstruction *i) {
+    switch (i->opcode) {
+        case HLO_OP_CONSTANT:
+        case HLO_OP_PARAMETER:
+        case HLO_OP_BROADCAST:
+        case HLO_OP_IOTA:
+        case HLO_OP_TUPLE:
+        case HLO_OP_GET_TUPLE_ELEMENT:
+        case HLO_OP_BITCAST:
+        case HLO_OP_COPY:
+        case HLO_OP_WHILE:
+        case HLO_OP_CONDITIONAL:
+        case HLO_OP_CALL:
+        case HLO_OP_FUSION:
+        case HLO_OP_CUSTOM_CALL:
+        case HLO_OP_AFTER_ALL:
+        case HLO_OP_ADD_DEPENDENCY:
+        case HLO_OP_OPTIMIZATION_BARRIER:
+        case HLO_OP_DOMAIN:
+        case HLO_OP_SET_DIMENSION_SIZE:
+        case HLO_OP_PARTITION_ID:
+        case HLO_OP_REPLICA_ID: return false;
+        default: break;
+    }
+    int never = HLO_OP_IS_COLLECTIVE | HLO_OP_IS_NONDETERMINISTIC;
+    return i->operand_count > 0 && hlo_shape_is_array(i->shape) && !hlo_shape_is_dynamic(i->shape) &&
+           !hlo_op_is(i->opcode, never) && hlo_pass_may_replace(i);
+}
+
+static const HloLiteral *known_literal(const HloInstruction *i) {
+    if (i->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(i->shape)) return NULL;
+    const HloLiteral *literal = hlo_constant_literal(i);
+    return literal && !literal->elided && literal->data ? literal : NULL;
+}
+
+// Elements that an instruction reads and writes.
+static int64_t elements_touched(const HloInstruction *i) {
+    int64_t total = hlo_shape_elements(i->shape);
+    for (int64_t k = 0; k < i->operand_count; k++) total += hlo_shape_elements(i->operands[k]->shape);
+    return total;
+}
+
+static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
+    int64_t touched = elements_touched(i);
+    bool linear = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_RESHAPE ||
+                  i->opcode == HLO_OP_TRANSPOSE || i->opcode == HLO_OP_SLICE || i->opcode == HLO_OP_CONCATENATE ||
+                  i->opcode == HLO_OP_REVERSE || i->opcode == HLO_OP_BITCAST_CONVERT || i->opcode == HLO_OP_PAD;
+    return touched <= (linear ? env->fold_elements : SMALL);
+}
+
+// Evaluates `i` on `operands` into `target` (of its shape). False when it cannot be evaluated.
+static HloStatus evaluate(const HloInstruction *i, const HloLiteral *const *operands, HloLiteral *target, bool *done) {
+    HloLiteral *result = NULL;
+    HloStatus status = hlo_evaluate_instruction(i, operands, NULL, &result);
+    *done = !status;
+    if (status) {
+        if (hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
+        hlo_status_free(status);
+        return HLO_SUCCESS;
+    }
+    memcpy(target->data, result->data, (size_t)hlo_shape_bytes(target->shape));
+    hlo_literal_free(result);
+    return HLO_SUCCESS;
+}
+
+static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral *literal) {
+    return hlo_pass_make(
+        like, &(HloBuildRequest){.opcode = HLO_OP_CONSTANT, .attributes = &(HloConstantAttributes){literal}});
+}
+
+static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *changed) {
+    HloArena *arena = i->parent->module->arena;
+    const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        operands[k] = known_literal(i->operands[k]);
+        if (!operands[k]) return HLO_SUCCESS;
+    }
+    if (!is_small_enough(i, env)) return HLO_SUCCESS;
+    HloLiteral *target = hlo_literal_in_arena(arena, hlo_shape_without_layout(arena, i->shape));
+    bool done;
+    HLO_TRY(evaluate(i, operands, target, &done));
+    if (done) *changed |= hlo_pass_replace(i, constant_of(i, target));
+    return HLO_SUCCESS;
+}
+
+// The scalar constant that `i` is or repeats, or NULL.
+static HloInstruction *repeated_scalar(HloInstruction *i) {
+    if (i->opcode == HLO_OP_BROADCAST) i = i->operands[0];
+    return i->shape->rank == 0 && known_literal(i) ? i : NULL;
+}
+
+// Elementwise ops on repeated scalars: the op on the scalars, repeated.
+static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *changed) {
+    HloModule *module = i->parent->module;
+    const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
+    HloInstruction **scalars = HLO_ARENA_NEW(env->scratch, HloInstruction *, i->operand_count);
+    if (i->shape->rank == 0 || !hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE)) return HLO_SUCCESS;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        scalars[k] = repeated_scalar(i->operands[k]);
+        if (!scalars[k]) return HLO_SUCCESS;
+        operands[k] = known_literal(scalars[k]);
+    }
+    const HloShape *scalar = hlo_shape_scalar(module->arena, i->shape->type);
+    HloLiteral *target = hlo_literal_in_arena(module->arena, scalar);
+    HloInstruction *once = hlo_instruction_clone(i->parent, i, scalar, scalars, i->operand_count);
+    bool done;
+    HloStatus status = evaluate(once, operands, target, &done);
+    hlo_instruction_remove(once);
+    HLO_TRY(status);
+    if (!done) return HLO_SUCCESS;
+    HloInstruction *value = constant_of(i, target);
+    *changed |= hlo_pass_replace(i, hlo_pass_broadcast(i, value, hlo_shape_dims(i->shape), (HloInts){NULL, 0}));
+    return HLO_SUCCESS;
+}
+
+static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
+    if (!may_fold(i)) return HLO_SUCCESS;
+    HLO_TRY(fold_scalars(i, env, changed));
+    return i->parent ? fold_arrays(i, env, changed) : HLO_SUCCESS;
+}
+
+HloStatus hlo_pass_constant_folding(HloModule *module, const HloPassEnv *env, bool *changed) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        hlo_computation_sort(module->computations.items[c]);
+        HloInstruction *last = module->computations.items[c]->last;
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i == last ? NULL : i->next;
+            HloArenaMark mark = hlo_arena_mark(env->scratch);
+            HLO_TRY(fold(i, env, changed));
+            hlo_arena_reset(env->scratch, mark);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Common subexpressions: within a computation, equal instructions with equal operands are computed once.
+#include "hlo/pass/support.h"
+
+static bool may_share(const HloInstruction *instruction) {
+    if (instruction->opcode == HLO_OP_PARAMETER || instruction->opcode == HLO_OP_DOMAIN) return false;
+    if (hlo_op_is(instruction->opcode, HLO_OP_IS_NONDETERMINISTIC)) return false;
+    return hlo_pass_may_replace(instruction);
+}
+
+static uint64_t hash_of(const HloInstruction *instruction) {
+    HloFamily family = hlo_op_info(instruction->opcode)->family;
+    uint64_t hash = hlo_hash_mix((uint64_t)instruction->opcode, hlo_shape_hash(instruction->shape));
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < instruction->operand_count; i++) {
+        uint64_t id = (uint64_t)instruction->operands[i]->id + 1;
+        // Ops that commute hash the same with their operands swapped.
+        if (hlo_op_is(instruction->opcode, HLO_OP_IS_COMMUTES))
+            sum += hlo_hash_mix(17, id);
+        else
+            hash = hlo_hash_mix(hash, id);
+    }
+    if (instruction->attributes) hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
+    return hlo_hash_mix(hash, sum);
+}
+
+static bool swapped_twin(const HloInstruction *a, const HloInstruction *b) {
+    return hlo_op_is(a->opcode, HLO_OP_IS_COMMUTES) && a->opcode == b->opcode && a->operands[0] == b->operands[1] &&
+           a->operands[1] == b->operands[0] && hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) &&
+           hlo_sharding_equal(a->sharding, b->sharding);
+}
+
+static bool share(HloComputation *computation, const HloPassEnv *env) {
+    HloIntMap known = {0};  // hash -> id of the first instruction with it
+    HloInstruction **by_id = HLO_ARENA_NEW(env->scratch, HloInstruction *, computation->module->instruction_limit);
+    bool changed = false;
+    for (HloInstruction *i = computation->first, *next; i; i = next) {
+        next = i->next;
+        if (!may_share(i)) continue;
+        uint64_t hash = hash_of(i);
+        by_id[i->id] = i;
+        // Two different instructions may have one hash: the next place is tried then.
+        for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
+            HloInstruction *twin = by_id[*found];
+            if (!hlo_instruction_identical(i, twin) && !swapped_twin(i, twin)) continue;
+            changed |= hlo_pass_replace(i, twin);
+            break;
+        }
+        if (i->parent && !hlo_int_map_find(&known, hash)) hlo_int_map_set(env->scratch, &known, hash, i->id);
+    }
+    return changed;
+}
+
+HloStatus hlo_pass_cse(HloModule *module, const HloPassEnv *env, bool *changed) {
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        hlo_computation_sort(module->computations.items[i]);
+        *changed |= share(module->computations.items[i], env);
+        hlo_arena_reset(env->scratch, mark);
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dead code: instructions without users that are not the root, a parameter, or an effect; computations that the entry
+// does not reach.
+#include "hlo/pass/pass.h"
+
+static bool is_dead(const HloInstruction *instruction) {
+    if (instruction->users.count || hlo_instruction_is_root(instruction)) return false;
+    if (instruction->opcode == HLO_OP_PARAMETER) return false;
+    if (instruction->control_predecessors.count || instruction->control_successors.count) return false;
+    return !hlo_instruction_has_side_effect(instruction);
+}
+
+// Users stand behind their operands, so one walk from the end finds everything.
+static bool remove_dead(HloComputation *computation) {
+    bool changed = false;
+    for (HloInstruction *i = computation->last, *previous; i; i = previous) {
+        previous = i->previous;
+        if (!is_dead(i)) continue;
+        hlo_instruction_remove(i);
+        changed = true;
+    }
+    return changed;
+}
+
+HloStatus hlo_pass_dce(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        hlo_computation_sort(module->computations.items[i]);
+        *changed |= remove_dead(module->computations.items[i]);
+    }
+    int64_t before = module->computations.count;
+    hlo_module_remove_unreachable(module);
+    *changed |= module->computations.count != before;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry of passes, and the pipelines made of them.
+#include <string.h>
+
+#include "hlo/pass/pass.h"
+
+static const HloPass passes[] = {
+#define HLO_PASS(function, name, summary) {name, summary, hlo_pass_##function},
+#include "hlo/pass/passes.def"
+#undef HLO_PASS
+};
+
+// What makes any program smaller without changing its shape for the partitioner.
+static const char *const simplify[] = {
+    "call-inliner",
+    "tuple-simplifier",
+    "zero-sized-hlo-elimination",
+    "algebraic-simplifier",
+    "while-loop-simplifier",
+    "conditional-simplifier",
+    "constant-folding",
+    "cse",
+    "dce",
+};
+// The same without touching the call structure, which sharding propagation reads.
+static const char *const simplify_before_partitioning[] = {
+    "tuple-simplifier", "algebraic-simplifier", "constant-folding", "cse", "dce",
+};
+static const HloPipeline pipelines[] = {
+    {"simplify", "makes a program smaller until nothing changes", simplify, HLO_COUNT_OF(simplify), 8},
+    {"simplify-before-partitioning", "makes a program smaller, keeping calls and shardings",
+     simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},
+};
+
+const HloPass *hlo_pass_at(int64_t index) {
+    return index >= 0 && index < (int64_t)HLO_COUNT_OF(passes) ? &passes[index] : NULL;
+}
+
+const HloPass *hlo_pass_find(const char *name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(passes); i++) {
+        if (strcmp(passes[i].name, name) == 0) return &passes[i];
+    }
+    return NULL;
+}
+
+const HloPipeline *hlo_pipeline_at(int64_t index) {
+    return index >= 0 && index < (int64_t)HLO_COUNT_OF(pipelines) ? &pipelines[index] : NULL;
+}
+
+const HloPipeline *hlo_pipeline_find(const char *name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(pipelines); i++) {
+        if (strcmp(pipelines[i].name, name) == 0) return &pipelines[i];
+    }
+    return NULL;
+}

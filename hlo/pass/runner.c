@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runner: verifies, times, dumps and checks, so that passes need not.
+#include <regex.h>
+#include <time.h>
+
+#include "hlo/base/file.h"
+#include "hlo/pass/pass.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+
+enum { DEFAULT_FOLD_ELEMENTS = 1 << 20, DEFAULT_UNROLL_INSTRUCTIONS = 256 };
+
+typedef struct Run {
+    HloModule *module;
+    HloPassOptions options;
+    const char *pipeline;  // for dump names
+    regex_t pattern;
+    bool has_pattern;
+    int64_t number;  // runs of passes so far
+} Run;
+
+static int64_t nanoseconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static HloStatus dump(const Run *run, const char *stage) {
+    HloText path = {0}, text = {0};
+    HloPrintOptions print = hlo_print_default();
+    hlo_text_format(&path, "%s/module_%04lld.%s.%s.txt", run->options.dump_folder,
+                    (long long)run->options.module_number, run->module->name, stage);
+    HloStatus status = hlo_print(run->module, &print, &text);
+    if (!status) status = hlo_text_status(&path);
+    if (!status) status = hlo_file_write(path.data, text.data, text.length);
+    hlo_text_free(&path);
+    hlo_text_free(&text);
+    return status;
+}
+
+static HloStatus dump_after(const Run *run, const char *pass) {
+    if (!run->options.dump_folder || !run->has_pattern || regexec(&run->pattern, pass, 0, NULL, 0) != 0) {
+        return HLO_SUCCESS;
+    }
+    HloText stage = {0};
+    hlo_text_format(&stage, "%04lld.%s.after_%s", (long long)run->number, run->pipeline, pass);
+    HloStatus status = hlo_text_status(&stage);
+    if (!status) status = dump(run, stage.data);
+    hlo_text_free(&stage);
+    return status;
+}
+
+typedef struct PassCall {
+    const HloPass *pass;
+    HloModule *module;
+    HloPassEnv env;
+    bool changed;
+} PassCall;
+
+static HloStatus pass_body(void *argument) {
+    PassCall *call = argument;
+    call->env.scratch = hlo_arena_scratch_new();
+    HloStatus status = call->pass->run(call->module, &call->env, &call->changed);
+    hlo_arena_free(call->env.scratch);
+    return status;
+}
+
+static HloStatus sort_body(void *argument) {
+    HloModule *module = argument;
+    for (int64_t i = 0; i < module->computations.count; i++) hlo_computation_sort(module->computations.items[i]);
+    return HLO_SUCCESS;
+}
+
+typedef struct HashCall {
+    const HloModule *module;
+    uint64_t hash;
+} HashCall;
+
+static HloStatus hash_body(void *argument) {
+    HashCall *call = argument;
+    call->hash = hlo_module_hash(call->module);
+    return HLO_SUCCESS;
+}
+
+static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before) {
+    if (!call->changed) {
+        HashCall after = {.module = run->module};
+        HLO_TRY(hlo_protect(hash_body, &after));
+        HLO_FAIL_IF(after.hash != hash_before, HLO_INTERNAL, "the pass changed the module, but says that it did not");
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(hlo_protect(sort_body, run->module));
+    if (run->options.skip_verify) return HLO_SUCCESS;
+    HloStatus status = hlo_verify(run->module);
+    if (!status) return HLO_SUCCESS;
+    // What was valid before the pass and is not after it is our mistake, not the user's.
+    HloStatus internal = hlo_error(HLO_INTERNAL, "the pass broke the module: %s", hlo_status_message(status));
+    hlo_status_free(status);
+    return internal;
+}
+
+static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
+    PassCall call = {
+        .pass = pass,
+        .module = run->module,
+        .env = {.fold_elements = run->options.fold_elements, .unroll_instructions = run->options.unroll_instructions}};
+    HashCall before = {.module = run->module};
+    HLO_TRY(hlo_protect(hash_body, &before));
+    int64_t start = nanoseconds_now();
+    HloStatus status = hlo_protect(pass_body, &call);
+    int64_t end = nanoseconds_now();
+    if (!status) status = after_pass(run, &call, before.hash);
+    if (!status) status = dump_after(run, pass->name);
+    if (status) return hlo_status_annotate(status, "pass %s", pass->name);
+    *changed |= call.changed;
+    HloPassEvent event = {pass->name, run->number++, call.changed, end - start, run->module};
+    if (run->options.observe) run->options.observe(run->options.context, &event);
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
+    run->pipeline = pipeline->name;
+    for (int32_t round = 0; round < pipeline->rounds; round++) {
+        bool changed = false;
+        for (int32_t i = 0; i < pipeline->count; i++) {
+            HLO_TRY(run_one(run, hlo_pass_find(pipeline->passes[i]), &changed));
+        }
+        if (!changed) break;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus start(Run *run, HloModule *module, const HloPassOptions *options) {
+    *run = (Run){.module = module, .pipeline = "passes"};
+    if (options) run->options = *options;
+    if (run->options.fold_elements <= 0) run->options.fold_elements = DEFAULT_FOLD_ELEMENTS;
+    if (run->options.unroll_instructions <= 0) run->options.unroll_instructions = DEFAULT_UNROLL_INSTRUCTIONS;
+    if (run->options.dump_pattern) {
+        HLO_FAIL_IF(regcomp(&run->pattern, run->options.dump_pattern, REG_EXTENDED | REG_NOSUB) != 0,
+                    HLO_INVALID_ARGUMENT, "'%s' is not a regular expression", run->options.dump_pattern);
+        run->has_pattern = true;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus dump_if_wanted(const Run *run, const char *stage) {
+    return run->options.dump_folder ? dump(run, stage) : HLO_SUCCESS;
+}
+
+static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
+    HLO_TRY(dump_if_wanted(run, "before_optimizations"));
+    for (int64_t i = 0; i < count; i++) {
+        const HloPipeline *pipeline = hlo_pipeline_find(names[i]);
+        bool changed = false;
+        run->pipeline = "passes";
+        if (pipeline)
+            HLO_TRY(run_pipeline(run, pipeline));
+        else
+            HLO_TRY(run_one(run, hlo_pass_find(names[i]), &changed));
+    }
+    return dump_if_wanted(run, "after_optimizations");
+}
+
+HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t count, const HloPassOptions *options) {
+    for (int64_t i = 0; i < count; i++) {
+        HLO_FAIL_IF(!hlo_pass_find(names[i]) && !hlo_pipeline_find(names[i]), HLO_NOT_FOUND,
+                    "there is no pass or pipeline called %s", names[i]);
+    }
+    Run run;
+    HLO_TRY(start(&run, module, options));
+    HloStatus status = run_names(&run, names, count);
+    if (run.has_pattern) regfree(&run.pattern);
+    return status;
+}
+
+HloStatus hlo_run_pass_list(HloModule *module, const HloPass *const *passes, int64_t count,
+                            const HloPassOptions *options, bool *changed) {
+    Run run;
+    HloStatus status = HLO_SUCCESS;
+    HLO_TRY(start(&run, module, options));
+    for (int64_t i = 0; i < count && !status; i++) status = run_one(&run, passes[i], changed);
+    if (run.has_pattern) regfree(&run.pattern);
+    return status;
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings on one device mean nothing: annotations go, and the custom calls that only carry one pass their operand on.
+#include <string.h>
+
+#include "hlo/pass/support.h"
+
+static bool carries_sharding(const HloInstruction *instruction) {
+    static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
+                                          "xla.sdy.FuncResultSharding"};
+    if (instruction->opcode != HLO_OP_CUSTOM_CALL || instruction->operand_count != 1) return false;
+    for (size_t i = 0; i < HLO_COUNT_OF(targets); i++) {
+        if (strcmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, targets[i]) == 0) return true;
+    }
+    return false;
+}
+
+static bool clean(HloInstruction *instruction) {
+    bool changed = instruction->sharding != NULL;
+    instruction->sharding = NULL;
+    if (!carries_sharding(instruction) || instruction->control_predecessors.count ||
+        instruction->control_successors.count) {
+        return changed;
+    }
+    HloInstruction *operand = instruction->operands[0];
+    // A manual region has smaller shapes inside when the program is for several devices: it stays.
+    if (!hlo_shape_equal(operand->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT)) return changed;
+    hlo_instruction_replace_uses(instruction, operand);
+    hlo_instruction_remove(instruction);
+    return true;
+}
+
+HloStatus hlo_pass_sharding_remover(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i->next;
+            *changed |= clean(i);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of the algebraic simplifier. A rule looks at one instruction and returns what can stand in its place (an
+// existing instruction, or new ones made with hlo_pass_make()), or NULL when it does not apply. It must make nothing
+// when it returns NULL. Every rule gives the same bits for every input, NaN payloads aside: no x+0 for floats (-0), no
+// x*0, no reassociation but of integers.
+#ifndef MESHLO_HLO_PASS_SIMPLIFY_H_
+#define MESHLO_HLO_PASS_SIMPLIFY_H_
+
+#include "hlo/pass/support.h"
+
+typedef HloInstruction *HloSimplifyFunction(HloInstruction *instruction);
+
+typedef struct HloSimplifyRule {
+    HloOpcode opcode;
+    HloSimplifyFunction *apply;
+} HloSimplifyRule;
+
+typedef struct HloSimplifyTable {
+    const HloSimplifyRule *rules;
+    int64_t count;
+} HloSimplifyTable;
+
+// The tables, one a family file.
+HloSimplifyTable hlo_simplify_arithmetic(void);
+HloSimplifyTable hlo_simplify_logic(void);
+HloSimplifyTable hlo_simplify_convert(void);
+HloSimplifyTable hlo_simplify_shape(void);
+HloSimplifyTable hlo_simplify_slice(void);
+HloSimplifyTable hlo_simplify_compute(void);
+
+#endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for sums, products and the like.
+#include <math.h>
+
+#include "hlo/pass/simplify.h"
+
+static bool is_float(const HloInstruction *i) {
+    return hlo_type_is_float(i->shape->type);
+}
+static bool is_integer(const HloInstruction *i) {
+    return hlo_type_is_integer(i->shape->type);
+}
+static bool is_unsigned(const HloInstruction *i) {
+    return hlo_type_kind(i->shape->type) == HLO_KIND_UNSIGNED;
+}
+
+static HloInstruction *zeros_like(const HloInstruction *i) {
+    return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
+}
+
+// A splat of an integer with the shape of `i`.
+static HloInstruction *integers_like(const HloInstruction *i, int64_t value) {
+    HloInstruction *scalar = hlo_pass_integer(i, i->shape->type, value);
+    return i->shape->rank == 0 ? scalar : hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// The value that changes nothing when added: 0 for integers and pred, -0 for floats (0 would turn -0 into 0).
+static bool adds_nothing(const HloInstruction *value) {
+    if (is_float(value)) return hlo_pass_is_all(value, -0.0);
+    return !hlo_type_is_complex(value->shape->type) && hlo_pass_is_all(value, 0);
+}
+
+static HloInstruction *add_nothing(HloInstruction *i) {
+    if (adds_nothing(i->operands[1])) return i->operands[0];
+    return adds_nothing(i->operands[0]) ? i->operands[1] : NULL;
+}
+
+// x + (-y) = x - y.
+static HloInstruction *add_negative(HloInstruction *i) {
+    HloInstruction *a = i->operands[0], *b = i->operands[1];
+    if (b->opcode == HLO_OP_NEGATE) return hlo_pass_binary(i, HLO_OP_SUBTRACT, a, b->operands[0]);
+    if (a->opcode == HLO_OP_NEGATE) return hlo_pass_binary(i, HLO_OP_SUBTRACT, b, a->operands[0]);
+    return NULL;
+}
+
+// (x op c) op d = x op (c op d) of integers, for sums and products.
+static HloInstruction *merge_constants(HloInstruction *i) {
+    HloInstruction *inner = i->operands[0];
+    int64_t outer_value, inner_value, value;
+    if (!is_integer(i) || inner->opcode != i->opcode || !hlo_pass_integer_value(i->operands[1], &outer_value) ||
+        !hlo_pass_integer_value(inner->operands[1], &inner_value)) {
+        return NULL;
+    }
+    // Modulo 2^64 and then, by the type, modulo its width: the same as in two steps.
+    uint64_t c = (uint64_t)inner_value, d = (uint64_t)outer_value;
+    value = (int64_t)(i->opcode == HLO_OP_ADD ? c + d : c * d);
+    return hlo_pass_binary(i, i->opcode, inner->operands[0], integers_like(i, value));
+}
+
+// Constants of commuting integer ops stand on the right, where merge_constants() looks for them.
+static HloInstruction *constant_to_the_right(HloInstruction *i) {
+    int64_t value;
+    if (!is_integer(i) || !hlo_pass_integer_value(i->operands[0], &value)) return NULL;
+    if (hlo_pass_integer_value(i->operands[1], &value)) return NULL;
+    return hlo_pass_binary(i, i->opcode, i->operands[1], i->operands[0]);
+}
+
+static HloInstruction *subtract_nothing(HloInstruction *i) {
+    HloInstruction *b = i->operands[1];
+    if (!hlo_type_is_complex(b->shape->type) && hlo_pass_is_all(b, 0)) return i->operands[0];
+    return NULL;
+}
+
+static HloInstruction *subtract_same(HloInstruction *i) {
+    return is_integer(i) && i->operands[0] == i->operands[1] ? zeros_like(i) : NULL;
+}
+
+static HloInstruction *subtract_negative(HloInstruction *i) {
+    HloInstruction *b = i->operands[1];
+    return b->opcode == HLO_OP_NEGATE ? hlo_pass_binary(i, HLO_OP_ADD, i->operands[0], b->operands[0]) : NULL;
+}
+
+static HloInstruction *subtract_from_zero(HloInstruction *i) {
+    if (!is_integer(i) || !hlo_pass_is_all(i->operands[0], 0)) return NULL;
+    return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1]);
+}
+
+static HloInstruction *multiply_one(HloInstruction *i) {
+    if (hlo_type_is_complex(i->shape->type)) return NULL;
+    if (hlo_pass_is_all(i->operands[1], 1)) return i->operands[0];
+    return hlo_pass_is_all(i->operands[0], 1) ? i->operands[1] : NULL;
+}
+
+static HloInstruction *multiply_zero(HloInstruction *i) {
+    if (!is_integer(i)) return NULL;
+    bool zero = hlo_pass_is_all(i->operands[0], 0) || hlo_pass_is_all(i->operands[1], 0);
+    return zero ? zeros_like(i) : NULL;
+}
+
+static HloInstruction *divide_one(HloInstruction *i) {
+    bool one = !hlo_type_is_complex(i->shape->type) && hlo_pass_is_all(i->operands[1], 1);
+    return one ? i->operands[0] : NULL;
+}
+
+// The exponent k if every element is 2^k, k >= 0; -1 otherwise.
+static int power_of_two(const HloInstruction *i) {
+    int64_t value;
+    if (!hlo_pass_integer_value(i, &value) || value <= 0 || (value & (value - 1)) != 0) return -1;
+    return __builtin_ctzll((uint64_t)value);
+}
+
+static HloInstruction *divide_by_power(HloInstruction *i) {
+    int power = is_unsigned(i) ? power_of_two(i->operands[1]) : -1;
+    if (power < 0) return NULL;
+    return hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_LOGICAL, i->operands[0], integers_like(i, power));
+}
+
+// x / 2^k = x * 2^-k: both are the nearest number to the same value, as long as 2^-k is a normal number.
+static HloInstruction *divide_by_float_power(HloInstruction *i) {
+    const HloLiteral *literal;
+    if (i->shape->type != HLO_F32 && i->shape->type != HLO_F64) return NULL;
+    if (!hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
+    double divisor = hlo_literal_get_double(literal, 0);
+    int exponent;
+    if (!isfinite(divisor) || divisor == 0 || fabs(frexp(divisor, &exponent)) != 0.5) return NULL;
+    if (exponent < -100 || exponent > 100) return NULL;
+    HloInstruction *inverse = hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 1 / divisor);
+    return hlo_pass_binary(i, HLO_OP_MULTIPLY, i->operands[0], inverse);
+}
+
+static HloInstruction *remainder_by_power(HloInstruction *i) {
+    int power = is_integer(i) ? power_of_two(i->operands[1]) : -1;
+    if (power == 0) return zeros_like(i);
+    if (power < 0 || !is_unsigned(i)) return NULL;
+    int64_t mask = (int64_t)((UINT64_C(1) << power) - 1);
+    return hlo_pass_binary(i, HLO_OP_AND, i->operands[0], integers_like(i, mask));
+}
+
+// An op that undoes itself: op(op(x)) = x.
+static HloInstruction *undone(HloInstruction *i) {
+    return i->operands[0]->opcode == i->opcode ? i->operands[0]->operands[0] : NULL;
+}
+
+// An op that changes nothing the second time: op(op(x)) = op(x).
+static HloInstruction *idempotent(HloInstruction *i) {
+    return i->operands[0]->opcode == i->opcode ? i->operands[0] : NULL;
+}
+
+static HloInstruction *same_operands(HloInstruction *i) {
+    return i->operands[0] == i->operands[1] ? i->operands[0] : NULL;
+}
+
+// True if `value` is the least (or greatest) value of its type.
+static bool is_extreme(const HloInstruction *value, bool least) {
+    const HloLiteral *literal;
+    HloType type = value->shape->type;
+    if (is_float(value)) {
+        bool has_infinity = type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
+        return has_infinity && hlo_pass_is_all(value, least ? -(double)INFINITY : (double)INFINITY);
+    }
+    if (type == HLO_PRED || is_unsigned(value)) return least ? hlo_pass_is_all(value, 0) : hlo_pass_is_all_ones(value);
+    if (!is_integer(value) || !hlo_pass_is_splat(value, &literal)) return false;
+    int64_t lowest = -(INT64_C(1) << (hlo_type_info(type)->bits - 2)) * 2;
+    return hlo_literal_get_int64(literal, 0) == (least ? lowest : -(lowest + 1));
+}
+
+// max(x, least) = x, min(x, greatest) = x.
+static HloInstruction *bounded_by_all(HloInstruction *i) {
+    bool least = i->opcode == HLO_OP_MAXIMUM;
+    if (hlo_type_is_complex(i->shape->type) || hlo_type_info(i->shape->type)->bits < 2) return NULL;
+    if (is_extreme(i->operands[1], least)) return i->operands[0];
+    return is_extreme(i->operands[0], least) ? i->operands[1] : NULL;
+}
+
+static HloInstruction *small_power(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (!is_float(i) && !is_integer(i)) return NULL;
+    if (hlo_pass_is_all(i->operands[1], 1)) return x;
+    if (hlo_pass_is_all(i->operands[1], 2)) return hlo_pass_binary(i, HLO_OP_MULTIPLY, x, x);
+    if (hlo_pass_is_all(i->operands[1], 0)) return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 1);
+    return NULL;
+}
+
+static HloInstruction *part_of_complex(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    return x->opcode == HLO_OP_COMPLEX ? x->operands[i->opcode == HLO_OP_IMAG] : NULL;
+}
+
+static HloInstruction *complex_of_parts(HloInstruction *i) {
+    HloInstruction *a = i->operands[0], *b = i->operands[1];
+    bool parts = a->opcode == HLO_OP_REAL && b->opcode == HLO_OP_IMAG && a->operands[0] == b->operands[0] &&
+                 hlo_type_is_complex(a->operands[0]->shape->type);
+    return parts ? a->operands[0] : NULL;
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_ADD, add_nothing},
+    {HLO_OP_ADD, constant_to_the_right},
+    {HLO_OP_ADD, merge_constants},
+    {HLO_OP_ADD, add_negative},
+    {HLO_OP_SUBTRACT, subtract_nothing},
+    {HLO_OP_SUBTRACT, subtract_same},
+    {HLO_OP_SUBTRACT, subtract_negative},
+    {HLO_OP_SUBTRACT, subtract_from_zero},
+    {HLO_OP_MULTIPLY, multiply_one},
+    {HLO_OP_MULTIPLY, multiply_zero},
+    {HLO_OP_MULTIPLY, constant_to_the_right},
+    {HLO_OP_MULTIPLY, merge_constants},
+    {HLO_OP_DIVIDE, divide_one},
+    {HLO_OP_DIVIDE, divide_by_power},
+    {HLO_OP_DIVIDE, divide_by_float_power},
+    {HLO_OP_REMAINDER, remainder_by_power},
+    {HLO_OP_NEGATE, undone},
+    {HLO_OP_ABS, idempotent},
+    {HLO_OP_CEIL, idempotent},
+    {HLO_OP_FLOOR, idempotent},
+    {HLO_OP_ROUND_NEAREST_AFZ, idempotent},
+    {HLO_OP_ROUND_NEAREST_EVEN, idempotent},
+    {HLO_OP_MAXIMUM, same_operands},
+    {HLO_OP_MAXIMUM, bounded_by_all},
+    {HLO_OP_MINIMUM, same_operands},
+    {HLO_OP_MINIMUM, bounded_by_all},
+    {HLO_OP_POWER, small_power},
+    {HLO_OP_REAL, part_of_complex},
+    {HLO_OP_IMAG, part_of_complex},
+    {HLO_OP_COMPLEX, complex_of_parts},
+};
+
+HloSimplifyTable hlo_simplify_arithmetic(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for reductions, products, maps, sorts, collectives and tuples.
+#include <math.h>
+
+#include "hlo/pass/simplify.h"
+
+// True when `value` changes nothing under `opcode`, for every element and with the same bits.
+static bool is_neutral(HloOpcode opcode, const HloInstruction *value) {
+    HloType type = value->shape->type;
+    bool is_float = hlo_type_is_float(type), exact = hlo_type_is_integer(type) || type == HLO_PRED;
+    bool infinite = type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
+    switch (opcode) {
+        case HLO_OP_ADD: return is_float ? hlo_pass_is_all(value, -0.0) : exact && hlo_pass_is_all(value, 0);
+        case HLO_OP_MULTIPLY: return (is_float || exact) && hlo_pass_is_all(value, 1);
+        case HLO_OP_OR:
+        case HLO_OP_XOR: return hlo_pass_is_all(value, 0);
+        case HLO_OP_AND: return hlo_pass_is_all_ones(value);
+        case HLO_OP_MAXIMUM: return infinite && hlo_pass_is_all(value, -(double)INFINITY);
+        case HLO_OP_MINIMUM: return infinite && hlo_pass_is_all(value, (double)INFINITY);
+        default: return false;
+    }
+}
+
+// True when the order of the reduced elements does not matter to the bits.
+static bool is_order_free(HloOpcode opcode, HloType type) {
+    switch (opcode) {
+        case HLO_OP_MAXIMUM:
+        case HLO_OP_MINIMUM:
+        case HLO_OP_AND:
+        case HLO_OP_OR:
+        case HLO_OP_XOR: return true;
+        case HLO_OP_ADD:
+        case HLO_OP_MULTIPLY: return hlo_type_is_integer(type) || type == HLO_PRED;
+        default: return false;
+    }
+}
+
+static HloOpcode reducer_of(const HloInstruction *i) {
+    return i->called_count == 1 ? hlo_computation_binary_opcode(i->called[0]) : HLO_OPCODE_COUNT;
+}
+
+// One array whose reduced dimensions all have size 1, from a neutral initial value.
+static HloInstruction *reduce_nothing(HloInstruction *i) {
+    HloInts dimensions = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    if (i->operand_count != 2 || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
+    HloInstruction *x = i->operands[0];
+    for (int64_t d = 0; d < dimensions.count; d++) {
+        if (x->shape->dims[dimensions.items[d]] != 1) return NULL;
+    }
+    if (x->shape->type != i->shape->type) return NULL;
+    return dimensions.count == 0 ? x : hlo_pass_reshape(i, x, hlo_shape_dims(i->shape));
+}
+
+// Reducing no elements leaves the initial value.
+static HloInstruction *reduce_of_empty(HloInstruction *i) {
+    HloInstruction *initial = i->operands[1];
+    if (i->operand_count != 2 || hlo_shape_elements(i->operands[0]->shape) != 0) return NULL;
+    if (initial->shape->type != i->shape->type) return NULL;
+    return i->shape->rank == 0 ? initial : hlo_pass_broadcast(i, initial, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order.
+static HloInstruction *reduce_of_transpose(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (i->operand_count != 2 || x->opcode != HLO_OP_TRANSPOSE) return NULL;
+    if (!is_order_free(reducer_of(i), i->shape->type)) return NULL;
+    HloInts reduced = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
+    int64_t last = -1;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        if (hlo_ints_contain(reduced, d)) continue;
+        if (permutation.items[d] < last) return NULL;
+        last = permutation.items[d];
+    }
+    int64_t *dimensions = hlo_pass_ints(i, reduced.count), count = 0;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        bool is_reduced = false;
+        for (int64_t r = 0; r < reduced.count; r++) is_reduced |= permutation.items[reduced.items[r]] == d;
+        if (is_reduced) dimensions[count++] = d;
+    }
+    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloDimensionsAttributes){{dimensions, count}},
+                                               .called = i->called,
+                                               .called_count = 1});
+}
+
+// A window of one element everywhere, without padding and gaps, from a neutral value.
+static HloInstruction *window_of_one(HloInstruction *i) {
+    const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
+    if (i->operand_count != 2 || !window || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
+    for (int64_t d = 0; d < window->count; d++) {
+        const HloWindowDimension *w = &window->dims[d];
+        if (w->size != 1 || w->stride != 1 || w->padding_low || w->padding_high || w->base_dilation != 1) return NULL;
+    }
+    return i->operands[0]->shape->type == i->shape->type ? i->operands[0] : NULL;
+}
+
+// A sum of no products.
+static HloInstruction *dot_of_nothing(HloInstruction *i) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
+    for (int64_t d = 0; d < dot->lhs_contracting.count; d++) {
+        if (i->operands[0]->shape->dims[dot->lhs_contracting.items[d]] == 0) {
+            return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
+        }
+    }
+    return NULL;
+}
+
+// The numbers of `dimensions` before a transpose.
+static HloInts before_transpose(const HloInstruction *i, HloInts dimensions, HloInts permutation) {
+    int64_t *before = hlo_pass_ints(i, dimensions.count);
+    for (int64_t d = 0; d < dimensions.count; d++) before[d] = permutation.items[dimensions.items[d]];
+    return (HloInts){before, dimensions.count};
+}
+
+// True when the free dimensions of a side stand in the same order before its transpose as behind it.
+static bool keeps_free_order(const HloInstruction *transpose, HloInts batch, HloInts contracting) {
+    HloInts permutation = HLO_ATTRIBUTES(transpose, Dimensions)->dimensions;
+    int64_t last = -1;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        if (hlo_ints_contain(batch, d) || hlo_ints_contain(contracting, d)) continue;
+        if (permutation.items[d] < last) return false;
+        last = permutation.items[d];
+    }
+    return true;
+}
+
+// Transposed operands are read in their own order instead.
+static HloInstruction *dot_of_transpose(HloInstruction *i) {
+    HloDotAttributes dot = *HLO_ATTRIBUTES(i, Dot);
+    HloInstruction *operands[] = {i->operands[0], i->operands[1]};
+    HloInts *batch[] = {&dot.lhs_batch, &dot.rhs_batch}, *contracting[] = {&dot.lhs_contracting, &dot.rhs_contracting};
+    bool changed = false;
+    for (int k = 0; k < 2; k++) {
+        HloInstruction *side = operands[k];
+        if (side->opcode != HLO_OP_TRANSPOSE || !keeps_free_order(side, *batch[k], *contracting[k])) continue;
+        HloInts permutation = HLO_ATTRIBUTES(side, Dimensions)->dimensions;
+        *batch[k] = before_transpose(i, *batch[k], permutation);
+        *contracting[k] = before_transpose(i, *contracting[k], permutation);
+        operands[k] = side->operands[0];
+        changed = true;
+    }
+    if (!changed) return NULL;
+    HloInstruction *product = hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_DOT, .operands = operands, .operand_count = 2, .attributes = &dot, .shape = i->shape});
+    product->backend_config = i->backend_config;
+    product->backend_config_is_json = i->backend_config_is_json;
+    return product;
+}
+
+// A map of a single op is that op.
+static HloInstruction *map_of_op(HloInstruction *i) {
+    HloOpcode opcode = reducer_of(i);
+    if (opcode == HLO_OPCODE_COUNT || i->operand_count != 2) return NULL;
+    const HloInstruction *root = i->called[0]->root;
+    if (root->operands[0]->opcode != HLO_OP_PARAMETER || hlo_op_info(opcode)->family != HLO_FAMILY_None) return NULL;
+    int64_t first = hlo_parameter_number(root->operands[0]);
+    if (root->shape->type != i->shape->type || i->operands[0]->shape->type != i->operands[1]->shape->type) return NULL;
+    return hlo_pass_binary(i, opcode, i->operands[first], i->operands[1 - first]);
+}
+
+// Nothing to sort along the dimension.
+static HloInstruction *sort_of_one(HloInstruction *i) {
+    int64_t dimension = HLO_ATTRIBUTES(i, Sort)->dimensions.items[0];
+    if (i->operands[0]->shape->dims[dimension] > 1) return NULL;
+    return i->operand_count == 1 ? i->operands[0] : hlo_pass_tuple(i, i->operands, i->operand_count);
+}
+
+// Collectives of groups of one device.
+static HloInstruction *alone(HloInstruction *i) {
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(i, Collective);
+    const HloModule *module = i->parent->module;
+    int64_t size = attributes->replica_groups ? hlo_replica_groups_size(attributes->replica_groups) : 0;
+    bool empty = size == 0 && (!attributes->replica_groups || attributes->replica_groups->count == 0);
+    // Without global ids a group of one replica still has all its partitions.
+    bool by_device = attributes->channel_id == 0 || attributes->use_global_device_ids;
+    bool single = module->replica_count * module->num_partitions == 1 && empty;
+    if ((size != 1 || !by_device) && !single) return NULL;
+    if (!hlo_shape_is_tuple(i->shape)) return i->operand_count == 1 ? i->operands[0] : NULL;
+    return hlo_pass_tuple(i, i->operands, i->operand_count);
+}
+
+static HloInstruction *element_of_tuple(HloInstruction *i) {
+    const HloInstruction *tuple = i->operands[0];
+    return tuple->opcode == HLO_OP_TUPLE ? tuple->operands[HLO_ATTRIBUTES(i, TupleIndex)->index] : NULL;
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_REDUCE, reduce_nothing},
+    {HLO_OP_REDUCE, reduce_of_empty},
+    {HLO_OP_REDUCE, reduce_of_transpose},
+    {HLO_OP_REDUCE_WINDOW, window_of_one},
+    {HLO_OP_DOT, dot_of_nothing},
+    {HLO_OP_DOT, dot_of_transpose},
+    {HLO_OP_MAP, map_of_op},
+    {HLO_OP_SORT, sort_of_one},
+    {HLO_OP_ALL_REDUCE, alone},
+    {HLO_OP_ALL_GATHER, alone},
+    {HLO_OP_REDUCE_SCATTER, alone},
+    {HLO_OP_ALL_TO_ALL, alone},
+    {HLO_OP_COLLECTIVE_BROADCAST, alone},
+    {HLO_OP_GET_TUPLE_ELEMENT, element_of_tuple},
+};
+
+HloSimplifyTable hlo_simplify_compute(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for bits, comparisons and choices.
+#include "hlo/pass/simplify.h"
+
+static bool is_zero(const HloInstruction *i) {
+    return hlo_pass_is_all(i, 0);
+}
+static bool is_exact(const HloInstruction *i) {
+    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
+}
+
+static HloInstruction *pred_like(const HloInstruction *i, bool value) {
+    return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
+}
+
+static HloInstruction *same_operands(HloInstruction *i) {
+    return i->operands[0] == i->operands[1] ? i->operands[0] : NULL;
+}
+
+// and: 0 wins, all ones change nothing. or: the other way around.
+static HloInstruction *with_constant(HloInstruction *i) {
+    bool is_and = i->opcode == HLO_OP_AND;
+    for (int k = 0; k < 2; k++) {
+        HloInstruction *constant = i->operands[k], *other = i->operands[1 - k];
+        bool zero = is_zero(constant), ones = !zero && hlo_pass_is_all_ones(constant);
+        if (is_and ? zero : ones) return constant;
+        if (is_and ? ones : zero) return other;
+    }
+    return NULL;
+}
+
+static HloInstruction *simplify_xor(HloInstruction *i) {
+    if (i->operands[0] == i->operands[1]) {
+        return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
+    }
+    for (int k = 0; k < 2; k++) {
+        if (is_zero(i->operands[k])) return i->operands[1 - k];
+        if (hlo_pass_is_all_ones(i->operands[k])) return hlo_pass_unary(i, HLO_OP_NOT, i->operands[1 - k]);
+    }
+    return NULL;
+}
+
+static int32_t opposite(int32_t direction) {
+    static const int32_t opposites[] = {
+        [HLO_ComparisonDirection_EQ] = HLO_ComparisonDirection_NE,
+        [HLO_ComparisonDirection_NE] = HLO_ComparisonDirection_EQ,
+        [HLO_ComparisonDirection_GE] = HLO_ComparisonDirection_LT,
+        [HLO_ComparisonDirection_GT] = HLO_ComparisonDirection_LE,
+        [HLO_ComparisonDirection_LE] = HLO_ComparisonDirection_GT,
+        [HLO_ComparisonDirection_LT] = HLO_ComparisonDirection_GE,
+    };
+    return opposites[direction];
+}
+
+// not(not(x)) = x; not(a < b) = a >= b where there are no NaN.
+static HloInstruction *simplify_not(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode == HLO_OP_NOT) return x->operands[0];
+    if (x->opcode != HLO_OP_COMPARE || x->users.count != 1) return NULL;
+    HloCompareAttributes attributes = *HLO_ATTRIBUTES(x, Compare);
+    bool equality =
+        attributes.direction == HLO_ComparisonDirection_EQ || attributes.direction == HLO_ComparisonDirection_NE;
+    if (!equality && !is_exact(x->operands[0])) return NULL;
+    attributes.direction = opposite(attributes.direction);
+    return hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_COMPARE, .operands = x->operands, .operand_count = 2, .attributes = &attributes});
+}
+
+static HloInstruction *shift_by_nothing(HloInstruction *i) {
+    return is_zero(i->operands[1]) ? i->operands[0] : NULL;
+}
+
+static HloInstruction *compare_same(HloInstruction *i) {
+    if (i->operands[0] != i->operands[1] || !is_exact(i->operands[0])) return NULL;
+    int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
+    return pred_like(i, direction == HLO_ComparisonDirection_EQ || direction == HLO_ComparisonDirection_GE ||
+                            direction == HLO_ComparisonDirection_LE);
+}
+
+// Nothing unsigned is below zero.
+static HloInstruction *compare_unsigned_with_zero(HloInstruction *i) {
+    bool is_unsigned = hlo_type_kind(i->operands[0]->shape->type) == HLO_KIND_UNSIGNED;
+    if (!is_unsigned || !is_zero(i->operands[1])) return NULL;
+    int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
+    if (direction == HLO_ComparisonDirection_LT) return pred_like(i, false);
+    return direction == HLO_ComparisonDirection_GE ? pred_like(i, true) : NULL;
+}
+
+// x == true is x, x == false is not x; and so on for !=.
+static HloInstruction *compare_with_pred(HloInstruction *i) {
+    HloInstruction *x = i->operands[0], *constant = i->operands[1];
+    int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
+    bool equal = direction == HLO_ComparisonDirection_EQ;
+    if (x->shape->type != HLO_PRED || (!equal && direction != HLO_ComparisonDirection_NE)) return NULL;
+    bool zero = is_zero(constant);
+    if (!zero && !hlo_pass_is_all_ones(constant)) return NULL;
+    return zero != equal ? x : hlo_pass_unary(i, HLO_OP_NOT, x);
+}
+
+static HloInstruction *select_known(HloInstruction *i) {
+    HloInstruction *predicate = i->operands[0];
+    if (i->operands[1] == i->operands[2]) return i->operands[1];
+    if (is_zero(predicate)) return i->operands[2];
+    return hlo_pass_is_all_ones(predicate) ? i->operands[1] : NULL;
+}
+
+static HloInstruction *select_of_not(HloInstruction *i) {
+    HloInstruction *predicate = i->operands[0];
+    if (predicate->opcode != HLO_OP_NOT) return NULL;
+    return hlo_pass_select(i, predicate->operands[0], i->operands[2], i->operands[1]);
+}
+
+static HloInstruction *select_of_truth(HloInstruction *i) {
+    HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];
+    bool same_sizes = hlo_shape_equal(predicate->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT);
+    if (i->shape->type != HLO_PRED || !same_sizes) return NULL;
+    if (hlo_pass_is_all_ones(yes) && is_zero(no)) return predicate;
+    if (is_zero(yes) && hlo_pass_is_all_ones(no)) return hlo_pass_unary(i, HLO_OP_NOT, predicate);
+    return NULL;
+}
+
+// select(p, select(p, a, b), c) = select(p, a, c), and the same on the other side.
+static HloInstruction *select_again(HloInstruction *i) {
+    HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];
+    bool on_yes = yes->opcode == HLO_OP_SELECT && yes->operands[0] == predicate;
+    bool on_no = no->opcode == HLO_OP_SELECT && no->operands[0] == predicate;
+    if (!on_yes && !on_no) return NULL;
+    return hlo_pass_select(i, predicate, on_yes ? yes->operands[1] : yes, on_no ? no->operands[2] : no);
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_AND, same_operands},
+    {HLO_OP_AND, with_constant},
+    {HLO_OP_OR, same_operands},
+    {HLO_OP_OR, with_constant},
+    {HLO_OP_XOR, simplify_xor},
+    {HLO_OP_NOT, simplify_not},
+    {HLO_OP_SHIFT_LEFT, shift_by_nothing},
+    {HLO_OP_SHIFT_RIGHT_ARITHMETIC, shift_by_nothing},
+    {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_by_nothing},
+    {HLO_OP_COMPARE, compare_same},
+    {HLO_OP_COMPARE, compare_unsigned_with_zero},
+    {HLO_OP_COMPARE, compare_with_pred},
+    {HLO_OP_SELECT, select_known},
+    {HLO_OP_SELECT, select_of_not},
+    {HLO_OP_SELECT, select_of_truth},
+    {HLO_OP_SELECT, select_again},
+};
+
+HloSimplifyTable hlo_simplify_logic(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
+#include "hlo/pass/simplify.h"
+
+static bool same_dims(const HloShape *a, const HloShape *b) {
+    return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
+}
+
+static HloInts dimensions_of(const HloInstruction *i) {
+    return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+}
+
+static bool is_identity(HloInts dimensions) {
+    for (int64_t i = 0; i < dimensions.count; i++) {
+        if (dimensions.items[i] != i) return false;
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reshape
+
+static HloInstruction *reshape_same(HloInstruction *i) {
+    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
+}
+
+static HloInstruction *reshape_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    return x->opcode == HLO_OP_RESHAPE ? hlo_pass_reshape(i, x->operands[0], hlo_shape_dims(i->shape)) : NULL;
+}
+
+static HloInstruction *reshape_of_splat(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0) return NULL;
+    if (i->shape->rank == 0) return x->operands[0];
+    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Transpose
+
+static HloInstruction *transpose_identity(HloInstruction *i) {
+    return is_identity(dimensions_of(i)) ? i->operands[0] : NULL;
+}
+
+static HloInstruction *transpose_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_TRANSPOSE) return NULL;
+    HloInts outer = dimensions_of(i), inner = dimensions_of(x);
+    int64_t *both = hlo_pass_ints(i, outer.count);
+    for (int64_t d = 0; d < outer.count; d++) both[d] = inner.items[outer.items[d]];
+    return hlo_pass_transpose(i, x->operands[0], (HloInts){both, outer.count});
+}
+
+static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_BROADCAST) return NULL;
+    HloInts permutation = dimensions_of(i), mapping = dimensions_of(x);
+    int64_t *moved = hlo_pass_ints(i, mapping.count);
+    for (int64_t m = 0; m < mapping.count; m++) {
+        for (int64_t d = 0; d < permutation.count; d++) {
+            if (permutation.items[d] == mapping.items[m]) moved[m] = d;
+        }
+    }
+    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){moved, mapping.count});
+}
+
+// Moving dimensions of size 1 only is a reshape.
+static HloInstruction *transpose_of_ones(HloInstruction *i) {
+    HloInts permutation = dimensions_of(i);
+    const HloShape *x = i->operands[0]->shape;
+    int64_t last = -1;
+    if (is_identity(permutation)) return NULL;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        if (x->dims[permutation.items[d]] == 1) continue;
+        if (permutation.items[d] < last) return NULL;
+        last = permutation.items[d];
+    }
+    return hlo_pass_reshape(i, i->operands[0], hlo_shape_dims(i->shape));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Broadcast and iota
+
+static HloInstruction *broadcast_same(HloInstruction *i) {
+    bool same = is_identity(dimensions_of(i)) && same_dims(i->shape, i->operands[0]->shape);
+    return same ? i->operands[0] : NULL;
+}
+
+static HloInstruction *broadcast_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_BROADCAST) return NULL;
+    HloInts outer = dimensions_of(i), inner = dimensions_of(x);
+    int64_t *both = hlo_pass_ints(i, inner.count);
+    for (int64_t d = 0; d < inner.count; d++) both[d] = outer.items[inner.items[d]];
+    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){both, inner.count});
+}
+
+// A reshape that only adds or takes dimensions of size 1 need not be there before a broadcast. Fills `mapping` (one
+// entry a dimension of the reshape's operand) or says no.
+static bool skips_ones(const HloShape *from, const HloShape *to, HloInts outer, int64_t *mapping) {
+    int64_t a = 0, b = 0;
+    while (a < from->rank || b < to->rank) {
+        if (a < from->rank && b < to->rank && from->dims[a] == to->dims[b]) {
+            if (mapping) mapping[a] = outer.items[b];
+            a++, b++;
+        } else if (b < to->rank && to->dims[b] == 1) {
+            b++;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static HloInstruction *broadcast_of_reshape(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_RESHAPE) return NULL;
+    const HloShape *from = x->operands[0]->shape;
+    if (!skips_ones(from, x->shape, dimensions_of(i), NULL)) return NULL;
+    int64_t *mapping = hlo_pass_ints(i, from->rank);
+    skips_ones(from, x->shape, dimensions_of(i), mapping);
+    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){mapping, from->rank});
+}
+
+// A broadcast of an iota is an iota; one along a dimension of size 1 is zero.
+static HloInstruction *broadcast_of_iota(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_IOTA) return NULL;
+    int64_t dimension = dimensions_of(i).items[HLO_ATTRIBUTES(x, Iota)->dimension];
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
+                                               .attributes = &(HloIotaAttributes){dimension},
+                                               .type = i->shape->type,
+                                               .dims = hlo_shape_dims(i->shape),
+                                               .has_dims = true});
+}
+
+static HloInstruction *iota_of_one(HloInstruction *i) {
+    if (i->shape->dims[HLO_ATTRIBUTES(i, Iota)->dimension] > 1) return NULL;
+    return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reverse
+
+static HloInstruction *reverse_dims(const HloInstruction *i, HloInstruction *x, HloInts dimensions) {
+    if (dimensions.count == 0) return x;
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REVERSE,
+                                               .operands = &x,
+                                               .operand_count = 1,
+                                               .attributes = &(HloDimensionsAttributes){dimensions}});
+}
+
+// Dimensions of size 1, and those that a broadcast repeats along, look the same from both ends.
+static HloInstruction *reverse_nothing(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    HloInts dimensions = dimensions_of(i);
+    int64_t *kept = hlo_pass_ints(i, dimensions.count), count = 0;
+    for (int64_t d = 0; d < dimensions.count; d++) {
+        int64_t dimension = dimensions.items[d];
+        bool repeated = x->opcode == HLO_OP_BROADCAST && !hlo_ints_contain(dimensions_of(x), dimension);
+        if (i->shape->dims[dimension] > 1 && !repeated) kept[count++] = dimension;
+    }
+    return count == dimensions.count ? NULL : reverse_dims(i, x, (HloInts){kept, count});
+}
+
+static HloInstruction *reverse_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_REVERSE) return NULL;
+    HloInts outer = dimensions_of(i), inner = dimensions_of(x);
+    int64_t *once = hlo_pass_ints(i, outer.count + inner.count), count = 0;
+    for (int64_t d = 0; d < i->shape->rank; d++) {
+        if (hlo_ints_contain(outer, d) != hlo_ints_contain(inner, d)) once[count++] = d;
+    }
+    return reverse_dims(i, x->operands[0], (HloInts){once, count});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Concatenate
+
+static HloInstruction *concatenate(const HloInstruction *i, HloInstruction *const *operands, int64_t count) {
+    if (count == 1) return operands[0];
+    return hlo_pass_make(
+        i,
+        &(HloBuildRequest){
+            .opcode = HLO_OP_CONCATENATE, .operands = operands, .operand_count = count, .attributes = i->attributes});
+}
+
+static bool is_empty(const HloInstruction *i) {
+    return hlo_shape_elements(i->shape) == 0;
+}
+
+// Operands without elements go; operands that are concatenations along the same dimension are taken apart.
+static HloInstruction *concatenate_flat(HloInstruction *i) {
+    HloArena *arena = i->parent->module->arena;
+    HloInstructionVector flat = {0};
+    bool changed = i->operand_count == 1;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        HloInstruction *operand = i->operands[k];
+        bool nested = operand->opcode == HLO_OP_CONCATENATE &&
+                      hlo_ints_equal(dimensions_of(operand), dimensions_of(i)) && operand->users.count == 1 &&
+                      operand->shape->type == i->shape->type;
+        bool drop = is_empty(operand) && !is_empty(i);
+        changed |= nested || drop;
+        if (drop) continue;
+        if (!nested) hlo_vector_push(arena, &flat, operand);
+        for (int64_t n = 0; nested && n < operand->operand_count; n++) {
+            hlo_vector_push(arena, &flat, operand->operands[n]);
+        }
+    }
+    return changed ? concatenate(i, flat.items, flat.count) : NULL;
+}
+
+// All operands repeat one scalar: so does the whole.
+static HloInstruction *concatenate_splats(HloInstruction *i) {
+    HloInstruction *scalar = NULL;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        const HloInstruction *operand = i->operands[k];
+        if (operand->opcode != HLO_OP_BROADCAST || operand->operands[0]->shape->rank != 0) return NULL;
+        if (scalar && operand->operands[0] != scalar) return NULL;
+        scalar = operand->operands[0];
+    }
+    if (!scalar || scalar->shape->type != i->shape->type) return NULL;
+    return hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// True when slice `b` begins where slice `a` of the same array ends, along `dimension`, and both are equal elsewhere.
+static bool continues(const HloInstruction *a, const HloInstruction *b, int64_t dimension) {
+    if (a->opcode != HLO_OP_SLICE || b->opcode != HLO_OP_SLICE || a->operands[0] != b->operands[0]) return false;
+    const HloSliceAttributes *x = HLO_ATTRIBUTES(a, Slice), *y = HLO_ATTRIBUTES(b, Slice);
+    if (!hlo_ints_equal(x->strides, y->strides) || x->strides.items[dimension] != 1) return false;
+    for (int64_t d = 0; d < x->starts.count; d++) {
+        if (d == dimension) continue;
+        if (x->starts.items[d] != y->starts.items[d] || x->limits.items[d] != y->limits.items[d]) return false;
+    }
+    return x->limits.items[dimension] == y->starts.items[dimension];
+}
+
+static HloInstruction *concatenate_slices(HloInstruction *i) {
+    int64_t dimension = dimensions_of(i).items[0];
+    for (int64_t k = 0; k + 1 < i->operand_count; k++) {
+        const HloInstruction *a = i->operands[k], *b = i->operands[k + 1];
+        if (!continues(a, b, dimension)) continue;
+        const HloSliceAttributes *x = HLO_ATTRIBUTES(a, Slice), *y = HLO_ATTRIBUTES(b, Slice);
+        HloInstruction *joined = hlo_pass_slice(i, a->operands[0], x->starts, y->limits, x->strides);
+        HloInstruction **rest = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, i->operand_count - 1);
+        for (int64_t r = 0; r < i->operand_count - 1; r++) rest[r] = r == k ? joined : i->operands[r + (r > k)];
+        return concatenate(i, rest, i->operand_count - 1);
+    }
+    return NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pad
+
+static HloInstruction *pad_nothing(HloInstruction *i) {
+    return same_dims(i->shape, i->operands[0]->shape) &&
+                   hlo_attributes_equal(
+                       HLO_FAMILY_Pad, i->attributes,
+                       &(HloPadAttributes){
+                           {HLO_ARENA_NEW(i->parent->module->arena, HloPadDimension, i->shape->rank), i->shape->rank}})
+               ? i->operands[0]
+               : NULL;
+}
+
+// Padding an array without elements, or with the value that it repeats, repeats the value.
+static HloInstruction *pad_of_splat(HloInstruction *i) {
+    HloInstruction *x = i->operands[0], *value = i->operands[1];
+    bool same = x->opcode == HLO_OP_BROADCAST && x->operands[0] == value;
+    if ((!same && !is_empty(x)) || value->shape->type != i->shape->type) return NULL;
+    if (i->shape->rank == 0) return NULL;
+    return hlo_pass_broadcast(i, value, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// Padding by nothing or less everywhere takes a slice.
+static HloInstruction *pad_less(HloInstruction *i) {
+    HloPadding padding = HLO_ATTRIBUTES(i, Pad)->padding;
+    const HloShape *x = i->operands[0]->shape;
+    if (x->type != i->shape->type) return NULL;
+    for (int64_t d = 0; d < padding.count; d++) {
+        const HloPadDimension *p = &padding.items[d];
+        if (p->low > 0 || p->high > 0 || p->interior != 0 || -p->low > x->dims[d] || -p->high > x->dims[d]) return NULL;
+    }
+    int64_t *starts = hlo_pass_ints(i, 3 * padding.count), *limits = starts + padding.count;
+    int64_t *strides = limits + padding.count;
+    for (int64_t d = 0; d < padding.count; d++) {
+        starts[d] = -padding.items[d].low;
+        limits[d] = x->dims[d] + padding.items[d].high;
+        strides[d] = 1;
+    }
+    return hlo_pass_slice(i, i->operands[0], (HloInts){starts, padding.count}, (HloInts){limits, padding.count},
+                          (HloInts){strides, padding.count});
+}
+
+// pad(pad(x)) with one value, growing only.
+static HloInstruction *pad_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_PAD || x->operands[1] != i->operands[1] || x->shape->type != i->shape->type) return NULL;
+    HloPadding outer = HLO_ATTRIBUTES(i, Pad)->padding, inner = HLO_ATTRIBUTES(x, Pad)->padding;
+    for (int64_t d = 0; d < outer.count; d++) {
+        const HloPadDimension *o = &outer.items[d], *n = &inner.items[d];
+        if (o->low < 0 || o->high < 0 || n->low < 0 || n->high < 0 || o->interior || n->interior) return NULL;
+    }
+    HloPadDimension *both = HLO_ARENA_NEW(i->parent->module->arena, HloPadDimension, outer.count);
+    for (int64_t d = 0; d < outer.count; d++) {
+        both[d] =
+            (HloPadDimension){outer.items[d].low + inner.items[d].low, outer.items[d].high + inner.items[d].high, 0};
+    }
+    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_PAD,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloPadAttributes){{both, outer.count}}});
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_RESHAPE, reshape_same},
+    {HLO_OP_RESHAPE, reshape_twice},
+    {HLO_OP_RESHAPE, reshape_of_splat},
+    {HLO_OP_TRANSPOSE, transpose_identity},
+    {HLO_OP_TRANSPOSE, transpose_twice},
+    {HLO_OP_TRANSPOSE, transpose_of_broadcast},
+    {HLO_OP_TRANSPOSE, transpose_of_ones},
+    {HLO_OP_BROADCAST, broadcast_same},
+    {HLO_OP_BROADCAST, broadcast_twice},
+    {HLO_OP_BROADCAST, broadcast_of_reshape},
+    {HLO_OP_BROADCAST, broadcast_of_iota},
+    {HLO_OP_IOTA, iota_of_one},
+    {HLO_OP_REVERSE, reverse_nothing},
+    {HLO_OP_REVERSE, reverse_twice},
+    {HLO_OP_CONCATENATE, concatenate_flat},
+    {HLO_OP_CONCATENATE, concatenate_splats},
+    {HLO_OP_CONCATENATE, concatenate_slices},
+    {HLO_OP_PAD, pad_nothing},
+    {HLO_OP_PAD, pad_of_splat},
+    {HLO_OP_PAD, pad_less},
+    {HLO_OP_PAD, pad_twice},
+};
+
+HloSimplifyTable hlo_simplify_shape(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for slices, and for dynamic slices whose place is known.
+#include "hlo/pass/simplify.h"
+
+static bool same_dims(const HloShape *a, const HloShape *b) {
+    return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
+}
+
+// Lists of starts, limits and strides for `rank` dimensions, in one allocation.
+typedef struct SliceLists {
+    int64_t *starts, *limits, *strides;
+    int64_t rank;
+} SliceLists;
+
+static SliceLists new_lists(const HloInstruction *like, int64_t rank) {
+    int64_t *all = hlo_pass_ints(like, 3 * rank);
+    return (SliceLists){all, all + rank, all + 2 * rank, rank};
+}
+
+static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x, const SliceLists *lists) {
+    return hlo_pass_slice(like, x, (HloInts){lists->starts, lists->rank}, (HloInts){lists->limits, lists->rank},
+                          (HloInts){lists->strides, lists->rank});
+}
+
+static HloInstruction *slice_all(HloInstruction *i) {
+    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
+}
+
+static HloInstruction *slice_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_SLICE) return NULL;
+    const HloSliceAttributes *outer = HLO_ATTRIBUTES(i, Slice), *inner = HLO_ATTRIBUTES(x, Slice);
+    SliceLists lists = new_lists(i, i->shape->rank);
+    for (int64_t d = 0; d < lists.rank; d++) {
+        int64_t stride = inner->strides.items[d], size = i->shape->dims[d];
+        lists.starts[d] = inner->starts.items[d] + outer->starts.items[d] * stride;
+        lists.strides[d] = stride * outer->strides.items[d];
+        lists.limits[d] = size == 0 ? lists.starts[d] : lists.starts[d] + (size - 1) * lists.strides[d] + 1;
+        // An empty slice at the far end may begin outside of the array.
+        if (lists.starts[d] > x->operands[0]->shape->dims[d]) return NULL;
+    }
+    return make_slice(i, x->operands[0], &lists);
+}
+
+// A slice of a broadcast along dimensions that it repeats is a smaller broadcast.
+static HloInstruction *slice_of_broadcast(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_BROADCAST) return NULL;
+    HloInts mapping = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    SliceLists lists = new_lists(i, mapping.count);
+    HloInstruction *source = x->operands[0];
+    bool whole = true;
+    for (int64_t d = 0; d < mapping.count; d++) {
+        int64_t from = mapping.items[d];
+        lists.starts[d] = slice->starts.items[from];
+        lists.limits[d] = slice->limits.items[from];
+        lists.strides[d] = slice->strides.items[from];
+        whole &= i->shape->dims[from] == source->shape->dims[d];
+    }
+    if (!whole) source = make_slice(i, source, &lists);
+    return hlo_pass_broadcast(i, source, hlo_shape_dims(i->shape), mapping);
+}
+
+// A slice that leaves the counted dimension alone.
+static HloInstruction *slice_of_iota(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_IOTA) return NULL;
+    int64_t dimension = HLO_ATTRIBUTES(x, Iota)->dimension;
+    if (i->shape->dims[dimension] != x->shape->dims[dimension]) return NULL;
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
+                                               .attributes = x->attributes,
+                                               .type = i->shape->type,
+                                               .dims = hlo_shape_dims(i->shape),
+                                               .has_dims = true});
+}
+
+// A slice within one operand of a concatenation.
+static HloInstruction *slice_of_concatenate(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_CONCATENATE || hlo_shape_elements(i->shape) == 0) return NULL;
+    int64_t dimension = HLO_ATTRIBUTES(x, Dimensions)->dimensions.items[0], begin = 0;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    int64_t start = slice->starts.items[dimension], limit = slice->limits.items[dimension];
+    for (int64_t k = 0; k < x->operand_count; k++) {
+        HloInstruction *part = x->operands[k];
+        int64_t size = part->shape->dims[dimension];
+        if (start >= begin && limit <= begin + size && part->shape->type == i->shape->type) {
+            SliceLists lists = new_lists(i, i->shape->rank);
+            for (int64_t d = 0; d < lists.rank; d++) {
+                lists.starts[d] = slice->starts.items[d] - (d == dimension ? begin : 0);
+                lists.limits[d] = slice->limits.items[d] - (d == dimension ? begin : 0);
+                lists.strides[d] = slice->strides.items[d];
+            }
+            return make_slice(i, part, &lists);
+        }
+        begin += size;
+    }
+    return NULL;
+}
+
+// A slice of what was padded around, within the original.
+static HloInstruction *slice_of_pad(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_PAD || x->operands[0]->shape->type != i->shape->type) return NULL;
+    if (hlo_shape_elements(i->shape) == 0) return NULL;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    HloPadding padding = HLO_ATTRIBUTES(x, Pad)->padding;
+    const HloShape *original = x->operands[0]->shape;
+    for (int64_t d = 0; d < padding.count; d++) {
+        int64_t low = padding.items[d].low;
+        if (padding.items[d].interior || slice->starts.items[d] < low) return NULL;
+        if (slice->limits.items[d] - low > original->dims[d]) return NULL;
+    }
+    SliceLists lists = new_lists(i, padding.count);
+    for (int64_t d = 0; d < padding.count; d++) {
+        lists.starts[d] = slice->starts.items[d] - padding.items[d].low;
+        lists.limits[d] = slice->limits.items[d] - padding.items[d].low;
+        lists.strides[d] = slice->strides.items[d];
+    }
+    return make_slice(i, x->operands[0], &lists);
+}
+
+// Slices through elementwise ops are left alone; those of a transpose go below it, where they may meet other slices.
+static HloInstruction *slice_of_transpose(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_TRANSPOSE || x->users.count != 1) return NULL;
+    HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    SliceLists lists = new_lists(i, permutation.count);
+    for (int64_t d = 0; d < permutation.count; d++) {
+        lists.starts[permutation.items[d]] = slice->starts.items[d];
+        lists.limits[permutation.items[d]] = slice->limits.items[d];
+        lists.strides[permutation.items[d]] = slice->strides.items[d];
+    }
+    return hlo_pass_transpose(i, make_slice(i, x->operands[0], &lists), permutation);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dynamic slices
+
+static HloInstruction *dynamic_slice_all(HloInstruction *i) {
+    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
+}
+
+// The start along dimension `d`, moved inside as the op does; false when it is not known.
+static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64_t size, int64_t *start) {
+    const HloShape *x = i->operands[0]->shape;
+    if (i->operand_count - first != x->rank || i->operands[first]->shape->rank != 0) return false;
+    *start = 0;
+    if (size == x->dims[d]) return true;
+    if (!hlo_pass_integer_value(i->operands[first + d], start)) return false;
+    if (*start < 0) *start = 0;
+    if (*start > x->dims[d] - size) *start = x->dims[d] - size;
+    return true;
+}
+
+static HloInstruction *dynamic_slice_known(HloInstruction *i) {
+    HloInts sizes = hlo_shape_dims(i->shape);
+    int64_t start;
+    for (int64_t d = 0; d < sizes.count; d++) {
+        if (!known_start(i, 1, d, sizes.items[d], &start)) return NULL;
+    }
+    SliceLists lists = new_lists(i, sizes.count);
+    for (int64_t d = 0; d < sizes.count; d++) {
+        known_start(i, 1, d, sizes.items[d], &lists.starts[d]);
+        lists.limits[d] = lists.starts[d] + sizes.items[d];
+        lists.strides[d] = 1;
+    }
+    return make_slice(i, i->operands[0], &lists);
+}
+
+static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0 || i->shape->rank == 0) return NULL;
+    return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+static HloInstruction *update_all(HloInstruction *i) {
+    HloInstruction *update = i->operands[1];
+    return hlo_shape_equal(update->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? update : NULL;
+}
+
+static HloInstruction *update_nothing(HloInstruction *i) {
+    return hlo_shape_elements(i->operands[1]->shape) == 0 ? i->operands[0] : NULL;
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_SLICE, slice_all},
+    {HLO_OP_SLICE, slice_twice},
+    {HLO_OP_SLICE, slice_of_broadcast},
+    {HLO_OP_SLICE, slice_of_iota},
+    {HLO_OP_SLICE, slice_of_concatenate},
+    {HLO_OP_SLICE, slice_of_pad},
+    {HLO_OP_SLICE, slice_of_transpose},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_all},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_known},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_splat},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, update_all},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, update_nothing},
+};
+
+HloSimplifyTable hlo_simplify_slice(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}

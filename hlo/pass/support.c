@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/pass/support.h"
+
+#include <string.h>
+
+static HloArena *arena_of(const HloInstruction *like) {
+    return like->parent->module->arena;
+}
+
+// True when an array of the shape has a layout: modules carry them everywhere or nowhere.
+static bool has_layout(const HloShape *shape) {
+    while (hlo_shape_is_tuple(shape) && shape->element_count > 0) shape = shape->elements[0];
+    return shape->layout != NULL;
+}
+
+HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request) {
+    HloModule *module = like->parent->module;
+    const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, request->operand_count);
+    for (int64_t i = 0; i < request->operand_count; i++) shapes[i] = request->operands[i]->shape;
+    HloInferRequest infer = {.arena = module->arena,
+                             .opcode = request->opcode,
+                             .operands = shapes,
+                             .operand_count = request->operand_count,
+                             .attributes = request->attributes,
+                             .called = request->called,
+                             .called_count = request->called_count,
+                             .hint = request->shape,
+                             .replica_count = module->replica_count,
+                             .num_partitions = module->num_partitions};
+    if (!request->shape && (request->type != HLO_INVALID || request->has_dims)) {
+        HloType type = request->type != HLO_INVALID ? request->type : shapes[0]->type;
+        infer.hint = hlo_shape_array(module->arena, type, request->dims.items, request->dims.count);
+    }
+    const HloShape *shape = NULL;
+    HloStatus status = hlo_infer_shape(&infer, &shape);
+    HLO_BUG_IF(status);
+    if (has_layout(like->shape)) shape = hlo_shape_with_default_layout(module->arena, shape);
+    HloFamily family = hlo_op_info(request->opcode)->family;
+    HloInstruction *made =
+        hlo_instruction_new(like->parent, request->opcode, shape, request->operands, request->operand_count,
+                            hlo_attributes_copy(module->arena, family, request->attributes), NULL);
+    if (request->called_count) hlo_instruction_set_called(made, request->called, request->called_count);
+    made->metadata = like->metadata;
+    return made;
+}
+
+static HloInstruction *make(const HloInstruction *like, HloOpcode opcode, HloInstruction *const *operands,
+                            int64_t count, const void *attributes) {
+    return hlo_pass_make(
+        like,
+        &(HloBuildRequest){.opcode = opcode, .operands = operands, .operand_count = count, .attributes = attributes});
+}
+
+HloInstruction *hlo_pass_unary(const HloInstruction *like, HloOpcode opcode, HloInstruction *x) {
+    return make(like, opcode, &x, 1, NULL);
+}
+
+HloInstruction *hlo_pass_binary(const HloInstruction *like, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    return make(like, opcode, operands, 2, NULL);
+}
+
+HloInstruction *hlo_pass_select(const HloInstruction *like, HloInstruction *predicate, HloInstruction *on_true,
+                                HloInstruction *on_false) {
+    HloInstruction *operands[] = {predicate, on_true, on_false};
+    return make(like, HLO_OP_SELECT, operands, 3, NULL);
+}
+
+HloInstruction *hlo_pass_compare(const HloInstruction *like, HloInstruction *a, HloInstruction *b, int32_t direction) {
+    HloInstruction *operands[] = {a, b};
+    return make(like, HLO_OP_COMPARE, operands, 2, &(HloCompareAttributes){.direction = direction});
+}
+
+HloInstruction *hlo_pass_convert(const HloInstruction *like, HloInstruction *x, HloType type) {
+    return hlo_pass_make(
+        like, &(HloBuildRequest){.opcode = HLO_OP_CONVERT, .operands = &x, .operand_count = 1, .type = type});
+}
+
+static HloInstruction *sized(const HloInstruction *like, HloOpcode opcode, HloInstruction *x, HloInts dims,
+                             const void *attributes) {
+    return hlo_pass_make(like, &(HloBuildRequest){.opcode = opcode,
+                                                  .operands = &x,
+                                                  .operand_count = 1,
+                                                  .attributes = attributes,
+                                                  .dims = dims,
+                                                  .has_dims = true});
+}
+
+HloInstruction *hlo_pass_reshape(const HloInstruction *like, HloInstruction *x, HloInts dims) {
+    return sized(like, HLO_OP_RESHAPE, x, dims, &(HloReshapeAttributes){HLO_ABSENT});
+}
+
+HloInstruction *hlo_pass_transpose(const HloInstruction *like, HloInstruction *x, HloInts permutation) {
+    return make(like, HLO_OP_TRANSPOSE, &x, 1, &(HloDimensionsAttributes){permutation});
+}
+
+HloInstruction *hlo_pass_broadcast(const HloInstruction *like, HloInstruction *x, HloInts dims, HloInts mapping) {
+    return sized(like, HLO_OP_BROADCAST, x, dims, &(HloDimensionsAttributes){mapping});
+}
+
+HloInstruction *hlo_pass_slice(const HloInstruction *like, HloInstruction *x, HloInts starts, HloInts limits,
+                               HloInts strides) {
+    return make(like, HLO_OP_SLICE, &x, 1, &(HloSliceAttributes){starts, limits, strides});
+}
+
+HloInstruction *hlo_pass_get(const HloInstruction *like, HloInstruction *tuple, int64_t index) {
+    return make(like, HLO_OP_GET_TUPLE_ELEMENT, &tuple, 1, &(HloTupleIndexAttributes){index});
+}
+
+HloInstruction *hlo_pass_tuple(const HloInstruction *like, HloInstruction *const *operands, int64_t count) {
+    return make(like, HLO_OP_TUPLE, operands, count, NULL);
+}
+
+static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral *literal) {
+    return make(like, HLO_OP_CONSTANT, NULL, 0, &(HloConstantAttributes){literal});
+}
+
+HloInstruction *hlo_pass_scalar(const HloInstruction *like, HloType type, double value) {
+    HloLiteral *literal = hlo_literal_in_arena(arena_of(like), hlo_shape_scalar(arena_of(like), type));
+    hlo_literal_set_double(literal, 0, value);
+    return constant_of(like, literal);
+}
+
+HloInstruction *hlo_pass_integer(const HloInstruction *like, HloType type, int64_t value) {
+    HloLiteral *literal = hlo_literal_in_arena(arena_of(like), hlo_shape_scalar(arena_of(like), type));
+    hlo_literal_set_int64(literal, 0, value);
+    return constant_of(like, literal);
+}
+
+HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts dims, double value) {
+    HloInstruction *scalar = hlo_pass_scalar(like, type, value);
+    return dims.count == 0 ? scalar : hlo_pass_broadcast(like, scalar, dims, (HloInts){NULL, 0});
+}
+
+int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count) {
+    return HLO_ARENA_NEW(arena_of(like), int64_t, count);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Replacing
+
+bool hlo_pass_may_replace(const HloInstruction *instruction) {
+    if (instruction->control_predecessors.count || instruction->control_successors.count) return false;
+    if (hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_START | HLO_OP_IS_ASYNC_DONE | HLO_OP_IS_SIDE_EFFECT)) {
+        return false;
+    }
+    return !hlo_instruction_has_side_effect(instruction);
+}
+
+// Moves the sharding of `old` to its replacement; false when that would change what the replacement says already.
+static bool move_sharding(const HloInstruction *old, HloInstruction *replacement) {
+    if (!old->sharding || hlo_sharding_equal(old->sharding, replacement->sharding)) return true;
+    bool fixed = replacement->opcode == HLO_OP_PARAMETER || replacement->users.count > 0;
+    if (replacement->sharding || fixed) return false;
+    replacement->sharding = old->sharding;
+    return true;
+}
+
+bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
+    if (old == replacement || !hlo_pass_may_replace(old)) return false;
+    if (!hlo_shape_equal(old->shape, replacement->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
+    // A name that a person gave, and a place in the frontend's book-keeping, are not lost for nothing.
+    if (old->frontend_attributes.count && replacement->opcode == HLO_OP_PARAMETER) return false;
+    if (!move_sharding(old, replacement)) return false;
+    if (replacement->users.count == 0 && replacement->opcode != HLO_OP_PARAMETER) replacement->shape = old->shape;
+    hlo_instruction_replace_uses(old, replacement);
+    if (!hlo_instruction_is_root(old) && old->opcode != HLO_OP_PARAMETER) hlo_instruction_remove(old);
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Constants
+
+bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal) {
+    while (instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_RESHAPE) {
+        instruction = instruction->operands[0];
+    }
+    if (instruction->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(instruction->shape)) return false;
+    *literal = hlo_constant_literal(instruction);
+    return *literal && !(*literal)->elided && (*literal)->data && hlo_literal_is_splat(*literal);
+}
+
+bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
+    const HloLiteral *literal;
+    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    HloShape scalar = {.type = literal->shape->type, .element_count = 1};
+    _Alignas(16) char data[16] = {0};
+    HloLiteral wanted = {.shape = &scalar, .data = data};
+    hlo_literal_set_double(&wanted, 0, value);
+    return memcmp(data, literal->data, (size_t)hlo_type_bytes(scalar.type)) == 0;
+}
+
+bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
+    const HloLiteral *literal;
+    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    HloType type = literal->shape->type;
+    if (type == HLO_PRED) return hlo_literal_get_int64(literal, 0) != 0;
+    if (!hlo_type_is_integer(type)) return false;
+    int64_t value = hlo_literal_get_int64(literal, 0);
+    int bits = hlo_type_info(type)->bits;
+    if (hlo_type_kind(type) == HLO_KIND_SIGNED || bits == 64) return value == -1;
+    return value == (INT64_C(1) << bits) - 1;
+}
+
+bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
+    const HloLiteral *literal;
+    if (!hlo_pass_is_splat(instruction, &literal)) return false;
+    HloType type = literal->shape->type;
+    if (type != HLO_PRED && !hlo_type_is_integer(type)) return false;
+    *value = hlo_literal_get_int64(literal, 0);
+    return type != HLO_U64 || *value >= 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Inlining
+
+static void copy_control_edges(const HloComputation *body, HloInstruction *const *copies) {
+    for (const HloInstruction *i = body->first; i; i = i->next) {
+        if (i->opcode == HLO_OP_PARAMETER) continue;
+        for (int64_t p = 0; p < i->control_predecessors.count; p++) {
+            hlo_instruction_add_control_edge(copies[i->control_predecessors.items[p]->id], copies[i->id]);
+        }
+    }
+}
+
+HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
+                                HloArena *scratch) {
+    HloModule *module = like->parent->module;
+    HloInstruction **copies = HLO_ARENA_NEW(scratch, HloInstruction *, module->instruction_limit);
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(body, scratch, &count);
+    for (int64_t n = 0; n < count; n++) {
+        const HloInstruction *i = order[n];
+        if (i->opcode == HLO_OP_PARAMETER) {
+            copies[i->id] = arguments[hlo_parameter_number(i)];
+            continue;
+        }
+        HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
+        for (int64_t k = 0; k < i->operand_count; k++) operands[k] = copies[i->operands[k]->id];
+        HloInstruction *copy = hlo_instruction_clone(like->parent, i, i->shape, operands, i->operand_count);
+        copies[i->id] = copy;
+        // In a schedule the copies stand where the call stood.
+        hlo_instruction_move_before(copy, like);
+    }
+    copy_control_edges(body, copies);
+    return copies[body->root->id];
+}

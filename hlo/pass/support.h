@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes share: making instructions beside others, replacing them, and looking at constants.
+#ifndef MESHLO_HLO_PASS_SUPPORT_H_
+#define MESHLO_HLO_PASS_SUPPORT_H_
+
+#include "hlo/ir/builder.h"
+#include "hlo/ir/infer_support.h"
+#include "hlo/pass/pass.h"
+
+// Makes an instruction in the computation of `like`, with the sharding and metadata of `like`. The shape is inferred;
+// `request->shape`, `type` and `dims` are as in hlo_build(). What a pass makes is right by construction: it is a bug
+// when inference refuses it.
+HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request);
+// Ops that passes make often, beside `like`.
+HloInstruction *hlo_pass_unary(const HloInstruction *like, HloOpcode opcode, HloInstruction *x);
+HloInstruction *hlo_pass_binary(const HloInstruction *like, HloOpcode opcode, HloInstruction *a, HloInstruction *b);
+HloInstruction *hlo_pass_select(const HloInstruction *like, HloInstruction *predicate, HloInstruction *on_true,
+                                HloInstruction *on_false);
+HloInstruction *hlo_pass_compare(const HloInstruction *like, HloInstruction *a, HloInstruction *b, int32_t direction);
+HloInstruction *hlo_pass_convert(const HloInstruction *like, HloInstruction *x, HloType type);
+HloInstruction *hlo_pass_reshape(const HloInstruction *like, HloInstruction *x, HloInts dims);
+HloInstruction *hlo_pass_transpose(const HloInstruction *like, HloInstruction *x, HloInts permutation);
+HloInstruction *hlo_pass_broadcast(const HloInstruction *like, HloInstruction *x, HloInts dims, HloInts mapping);
+HloInstruction *hlo_pass_slice(const HloInstruction *like, HloInstruction *x, HloInts starts, HloInts limits,
+                               HloInts strides);
+HloInstruction *hlo_pass_get(const HloInstruction *like, HloInstruction *tuple, int64_t index);
+HloInstruction *hlo_pass_tuple(const HloInstruction *like, HloInstruction *const *operands, int64_t count);
+// A scalar constant, exact for integers below 2^53.
+HloInstruction *hlo_pass_scalar(const HloInstruction *like, HloType type, double value);
+HloInstruction *hlo_pass_integer(const HloInstruction *like, HloType type, int64_t value);
+// An array with one value everywhere.
+HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts dims, double value);
+// The sizes of an array shape.
+static inline HloInts hlo_shape_dims(const HloShape *shape) {
+    return (HloInts){shape->dims, shape->rank};
+}
+// A list of `count` numbers, zeroed, in the module's arena, to be filled.
+int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count);
+
+// True when an instruction may be replaced by something else: no control edges, no effects, no async half.
+bool hlo_pass_may_replace(const HloInstruction *instruction);
+// Replaces every use of `old` by `replacement` and removes `old`, which must be hlo_pass_may_replace(). A sharding of
+// `old` moves over. False, and nothing done, when the shapes differ (layouts aside) or the sharding cannot move.
+bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement);
+
+// True if `instruction` is a constant, or a broadcast of one, with the same value everywhere; *literal and *index say
+// where the value stands.
+bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal);
+// True if all elements are `value` (a small number that every type holds). -0 is not 0.
+bool hlo_pass_is_all(const HloInstruction *instruction, double value);
+// True if every bit of every element is one (pred: true).
+bool hlo_pass_is_all_ones(const HloInstruction *instruction);
+// A scalar integer or pred constant's value.
+bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value);
+
+// Copies the instructions of `body` into the computation of `like`, parameters replaced by `arguments`, and returns the
+// copy of the root. Called computations are shared; effects and control edges are copied.
+HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
+                                HloArena *scratch);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops that run at most once disappear; elements of the state that never change are read from before the loop,
+// constants among them inside it; elements that nothing reads are dropped.
+#include "hlo/analysis/loop.h"
+#include "hlo/pass/while_support.h"
+
+static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
+    if (loop->control_predecessors.count || loop->control_successors.count || loop->sharding) return false;
+    HloCountedLoop counted;
+    if (!hlo_counted_loop(loop, &counted) || counted.trip_count > 1) return false;
+    if (hlo_computation_has_effects(loop->called[0])) return false;
+    HloInstruction *result = loop->operands[0];
+    if (counted.trip_count == 1) result = hlo_pass_inline(loop, loop->called[1], loop->operands, env->scratch);
+    return hlo_pass_loop_replace(loop, result);
+}
+
+// Users outside of the loop need not wait for an element that comes out as it went in.
+static bool read_invariants_before(HloInstruction *loop) {
+    bool changed = false;
+    for (int64_t i = loop->users.count - 1; i >= 0; i--) {
+        HloInstruction *user = loop->users.items[i];
+        if (user->opcode != HLO_OP_GET_TUPLE_ELEMENT) continue;
+        int64_t index = HLO_ATTRIBUTES(user, TupleIndex)->index;
+        if (loop->operands[0]->opcode != HLO_OP_TUPLE || !hlo_loop_element_is_invariant(loop, index)) continue;
+        changed |= user->users.count > 0 && hlo_pass_replace(user, hlo_pass_loop_initial(loop, index));
+    }
+    return changed;
+}
+
+// Invariant elements that start as scalar constants are constants inside.
+static bool sink_constants(HloInstruction *loop) {
+    bool changed = false;
+    if (loop->operands[0]->opcode != HLO_OP_TUPLE) return false;
+    for (int64_t called = 0; called < 2; called++) {
+        HloInstruction *parameter = hlo_pass_loop_parameter(loop, called);
+        for (int64_t i = parameter->users.count - 1; i >= 0; i--) {
+            HloInstruction *user = parameter->users.items[i];
+            int64_t index = HLO_ATTRIBUTES(user, TupleIndex)->index;
+            const HloInstruction *initial = loop->operands[0]->operands[index];
+            bool constant = initial->opcode == HLO_OP_CONSTANT && initial->shape->rank == 0;
+            if (!constant || user->sharding || !hlo_loop_element_is_invariant(loop, index)) continue;
+            // The body's root keeps handing the element on; other users see the constant.
+            HloInstruction *inside = NULL;
+            for (int64_t u = user->users.count - 1; u >= 0; u--) {
+                HloInstruction *reader = user->users.items[u];
+                if (reader == loop->called[1]->root) continue;
+                if (!inside) {
+                    inside = hlo_instruction_clone(user->parent, initial, initial->shape, NULL, 0);
+                    hlo_instruction_move_before(inside, user->parent->first);
+                }
+                hlo_instruction_replace_use(user, reader, inside);
+                changed = true;
+            }
+        }
+    }
+    return changed;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dropping state that nothing reads
+
+// Marks what the computation of `start` needs: instructions by id.
+static void mark_needed(HloInstruction *start, bool *needed, HloArena *scratch) {
+    HloInstructionVector todo = {0};
+    hlo_vector_push(scratch, &todo, start);
+    while (todo.count) {
+        HloInstruction *i = todo.items[--todo.count];
+        if (needed[i->id]) continue;
+        needed[i->id] = true;
+        for (int64_t k = 0; k < i->operand_count; k++) hlo_vector_push(scratch, &todo, i->operands[k]);
+    }
+}
+
+// Which elements of the state the rest of the program, the condition, or effects in the body depend on.
+static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
+    HloModule *module = loop->parent->module;
+    int64_t count = loop->shape->element_count;
+    bool *live = HLO_ARENA_NEW(scratch, bool, count), *needed = HLO_ARENA_NEW(scratch, bool, module->instruction_limit);
+    const HloInstruction *readers[] = {loop, hlo_pass_loop_parameter(loop, 0)};
+    for (int64_t r = 0; r < 2; r++) {
+        for (int64_t u = 0; u < readers[r]->users.count; u++) {
+            const HloInstruction *element = readers[r]->users.items[u];
+            // What the condition does not look at is removed with the element.
+            bool unused = r == 1 && element->users.count == 0 && !hlo_instruction_is_root(element) &&
+                          element->control_predecessors.count + element->control_successors.count == 0;
+            if (!unused) live[HLO_ATTRIBUTES(element, TupleIndex)->index] = true;
+        }
+    }
+    HloComputation *body = loop->called[1];
+    for (HloInstruction *i = body->first; i; i = i->next) {
+        bool effect =
+            i->control_predecessors.count || i->control_successors.count || hlo_instruction_has_side_effect(i);
+        if (effect) mark_needed(i, needed, scratch);
+    }
+    const HloInstruction *parameter = hlo_pass_loop_parameter(loop, 1);
+    for (bool grown = true; grown;) {
+        grown = false;
+        for (int64_t i = 0; i < count; i++) {
+            if (live[i]) mark_needed(body->root->operands[i], needed, scratch);
+        }
+        for (int64_t u = 0; u < parameter->users.count; u++) {
+            const HloInstruction *element = parameter->users.items[u];
+            int64_t index = HLO_ATTRIBUTES(element, TupleIndex)->index;
+            if (element == body->root || live[index] || !needed[element->id]) continue;
+            live[index] = grown = true;
+        }
+    }
+    return live;
+}
+
+// Elements keep their order under new numbers.
+static void renumber(HloInstruction *tuple, const int64_t *new_index) {
+    for (int64_t u = 0; u < tuple->users.count; u++) {
+        HloTupleIndexAttributes attributes = {new_index[HLO_ATTRIBUTES(tuple->users.items[u], TupleIndex)->index]};
+        hlo_instruction_set_attributes(tuple->users.items[u], &attributes);
+    }
+}
+
+static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
+    HloArena *arena = loop->parent->module->arena;
+    int64_t count = loop->shape->element_count, kept = 0;
+    if (hlo_instruction_is_root(loop)) return false;
+    for (int64_t u = 0; u < loop->users.count; u++) {
+        if (loop->users.items[u]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
+    }
+    bool *live = live_elements(loop, env->scratch);
+    int64_t *new_index = HLO_ARENA_NEW(env->scratch, int64_t, count);
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    HloInstruction **initial = HLO_ARENA_NEW(env->scratch, HloInstruction *, count);
+    HloInstruction **next = HLO_ARENA_NEW(env->scratch, HloInstruction *, count);
+    for (int64_t i = 0; i < count; i++) kept += live[i];
+    if (kept == count || kept == 0) return false;
+    kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!live[i]) continue;
+        new_index[i] = kept;
+        shapes[kept] = loop->shape->elements[i];
+        initial[kept] = hlo_pass_loop_initial(loop, i);
+        next[kept++] = loop->called[1]->root->operands[i];
+    }
+    hlo_instruction_set_operands(loop->called[1]->root, next, kept);
+    hlo_pass_remove_unused(loop->called[0]);
+    hlo_pass_remove_unused(loop->called[1]);
+    renumber(loop, new_index);
+    renumber(hlo_pass_loop_parameter(loop, 0), new_index);
+    renumber(hlo_pass_loop_parameter(loop, 1), new_index);
+    hlo_pass_loop_set_state(loop, hlo_shape_tuple(arena, shapes, kept), hlo_pass_tuple(loop, initial, kept));
+    return true;
+}
+
+static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
+    if (run_at_most_once(loop, env)) return true;
+    if (!hlo_pass_is_plain_loop(loop)) return false;
+    bool changed = read_invariants_before(loop);
+    changed |= sink_constants(loop);
+    return drop_dead_state(loop, env) || changed;
+}
+
+HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
+            next = i->next;
+            HloArenaMark mark = hlo_arena_mark(env->scratch);
+            if (i->opcode == HLO_OP_WHILE) *changed |= simplify(i, env);
+            hlo_arena_reset(env->scratch, mark);
+        }
+    }
+    if (*changed) hlo_module_remove_unreachable(module);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_pass_while_loop_unroller(HloModule *module, const HloPassEnv *env, bool *changed) {
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (HloInstruction *i = order[c]->first, *next; i; i = next) {
+            next = i->next;
+            HloCountedLoop counted;
+            if (i->control_predecessors.count || i->control_successors.count || i->sharding) continue;
+            if (!hlo_counted_loop(i, &counted) || hlo_computation_has_effects(i->called[0])) continue;
+            int64_t size = i->called[1]->instruction_count;
+            if (size == 0 || counted.trip_count > env->unroll_instructions / size) continue;
+            HloInstruction *state = i->operands[0];
+            for (int64_t trip = 0; trip < counted.trip_count; trip++) {
+                HloArenaMark mark = hlo_arena_mark(env->scratch);
+                state = hlo_pass_inline(i, i->called[1], &state, env->scratch);
+                hlo_arena_reset(env->scratch, mark);
+            }
+            *changed |= hlo_pass_loop_replace(i, state);
+        }
+    }
+    if (*changed) hlo_module_remove_unreachable(module);
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/pass/while_support.h"
+
+static bool only_taken_apart(const HloInstruction *tuple) {
+    for (int64_t i = 0; i < tuple->users.count; i++) {
+        if (tuple->users.items[i]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
+    }
+    return !hlo_instruction_is_root(tuple);
+}
+
+HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t called) {
+    return loop->called[called]->parameters.items[0];
+}
+
+bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
+    if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
+    if (loop->control_predecessors.count || loop->control_successors.count) return false;
+    const HloComputation *condition = loop->called[0], *body = loop->called[1];
+    if (condition->callers.count != 1 || body->callers.count != 1 || condition == body) return false;
+    if (body->root->opcode != HLO_OP_TUPLE || body->root->users.count || body->root->sharding) return false;
+    for (int64_t i = 0; i < 2; i++) {
+        const HloInstruction *parameter = hlo_pass_loop_parameter(loop, i);
+        if (!only_taken_apart(parameter) || parameter->sharding) return false;
+    }
+    return true;
+}
+
+HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
+    HloInstruction *initial = loop->operands[0];
+    if (initial->opcode == HLO_OP_TUPLE) return initial->operands[index];
+    HloInstruction *element = hlo_pass_get(loop, initial, index);
+    hlo_instruction_move_before(element, loop);
+    return element;
+}
+
+void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloInstruction *initial) {
+    loop->shape = state;
+    hlo_pass_loop_parameter(loop, 0)->shape = state;
+    hlo_pass_loop_parameter(loop, 1)->shape = state;
+    loop->called[1]->root->shape = state;
+    hlo_instruction_move_before(initial, loop);
+    hlo_instruction_set_operand(loop, 0, initial);
+}
+
+bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
+    if (loop->sharding && !hlo_sharding_equal(loop->sharding, result->sharding)) {
+        if (result->sharding || result->users.count || result->opcode == HLO_OP_PARAMETER) return false;
+        result->sharding = loop->sharding;
+    }
+    hlo_instruction_replace_uses(loop, result);
+    hlo_instruction_set_called(loop, NULL, 0);
+    hlo_instruction_remove(loop);
+    return true;
+}
+
+void hlo_pass_remove_unused(HloComputation *computation) {
+    hlo_computation_sort(computation);
+    for (HloInstruction *i = computation->last, *previous; i; i = previous) {
+        previous = i->previous;
+        bool needed = i->users.count || hlo_instruction_is_root(i) || i->opcode == HLO_OP_PARAMETER ||
+                      i->control_predecessors.count || i->control_successors.count ||
+                      hlo_instruction_has_side_effect(i);
+        if (!needed) hlo_instruction_remove(i);
+    }
+}

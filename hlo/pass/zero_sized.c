@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays without elements: nothing needs to be computed for them.
+#include "hlo/pass/support.h"
+
+static bool is_empty_array(const HloShape *shape) {
+    return hlo_shape_is_array(shape) && !hlo_shape_is_dynamic(shape) && hlo_shape_elements(shape) == 0;
+}
+
+static bool eliminate(HloInstruction *instruction) {
+    switch (instruction->opcode) {
+        case HLO_OP_CONSTANT:
+        case HLO_OP_PARAMETER:
+        case HLO_OP_BROADCAST: return false;
+        default: break;
+    }
+    if (!is_empty_array(instruction->shape) || !hlo_pass_may_replace(instruction)) return false;
+    if (instruction->sharding || hlo_op_is(instruction->opcode, HLO_OP_IS_COLLECTIVE)) return false;
+    HloInstruction *empty =
+        hlo_pass_splat(instruction, instruction->shape->type, hlo_shape_dims(instruction->shape), 0);
+    return hlo_pass_replace(instruction, empty);
+}
+
+HloStatus hlo_pass_zero_sized_hlo_elimination(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i->next;
+            *changed |= eliminate(i);
+        }
+    }
+    return HLO_SUCCESS;
+}

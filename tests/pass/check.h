@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before and after of passes, in text; and whether a program still computes the same.
+#ifndef MESHLO_TESTS_PASS_CHECK_H_
+#define MESHLO_TESTS_PASS_CHECK_H_
+
+#include "hlo/hlo.h"
+#include "hlo/pass/pass.h"
+#include "hlo/text/text.h"
+
+// Parses `text`; a failed assertion when it is wrong.
+HloModule *check_parse(const char *text);
+// Runs `passes` (names with commas) on `before` and compares the entry computation's instructions (and those of other
+// computations where there are some) with `after`, in short form: one instruction a line, without names of the module.
+void check_pass(const char *passes, const char *before, const char *after);
+// check_pass() on a module of one computation, of which `before` and `after` are the instructions only.
+void check_body(const char *passes, const char *before, const char *after);
+// Runs `passes` on `text` and evaluates both forms on the same pseudo-random arguments: results must be equal bit for
+// bit, or, when `tolerance` is not 0, differ by so much of the larger one at most.
+void check_same_results(const char *passes, const char *text, double tolerance);
+
+#endif

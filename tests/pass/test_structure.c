@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes on calls, loops, branches and tuples; common subexpressions, dead code, folding.
+#include <criterion/criterion.h>
+
+#include "check.h"
+
+Test(pass_structure, dce_keeps_roots_parameters_and_effects) {
+    check_body("dce",
+               "  x = f32[4] parameter(0)\n  unused = f32[4] parameter(1)\n  dead = f32[4] add(x, x)\n"
+               "  t = token[] after-all()\n  o = token[] outfeed(x, t), outfeed_shape=f32[4]{0}\n"
+               "  ROOT r = f32[4] negate(x)\n",
+               "  x = f32[4] parameter(0)\n  unused = f32[4] parameter(1)\n"
+               "  t = token[] after-all()\n  o = token[] outfeed(x, t), outfeed_shape=f32[4]{0}\n"
+               "  ROOT r = f32[4] negate(x)\n");
+}
+
+Test(pass_structure, cse_shares_equal_and_swapped_ops) {
+    check_body("cse,dce",
+               "  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n  a = f32[4] add(x, y)\n  b = f32[4] add(y, x)\n"
+               "  c = f32[4] subtract(x, y)\n  d = f32[4] subtract(y, x)\n"
+               "  ROOT r = (f32[4], f32[4], f32[4], f32[4]) tuple(a, b, c, d)\n",
+               "  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n  a = f32[4] add(x, y)\n"
+               "  c = f32[4] subtract(x, y)\n  d = f32[4] subtract(y, x)\n"
+               "  ROOT r = (f32[4], f32[4], f32[4], f32[4]) tuple(a, a, c, d)\n");
+}
+
+Test(pass_structure, cse_leaves_random_numbers_alone) {
+    const char *text =
+        "  a = f32[] constant(0)\n  b = f32[] constant(1)\n  x = f32[4] rng(a, b), distribution=rng_uniform\n"
+        "  y = f32[4] rng(a, b), distribution=rng_uniform\n  ROOT r = f32[4] add(x, y)\n";
+    check_body("cse,dce", text, text);
+}
+
+Test(pass_structure, folds_constants) {
+    check_body("constant-folding,dce",
+               "  a = s32[2] constant({1, 2})\n  b = s32[2] constant({10, 20})\n  ROOT r = s32[2] add(a, b)\n",
+               "  ROOT r = s32[2] constant({11, 22})\n");
+}
+
+Test(pass_structure, folds_repeated_scalars_of_any_size) {
+    check_body("constant-folding,dce",
+               "  a = f32[] constant(3)\n  x = f32[100000,100000] broadcast(a), dimensions={}\n"
+               "  ROOT r = f32[100000,100000] multiply(x, x)\n",
+               "  a = f32[] constant(9)\n  ROOT r = f32[100000,100000] broadcast(a), dimensions={}\n");
+}
+
+Test(pass_structure, folds_no_elided_values) {
+    const char *text = "  a = f32[2] constant({...})\n  ROOT r = f32[2] add(a, a)\n";
+    HloModule *module = NULL;
+    HloParseOptions options = {.elided = HLO_ELIDED_KEEP};
+    HloText whole = {0};
+    hlo_text_format(&whole, "HloModule m\n\nENTRY main {\n%s}\n", text);
+    cr_assert_null(hlo_parse(whole.data, whole.length, &options, &module));
+    const char *names[] = {"constant-folding"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(module->entry->root->opcode, HLO_OP_ADD);
+    hlo_module_free(module);
+    hlo_text_free(&whole);
+}
+
+#define DOUBLED "f {\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] add(a, a)\n}\n\n"
+
+Test(pass_structure, inlines_calls) {
+    check_pass("call-inliner",
+               "HloModule m\n\n" DOUBLED
+               "g {\n  a = f32[4] parameter(0)\n  ROOT c = f32[4] call(a), to_apply=f\n}\n\n"
+               "ENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] call(x), to_apply=g\n"
+               "  ROOT z = f32[4] call(y), to_apply=f\n}\n",
+               "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] add(x, x)\n"
+               "  ROOT z = f32[4] add(y, y)\n}\n");
+}
+
+Test(pass_structure, leaves_calls_that_must_stay) {
+    const char *text = "HloModule m\n\n" DOUBLED
+                       "ENTRY main {\n  x = f32[4] parameter(0)\n"
+                       "  ROOT y = f32[4] call(x), to_apply=f, frontend_attributes={inlineable=\"false\"}\n}\n";
+    check_pass("call-inliner", text, text);
+}
+
+Test(pass_structure, flattens_the_call_graph) {
+    HloModule *module = check_parse("HloModule m\n\n" DOUBLED
+                                    "ENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] call(x), to_apply=f\n"
+                                    "  ROOT z = f32[4] call(y), to_apply=f\n}\n");
+    const char *names[] = {"flatten-call-graph"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(module->computations.count, 3);
+    for (int64_t i = 0; i < 3; i++) cr_expect_leq(module->computations.items[i]->callers.count, 1);
+    hlo_module_free(module);
+}
+
+Test(pass_structure, looks_through_tuples) {
+    check_body("tuple-simplifier,dce",
+               "  x = (f32[4], s32[]) parameter(0)\n  a = f32[4] get-tuple-element(x), index=0\n"
+               "  b = s32[] get-tuple-element(x), index=1\n  ROOT t = (f32[4], s32[]) tuple(a, b)\n",
+               "  ROOT x = (f32[4], s32[]) parameter(0)\n");
+}
+
+Test(pass_structure, takes_the_branch_that_is_known) {
+    check_pass("conditional-simplifier,dce",
+               "HloModule m\n\n" DOUBLED
+               "g {\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] negate(a)\n}\n\n"
+               "ENTRY main {\n  x = f32[4] parameter(0)\n  p = pred[] constant(false)\n"
+               "  ROOT c = f32[4] conditional(p, x, x), true_computation=f, false_computation=g\n}\n",
+               "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  ROOT c = f32[4] negate(x)\n}\n");
+}
+
+Test(pass_structure, an_index_out_of_range_takes_the_last_branch) {
+    check_pass("conditional-simplifier,dce",
+               "HloModule m\n\n" DOUBLED
+               "g {\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] negate(a)\n}\n\n"
+               "ENTRY main {\n  x = f32[4] parameter(0)\n  p = s32[] constant(-3)\n"
+               "  ROOT c = f32[4] conditional(p, x, x), branch_computations={f, g}\n}\n",
+               "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  ROOT c = f32[4] negate(x)\n}\n");
+}
+
+// A loop of `trips` rounds over (i, x, w, unread): x += w * w, while w never changes.
+#define LOOP(trips)                                                                                               \
+    "HloModule m\n\nbody {\n  s = (s32[], f32[4], f32[4], f32[]) parameter(0)\n"                                  \
+    "  i = s32[] get-tuple-element(s), index=0\n  x = f32[4] get-tuple-element(s), index=1\n"                     \
+    "  w = f32[4] get-tuple-element(s), index=2\n  u = f32[] get-tuple-element(s), index=3\n"                     \
+    "  one = s32[] constant(1)\n  n = s32[] add(i, one)\n  ww = f32[4] multiply(w, w)\n"                          \
+    "  y = f32[4] add(x, ww)\n  v = f32[] add(u, u)\n"                                                            \
+    "  ROOT t = (s32[], f32[4], f32[4], f32[]) tuple(n, y, w, v)\n}\n\n"                                          \
+    "condition {\n  s = (s32[], f32[4], f32[4], f32[]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n" \
+    "  k = s32[] constant(" trips                                                                                 \
+    ")\n  ROOT c = pred[] compare(i, k), direction=LT\n}\n\n"                                                     \
+    "ENTRY main {\n  x = f32[4] parameter(0)\n  w = f32[4] parameter(1)\n  u = f32[] parameter(2)\n"              \
+    "  z = s32[] constant(0)\n  t = (s32[], f32[4], f32[4], f32[]) tuple(z, x, w, u)\n"                           \
+    "  l = (s32[], f32[4], f32[4], f32[]) while(t), condition=condition, body=body\n"                             \
+    "  y = f32[4] get-tuple-element(l), index=1\n  v = f32[4] get-tuple-element(l), index=2\n"                    \
+    "  ROOT r = (f32[4], f32[4]) tuple(y, v)\n}\n"
+
+Test(pass_structure, loops_that_never_run_go) {
+    check_pass("while-loop-simplifier,tuple-simplifier,dce", LOOP("0"),
+               "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  w = f32[4] parameter(1)\n"
+               "  u = f32[] parameter(2)\n  ROOT r = (f32[4], f32[4]) tuple(x, w)\n}\n");
+}
+
+Test(pass_structure, loops_that_run_once_are_straight_code) {
+    check_pass("while-loop-simplifier,tuple-simplifier,dce", LOOP("1"),
+               "HloModule m\n\nENTRY main {\n  x = f32[4] parameter(0)\n  w = f32[4] parameter(1)\n"
+               "  u = f32[] parameter(2)\n  ww = f32[4] multiply(w, w)\n  y = f32[4] add(x, ww)\n"
+               "  ROOT r = (f32[4], f32[4]) tuple(y, w)\n}\n");
+}
+
+static HloInstruction *find(HloModule *module, HloOpcode opcode) {
+    for (HloInstruction *i = module->entry->first; i; i = i->next) {
+        if (i->opcode == opcode) return i;
+    }
+    return NULL;
+}
+
+Test(pass_structure, state_that_nothing_reads_is_dropped) {
+    HloModule *module = check_parse(LOOP("5"));
+    const char *names[] = {"while-loop-simplifier", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    cr_expect_eq(find(module, HLO_OP_WHILE)->shape->element_count, 3);
+    hlo_module_free(module);
+    check_same_results("while-loop-simplifier,dce", LOOP("5"), 0);
+}
+
+Test(pass_structure, invariant_code_leaves_the_loop) {
+    HloModule *module = check_parse(LOOP("5"));
+    const char *names[] = {"while-loop-invariant-code-motion", "while-loop-simplifier", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 3, NULL));
+    cr_expect_not_null(find(module, HLO_OP_MULTIPLY));
+    hlo_module_free(module);
+    check_same_results("while-loop-invariant-code-motion,while-loop-simplifier,simplify", LOOP("5"), 0);
+}
+
+Test(pass_structure, tiny_loops_are_written_out) {
+    HloModule *module = check_parse(LOOP("5"));
+    const char *names[] = {"while-loop-unroller", "simplify"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    cr_expect_null(find(module, HLO_OP_WHILE));
+    hlo_module_free(module);
+    check_same_results("while-loop-unroller,simplify", LOOP("5"), 0);
+}
+
+Test(pass_structure, long_loops_stay) {
+    HloModule *module = check_parse(LOOP("5000"));
+    const char *names[] = {"while-loop-unroller"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_not_null(find(module, HLO_OP_WHILE));
+    hlo_module_free(module);
+}
+
+Test(pass_structure, arrays_without_elements_are_constants) {
+    check_body("zero-sized-hlo-elimination,dce",
+               "  x = f32[0,4] parameter(0)\n  y = f32[0,4] exponential(x)\n  ROOT r = f32[0,4] add(y, x)\n",
+               "  x = f32[0,4] parameter(0)\n  z = f32[] constant(0)\n"
+               "  ROOT r = f32[0,4] broadcast(z), dimensions={}\n");
+}
+
+Test(pass_structure, shardings_go) {
+    check_body("sharding-remover",
+               "  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n"
+               "  y = f32[4] custom-call(x), custom_call_target=\"Sharding\", sharding={replicated}\n"
+               "  ROOT r = f32[4] negate(y)\n",
+               "  x = f32[4] parameter(0)\n  ROOT r = f32[4] negate(x)\n");
+}
+
+Test(pass_structure, rewrites_keep_shardings_and_control_edges) {
+    const char *sharded =
+        "  x = f32[4] parameter(0)\n  n = f32[4] negate(x), sharding={devices=[2]<=[2]}\n"
+        "  ROOT r = f32[4] negate(n), sharding={replicated}\n";
+    check_body("simplify", sharded, sharded);
+    const char *ordered =
+        "  x = f32[4] parameter(0)\n  n = f32[4] negate(x)\n"
+        "  r = f32[4] negate(n), control-predecessors={n}\n  ROOT s = f32[4] multiply(r, n)\n";
+    check_body("simplify", ordered, ordered);
+}
