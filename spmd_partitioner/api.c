@@ -6,6 +6,7 @@
 
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/explain.h"
+#include "spmd_partitioner/flatten.h"
 #include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/passes/passes.h"
 
@@ -13,15 +14,15 @@ typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
     HloArena *arena;  // scratch
+    HloModule *flat;  // the module with its calls inlined
     HloModule *result;
-    SpmdReport *report;
 } Request;
 
-static HloStatus plan_module(Request *request, SpmdPlan **plan) {
+static HloStatus plan_module(Request *request, const HloModule *module, SpmdPlan **plan) {
     const SpmdMesh *mesh;
-    HLO_FAIL_IF(!request->module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
-    HLO_TRY(spmd_mesh_infer(request->arena, request->module, request->options, &mesh));
-    return spmd_plan_new(request->arena, request->module, mesh, request->options, plan);
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_TRY(spmd_mesh_infer(request->arena, module, request->options, &mesh));
+    return spmd_plan_new(request->arena, module, mesh, request->options, plan);
 }
 
 HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes, int64_t *count) {
@@ -33,12 +34,27 @@ HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdM
     return HLO_SUCCESS;
 }
 
+static bool has_calls(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (spmd_is_flow_op(at->opcode)) return true;
+        }
+    }
+    return false;
+}
+
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
                 "the module is the program of one device already");
     SpmdPlan *plan;
-    HLO_TRY(plan_module(request, &plan));
+    const HloModule *module = request->module;
+    if (has_calls(module)) {
+        request->flat = hlo_module_clone(module);
+        spmd_flatten(request->flat, request->arena);
+        module = request->flat;
+    }
+    HLO_TRY(plan_module(request, module, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options));
     return HLO_SUCCESS;
@@ -47,7 +63,7 @@ static HloStatus run_partition(void *argument) {
 static HloStatus run_propagate(void *argument) {
     Request *request = argument;
     SpmdPlan *plan;
-    HLO_TRY(plan_module(request, &plan));
+    HLO_TRY(plan_module(request, request->module, &plan));
     hlo_module_free(request->result);
     request->result = NULL;
     request->result = hlo_module_clone(request->module);
@@ -66,6 +82,7 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
         status = hlo_protect(body, request);
     }
     hlo_arena_free(request->arena);
+    hlo_module_free(request->flat);
     if (status) {
         hlo_module_free(request->result);
         request->result = NULL;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic slices and updates: dimensions taken whole are local, the others are indexed by run-time values.
+// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, nobody gathers the
+// operand: a slice is summed from the parts that each device has, an update is written by the devices that own the place.
+// Start indices are clamped to the bounds of the whole array, as the unsharded op does.
 #include "spmd_partitioner/emit.h"
 
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape;
     for (int32_t d = 0; d < operand->rank; d++) {
-        if (operand->dims[d] != op->shape->dims[d]) continue;
-        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
+        bool whole = operand->dims[d] == op->shape->dims[d];
+        int32_t factor = spmd_rule_factor(rule, whole ? SPMD_PASS : SPMD_REDUCE, operand->dims[d]);
+        rule->factors.items[factor].blocked = !whole;
         spmd_rule_map(rule, 0, d, factor);
-        spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
+        if (whole) spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
     }
+    rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
 }
 
 static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *attributes,
@@ -19,17 +23,108 @@ static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *at
     (void)operands;
     slice->sizes = hlo_ints(arena, result->dims, result->rank);
 }
+
+// The start of dimension `dim` (operand `index` of the op), clamped to [0, size - taken], as s64 or s32.
+static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index, int64_t size, int64_t taken) {
+    HloInstruction *start = spmd_operand_whole(partitioner, index);
+    // Unsigned indices beyond the signed range would turn negative: clamp in their own type first.
+    HloType type = start->shape->type;
+    int bits = hlo_type_info(type)->bits - (hlo_type_kind(type) == HLO_KIND_SIGNED);
+    if (bits >= 63 || size - taken < (INT64_C(1) << bits)) {
+        HloInstruction *limit = spmd_emit_scalar(partitioner, type, size - taken);
+        start = spmd_emit_binary(partitioner, HLO_OP_MINIMUM, start, limit);
+    }
+    if (hlo_type_kind(type) != HLO_KIND_UNSIGNED) {
+        start = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, start, spmd_emit_scalar(partitioner, type, 0));
+    }
+    return spmd_emit_convert(partitioner, start, size > INT32_MAX / 2 ? HLO_S64 : HLO_S32);
+}
+
+// Where global position `start` is in this device's shard with `margin` elements added in front of it, kept inside of
+// [0, shard + margin].
+static HloInstruction *shifted_start(SpmdPartitioner *partitioner, HloInstruction *start, const SpmdAxes *axes,
+                                     int64_t shard, int64_t margin) {
+    HloType type = start->shape->type;
+    HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), type);
+    HloInstruction *at = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, start, offset);
+    at = spmd_emit_binary(partitioner, HLO_OP_ADD, at, spmd_emit_scalar(partitioner, type, margin));
+    at = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, at, spmd_emit_scalar(partitioner, type, 0));
+    return spmd_emit_binary(partitioner, HLO_OP_MINIMUM, at, spmd_emit_scalar(partitioner, type, shard + margin));
+}
+
+// A common type for the start indices: XLA wants all of one type.
+static void unify_indices(SpmdPartitioner *partitioner, HloInstruction **indices, int64_t count) {
+    HloType type = HLO_S32;
+    for (int64_t i = 0; i < count; i++) {
+        if (indices[i]->shape->type == HLO_S64) type = HLO_S64;
+    }
+    for (int64_t i = 0; i < count; i++) indices[i] = spmd_emit_convert(partitioner, indices[i], type);
+}
+
+static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    const HloShape *global = op->operands[0]->shape;
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    operands[0] = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
+    bool masked = spmd_partial_axes(rule, factors) != 0;
+    HloInstruction *zero = masked ? spmd_emit_scalar(partitioner, global->type, 0) : NULL;
+    for (int32_t d = 0; d < global->rank; d++) {
+        int64_t taken = op->shape->dims[d];
+        SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        operands[d + 1] = masked ? clamped_start(partitioner, d + 1, global->dims[d], taken)
+                                 : spmd_operand_whole(partitioner, d + 1);
+        if (!axes.count || taken == global->dims[d]) continue;
+        int64_t shard = operands[0]->shape->dims[d];
+        operands[d + 1] = shifted_start(partitioner, operands[d + 1], &axes, shard, taken);
+        operands[0] = spmd_emit_mask(partitioner, operands[0], d, &axes, global->dims[d], zero);
+        operands[0] = spmd_emit_pad(partitioner, operands[0], d, taken, taken, zero);
+    }
+    if (masked) unify_indices(partitioner, operands + 1, global->rank);
+    return spmd_emit_by_factors(partitioner, rule, factors, operands);
+}
 const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice", .rule = dynamic_slice_rule,
-                                      .adjust = dynamic_slice_adjust};
+                                      .partition = dynamic_slice_partition, .adjust = dynamic_slice_adjust};
 
 static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape, *update = op->operands[1]->shape;
     for (int32_t d = 0; d < operand->rank; d++) {
-        if (operand->dims[d] != update->dims[d]) continue;
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
         spmd_rule_map(rule, 0, d, factor);
-        spmd_rule_map(rule, 1, d, factor);
         spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
+        if (operand->dims[d] == update->dims[d]) spmd_rule_map(rule, 1, d, factor);
     }
 }
-const SpmdOp spmd_op_dynamic_update_slice = {.name = "dynamic-update-slice", .rule = dynamic_update_slice_rule};
+
+static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    const HloShape *global = op->shape, *update = op->operands[1]->shape;
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    operands[0] = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
+    operands[1] = spmd_factor_operand(partitioner, rule, factors, 1).hlo;
+    int64_t *margins = HLO_ARENA_NEW(partitioner->arena, int64_t, global->rank);
+    const HloShape *local = operands[0]->shape;
+    bool shifted = false;
+    for (int32_t d = 0; d < global->rank; d++) {
+        SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        operands[d + 2] = clamped_start(partitioner, d + 2, global->dims[d], update->dims[d]);
+        if (!axes.count || update->dims[d] == global->dims[d]) continue;
+        margins[d] = update->dims[d];
+        shifted = true;
+        operands[d + 2] = shifted_start(partitioner, operands[d + 2], &axes, local->dims[d], margins[d]);
+        operands[0] = spmd_emit_pad(partitioner, operands[0], d, margins[d], margins[d], NULL);
+    }
+    unify_indices(partitioner, operands + 2, global->rank);
+    if (!shifted) return spmd_emit_by_factors(partitioner, rule, factors, operands);
+    HloInstruction *made = spmd_clone(partitioner, op, operands[0]->shape, operands, op->operand_count);
+    for (int32_t d = 0; d < global->rank; d++) {
+        if (margins[d]) made = spmd_emit_slice(partitioner, made, d, margins[d], margins[d] + local->dims[d], 1);
+    }
+    SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
+                                                factors, spmd_manual_axes(partitioner, op));
+    spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_dynamic_update_slice = {.name = "dynamic-update-slice", .rule = dynamic_update_slice_rule,
+                                             .partition = dynamic_update_slice_partition};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter.
+// Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are local. Along a sharded
+// dimension that is indexed one element at a time, indices are counted from the start of the shard: a gather sums what
+// each device finds, a scatter writes where the row is.
 #include "spmd_partitioner/emit.h"
 
 
@@ -15,15 +17,14 @@ static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
 // dimension where there is one.
 static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_dim, HloInts window_dims, int32_t batched,
                       HloInts operand_batching, HloInts indices_batching, const int32_t *operands, int32_t operand_count,
-                      int32_t indices_tensor, int32_t batched_count, bool local) {
+                      int32_t indices_tensor, int32_t batched_count, SpmdFactorKind kind) {
     int64_t batch = 0;
     int64_t rank = rule->tensors[batched].shape->rank;
     for (int32_t d = 0; d < indices->rank; d++) {
         if (d == vector_dim) continue;
         int64_t target = pick_other(window_dims, rank, batch++);
         bool paired = hlo_ints_contain(indices_batching, d);
-        if (!local && !paired) continue;
-        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, indices->dims[d]);
+        int32_t factor = spmd_rule_factor(rule, paired ? SPMD_PASS : kind, indices->dims[d]);
         spmd_rule_map(rule, indices_tensor, d, factor);
         for (int32_t t = 0; t < batched_count; t++) spmd_rule_map(rule, batched + t, target, factor);
         for (int64_t k = 0; paired && k < indices_batching.count; k++) {
@@ -33,21 +34,31 @@ static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_di
     }
 }
 
+// True if operand dimension `d` is indexed and one element of it is taken.
+static bool is_single(HloInts map, int64_t size, int64_t d) { return size == 1 && hlo_ints_contain(map, d); }
+
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
     const HloShape *operand = op->operands[0]->shape, *indices = op->operands[1]->shape;
     int32_t result = spmd_rule_result(rule, 0), zero = 0;
     int64_t offset = 0;
     for (int32_t d = 0; d < operand->rank; d++) {
-        if (hlo_ints_contain(gather->collapsed_slice_dims, d) || hlo_ints_contain(gather->operand_batching_dims, d)) continue;
-        int64_t target = gather->offset_dims.items[offset++];
-        if (gather->slice_sizes.items[d] != operand->dims[d]) continue;
-        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
-        spmd_rule_map(rule, 0, d, factor);
-        spmd_rule_map(rule, result, target, factor);
+        bool batching = hlo_ints_contain(gather->operand_batching_dims, d);
+        bool kept = !batching && !hlo_ints_contain(gather->collapsed_slice_dims, d);
+        int64_t target = kept ? gather->offset_dims.items[offset++] : -1;
+        if (kept && gather->slice_sizes.items[d] == operand->dims[d]) {
+            int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
+            spmd_rule_map(rule, 0, d, factor);
+            spmd_rule_map(rule, result, target, factor);
+        } else if (!batching && is_single(gather->start_index_map, gather->slice_sizes.items[d], d)) {
+            int32_t factor = spmd_rule_factor(rule, SPMD_REDUCE, operand->dims[d]);
+            rule->factors.items[factor].blocked = true;
+            spmd_rule_map(rule, 0, d, factor);
+        }
     }
     map_batch(rule, indices, gather->index_vector_dim, gather->offset_dims, result, gather->operand_batching_dims,
-              gather->start_indices_batching_dims, &zero, 1, 1, 1, true);
+              gather->start_indices_batching_dims, &zero, 1, 1, 1, SPMD_PASS);
+    rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
 }
 
 static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
@@ -58,33 +69,247 @@ static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attribute
     (void)result;
     for (int32_t d = 0; d < operand->rank; d++) {
         int64_t size = gather->slice_sizes.items[d];
-        sizes[d] = size == operand->dims[d] ? operands[0]->dims[d] : size;
+        bool indexed = hlo_ints_contain(gather->start_index_map, d) || hlo_ints_contain(gather->operand_batching_dims, d);
+        sizes[d] = size == operand->dims[d] && !(indexed && size == 1) ? operands[0]->dims[d] : size;
     }
     gather->slice_sizes.items = sizes;
 }
-const SpmdOp spmd_op_gather = {.name = "gather", .rule = gather_rule, .adjust = gather_adjust};
+
+// ---- indices ----
+
+// How one component of the index vectors is brought into the range of this device's shard.
+typedef struct Component {
+    int64_t low, high;   // clamped to this first, in the index type
+    SpmdAxes axes;       // of the indexed dimension
+    int64_t shard;       // its local size
+} Component;
+
+static bool type_holds(HloType type, int64_t value) {
+    int bits = hlo_type_info(type)->bits - (hlo_type_kind(type) == HLO_KIND_SIGNED);
+    return bits >= 63 || value < (INT64_C(1) << bits);
+}
+
+static HloInstruction *splat_like(SpmdPartitioner *partitioner, const HloInstruction *like, HloInstruction *scalar) {
+    return like->shape->rank ? spmd_emit_splat(partitioner, scalar, like->shape->dims, like->shape->rank) : scalar;
+}
+
+// One component, clamped, as s32 or s64, counted from the start of the shard.
+static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstruction *index, const Component *component,
+                                      HloType wanted) {
+    HloType type = index->shape->type;
+    if (type_holds(type, component->high)) {
+        HloInstruction *high = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, component->high));
+        index = spmd_emit_binary(partitioner, HLO_OP_MINIMUM, index, high);
+    }
+    if (hlo_type_kind(type) != HLO_KIND_UNSIGNED) {
+        HloInstruction *low = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, component->low));
+        index = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, index, low);
+    }
+    index = spmd_emit_convert(partitioner, index, wanted);
+    if (!component->axes.count) return index;
+    HloInstruction *offset = spmd_emit_offset(partitioner, &component->axes, component->shard);
+    offset = splat_like(partitioner, index, spmd_emit_convert(partitioner, offset, wanted));
+    return spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, index, offset);
+}
+
+// All components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
+static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction *indices, int64_t vector_dim,
+                                    const Component *components, int64_t count, HloInstruction **inside) {
+    HloType wanted = HLO_S32;
+    for (int64_t k = 0; k < count; k++) {
+        if (components[k].high > INT32_MAX / 2) wanted = HLO_S64;
+    }
+    HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    for (int64_t k = 0; k < count; k++) {
+        bool vector = vector_dim < indices->shape->rank;
+        HloInstruction *part = vector ? spmd_emit_slice(partitioner, indices, vector_dim, k, k + 1, 1) : indices;
+        parts[k] = emit_component(partitioner, part, &components[k], wanted);
+        if (!inside || !components[k].axes.count) continue;
+        HloInstruction *zero = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, 0));
+        HloInstruction *end = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
+        HloInstruction *from = spmd_emit_compare(partitioner, HLO_ComparisonDirection_GE, parts[k], zero);
+        HloInstruction *to = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, parts[k], end);
+        HloInstruction *both = spmd_emit_binary(partitioner, HLO_OP_AND, from, to);
+        *inside = *inside ? spmd_emit_binary(partitioner, HLO_OP_AND, *inside, both) : both;
+    }
+    return count ? spmd_emit_concatenate(partitioner, parts, count, vector_dim) : indices;
+}
+
+// Spreads a test of the index vectors over the result's elements.
+static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction *inside, int64_t vector_dim,
+                                   HloInts offset_dims, const HloShape *result) {
+    int64_t rank = 0;
+    int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, inside->shape->rank + 1);
+    int64_t *targets = HLO_ARENA_NEW(partitioner->module->arena, int64_t, inside->shape->rank + 1);
+    for (int32_t d = 0; d < inside->shape->rank; d++) {
+        if (d == vector_dim) continue;
+        dims[rank] = inside->shape->dims[d];
+        targets[rank] = pick_other(offset_dims, result->rank, rank);
+        rank++;
+    }
+    inside = spmd_emit_reshape(partitioner, inside, dims, rank);
+    HloDimensionsAttributes attributes = {{targets, rank}};
+    const HloShape *shape = hlo_shape_with_type(partitioner->module->arena, result, HLO_PRED);
+    return spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &inside, 1, &attributes);
+}
+
+static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                    const HloShape *local) {
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(rule->op, Gather);
+    const HloShape *operand = rule->op->operands[0]->shape;
+    Component *components = HLO_ARENA_NEW(partitioner->arena, Component, gather->start_index_map.count);
+    for (int64_t k = 0; k < gather->start_index_map.count; k++) {
+        int64_t d = gather->start_index_map.items[k];
+        components[k] = (Component){.high = operand->dims[d] - gather->slice_sizes.items[d], .shard = local->dims[d]};
+        bool single = is_single(gather->start_index_map, gather->slice_sizes.items[d], d);
+        if (single) components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+    }
+    return components;
+}
+
+static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction *operands[2] = {spmd_factor_operand(partitioner, rule, factors, 0).hlo,
+                                   spmd_factor_operand(partitioner, rule, factors, 1).hlo};
+    if (!spmd_partial_axes(rule, factors)) return spmd_emit_by_factors(partitioner, rule, factors, operands);
+    const Component *components = gather_components(partitioner, rule, factors, operands[0]->shape);
+    HloInstruction *inside = NULL;
+    operands[1] = emit_indices(partitioner, operands[1], gather->index_vector_dim, components,
+                               gather->start_index_map.count, &inside);
+    SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
+                                                factors, spmd_manual_axes(partitioner, op));
+    const HloShape *shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, sharding);
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
+    HloGatherAttributes *attributes = hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Gather, op->attributes);
+    const HloShape *locals[2] = {operands[0]->shape, operands[1]->shape};
+    gather_adjust(rule, partitioner->module->arena, attributes, locals, shape);
+    attributes->indices_are_sorted = false;
+    hlo_instruction_set_attributes(made, attributes);
+    HloInstruction *test = spread_test(partitioner, inside, gather->index_vector_dim, gather->offset_dims, made->shape);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, op->shape->type, 0);
+    made = spmd_emit_select(partitioner, test, made, splat_like(partitioner, made, zero));
+    spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_gather = {.name = "gather", .rule = gather_rule, .partition = gather_partition,
+                               .adjust = gather_adjust};
+
+// ---- scatter ----
+
+// What combines the devices' results of a scatter whose index list is cut; HLO_OPCODE_COUNT if nothing can.
+static HloOpcode combiner(const HloInstruction *op) {
+    HloOpcode opcode = op->operand_count == 3 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
+    switch (opcode) {
+        case HLO_OP_ADD:
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_MINIMUM:
+        case HLO_OP_MAXIMUM:
+        case HLO_OP_AND:
+        case HLO_OP_OR:
+        case HLO_OP_XOR: return opcode;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
 
 static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     int32_t inputs = (op->operand_count - 1) / 2;
     const HloShape *input = op->operands[0]->shape, *indices = op->operands[inputs]->shape;
     const HloShape *update = op->operands[inputs + 1]->shape;
-    int32_t *operands = HLO_ARENA_NEW(rule->arena, int32_t, 2 * inputs);
+    int32_t *arrays = HLO_ARENA_NEW(rule->arena, int32_t, 2 * inputs);  // inputs and results
     int64_t window = 0;
     for (int32_t i = 0; i < inputs; i++) {
-        operands[i] = i;
-        operands[inputs + i] = spmd_rule_result(rule, i);
+        arrays[i] = i;
+        arrays[inputs + i] = spmd_rule_result(rule, i);
     }
     for (int32_t d = 0; d < input->rank; d++) {
-        if (hlo_ints_contain(scatter->inserted_window_dims, d) || hlo_ints_contain(scatter->input_batching_dims, d)) continue;
-        int64_t target = scatter->update_window_dims.items[window++];
-        if (update->dims[target] != input->dims[d]) continue;
+        if (hlo_ints_contain(scatter->input_batching_dims, d)) continue;
+        bool inserted = hlo_ints_contain(scatter->inserted_window_dims, d);
+        int64_t target = inserted ? -1 : scatter->update_window_dims.items[window++];
+        int64_t taken = inserted ? 1 : update->dims[target];
+        bool whole = !inserted && taken == input->dims[d];
+        if (!whole && !is_single(scatter->scatter_dims_to_operand_dims, taken, d)) continue;
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, input->dims[d]);
-        for (int32_t t = 0; t < 2 * inputs; t++) spmd_rule_map(rule, operands[t], d, factor);
-        for (int32_t i = 0; i < inputs; i++) spmd_rule_map(rule, inputs + 1 + i, target, factor);
+        for (int32_t t = 0; t < 2 * inputs; t++) spmd_rule_map(rule, arrays[t], d, factor);
+        for (int32_t i = 0; whole && i < inputs; i++) spmd_rule_map(rule, inputs + 1 + i, target, factor);
     }
+    rule->reduction = combiner(op);
+    SpmdFactorKind kind = rule->reduction == HLO_OPCODE_COUNT ? SPMD_REPLICATE : SPMD_REDUCE;
     map_batch(rule, indices, scatter->index_vector_dim, scatter->update_window_dims, inputs + 1,
-              scatter->input_batching_dims, scatter->scatter_indices_batching_dims, operands, 2 * inputs, inputs, inputs,
-              false);
+              scatter->input_batching_dims, scatter->scatter_indices_batching_dims, arrays, 2 * inputs, inputs, inputs,
+              kind);
 }
-const SpmdOp spmd_op_scatter = {.name = "scatter", .rule = scatter_rule};
+
+// Rows beyond the end of an unevenly cut index list must not be written: their indices become -1.
+static HloInstruction *drop_padding(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                    int32_t operand, HloInstruction *indices) {
+    HloInstruction *none = spmd_emit_scalar(partitioner, indices->shape->type, -1);
+    const HloShape *global = rule->tensors[operand].shape;
+    for (int32_t d = 0; d < global->rank; d++) {
+        SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, operand, d, factors);
+        if (axes.count) indices = spmd_emit_mask(partitioner, indices, d, &axes, global->dims[d], none);
+    }
+    return indices;
+}
+
+// Where several devices scatter into the same place, the old values count on the first of them only.
+static HloInstruction *count_once(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                  HloInstruction *input) {
+    SpmdAxes axes = {0};
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind == SPMD_REDUCE) spmd_axes_append(&axes, &factors[f]);
+    }
+    if (!axes.count) return input;
+    HloInstruction *index = spmd_emit_index(partitioner, &axes);
+    HloInstruction *first = spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, index,
+                                              spmd_emit_scalar(partitioner, HLO_S32, 0));
+    HloInstruction *identity = spmd_emit_identity(partitioner, rule->reduction, input->shape->type);
+    return spmd_emit_select(partitioner, splat_like(partitioner, input, first), input, splat_like(partitioner, input, identity));
+}
+
+// True if input dimension `d` is indexed row by row: its factor is not in the updates.
+static bool is_row(const SpmdRule *rule, int64_t d, int32_t inputs) {
+    const SpmdDimFactors *list = &rule->tensors[0].dims[d];
+    const SpmdTensor *updates = &rule->tensors[inputs + 1];
+    for (int32_t i = 0; list->count && i < updates->shape->rank; i++) {
+        if (updates->dims[i].count && updates->dims[i].items[0] == list->items[0]) return false;
+    }
+    return list->count > 0;
+}
+
+static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    int32_t inputs = (op->operand_count - 1) / 2;
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
+    int64_t count = scatter->scatter_dims_to_operand_dims.count;
+    Component *components = HLO_ARENA_NEW(partitioner->arena, Component, count);
+    for (int64_t k = 0; k < count; k++) {
+        int64_t d = scatter->scatter_dims_to_operand_dims.items[k], size = op->operands[0]->shape->dims[d];
+        components[k] = (Component){.low = -1, .high = size, .shard = operands[0]->shape->dims[d]};
+        // A dimension that updates fill whole is not counted from the shard: its only valid index is 0.
+        if (is_row(rule, d, inputs)) components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+    }
+    operands[inputs] = emit_indices(partitioner, operands[inputs], scatter->index_vector_dim, components, count, NULL);
+    operands[inputs] = drop_padding(partitioner, rule, factors, inputs, operands[inputs]);
+    for (int32_t i = 0; i < inputs; i++) operands[i] = count_once(partitioner, rule, factors, operands[i]);
+    return spmd_emit_by_factors(partitioner, rule, factors, operands);
+}
+
+// Indices that were moved are not sorted any more, and several may be -1.
+static void scatter_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
+                           const HloShape *result) {
+    HloScatterAttributes *scatter = attributes;
+    (void)rule;
+    (void)arena;
+    (void)operands;
+    (void)result;
+    scatter->indices_are_sorted = false;
+    scatter->unique_indices = false;
+}
+const SpmdOp spmd_op_scatter = {.name = "scatter", .rule = scatter_rule, .partition = scatter_partition,
+                                .adjust = scatter_adjust};
