@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules as protobuf: HloModuleProto (and HloProto around it) in and out. What text and protobuf both can say survives
-// both ways; replica and partition counts stand in HloModuleConfig, which is a message of its own in XLA's files.
+// Modules as protobuf: HloModuleProto (and HloProto or HloModuleProtoWithConfig around it) in and out. What text and
+// protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message of its
+// own in XLA's files.
 #ifndef MESHLO_HLO_PROTO_PROTO_H_
 #define MESHLO_HLO_PROTO_PROTO_H_
 
@@ -12,7 +13,11 @@ HLO_BEGIN_C
 // the message has no field for. Reads the module only.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_proto(const HloModule *module, HloText *bytes);
 
-// Reads a serialised HloModuleProto, or an HloProto that holds one. The module is the caller's; free it with
+// Appends the serialised HloModuleConfigProto: entry layout, counts, propagation flags. Field 2 of a
+// HloModuleProtoWithConfig, whose field 1 is the module. Errors as above.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_config_to_proto(const HloModule *module, HloText *bytes);
+
+// Reads a serialised HloModuleProto, or an HloProto or HloModuleProtoWithConfig that holds one. The module is the caller's; free it with
 // hlo_module_free(). INVALID_ARGUMENT with the byte offset for malformed input; every count and length is checked
 // against the bytes that are there before memory is taken. Unknown fields are skipped.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **module);

@@ -379,16 +379,39 @@ static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
     return HLO_SUCCESS;
 }
 
+static HloStatus read_flags(ModuleReader *reader, const FieldVector *fields, int32_t number, HloBools *flags) {
+    HloInt64Vector list = {0};
+    HLO_TRY(field_ints(reader, fields, number, &list));
+    bool *items = HLO_ARENA_NEW(reader->module->arena, bool, list.count);
+    for (int64_t i = 0; i < list.count; i++) items[i] = list.items[i] != 0;
+    *flags = (HloBools){items, list.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_config(ModuleReader *reader, HloSpan span) {
+    FieldVector fields = {0};
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    HloModule *module = reader->module;
+    if (field_value(&fields, 4) > 0) module->replica_count = field_value(&fields, 4);
+    if (field_value(&fields, 5) > 0) module->num_partitions = field_value(&fields, 5);
+    module->use_spmd_partitioning = field_value(&fields, 7) != 0;
+    HLO_TRY(read_flags(reader, &fields, 27, &module->propagate_to_output));
+    return read_flags(reader, &fields, 33, &module->propagate_to_parameters);
+}
+
 static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
-    const HloWireField *name = find_field(&fields, 1);
-    // A HloProto has no field 2; its field 1 is the module.
-    if (!find_field(&fields, 2) && name && name->type == HLO_WIRE_BYTES && !find_field(&fields, 6)) {
+    // HloProto and HloModuleProtoWithConfig have the module in field 1, and never both computations and an entry name.
+    bool wrapped = !find_field(&fields, 3) || (!find_field(&fields, 2) && !find_field(&fields, 6));
+    if (wrapped && find_field(&fields, 1)) {
+        const HloWireField *config = find_field(&fields, 2);
+        if (config) HLO_TRY(read_config(reader, config->bytes));
+        HloSpan inner = find_field(&fields, 1)->bytes;
         fields = (FieldVector){0};
-        HLO_TRY(split_fields(&reader->source, name->bytes, reader->scratch, &fields));
-        name = find_field(&fields, 1);
+        HLO_TRY(split_fields(&reader->source, inner, reader->scratch, &fields));
     }
+    const HloWireField *name = find_field(&fields, 1);
     if (name) reader->module->name = hlo_wire_string(reader->module->arena, name->bytes);
     for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));

@@ -48,6 +48,9 @@ void hlo_wire_double(HloText *text, int32_t number, double value);
 // A packed repeated integer field; nothing for an empty list.
 void hlo_wire_ints(HloText *text, int32_t number, HloInts ints);
 
+// A bare number, inside a packed list that hlo_wire_begin() opened.
+void hlo_wire_number(HloText *text, uint64_t value);
+
 // Opens a nested message: returns a mark for hlo_wire_end(), which writes its length. The content between the two is
 // moved once by the width of the length.
 size_t hlo_wire_begin(HloText *text, int32_t number);

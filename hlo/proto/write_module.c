@@ -65,17 +65,24 @@ static void write_instruction(HloText *text, const HloInstruction *instruction) 
     hlo_wire_end(text, mark);
 }
 
+// A program shape has layouts even where instructions say none.
+static void write_with_layout(HloText *text, int32_t number, const HloShape *shape) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    hlo_proto_write_shape(text, number, hlo_shape_with_default_layout(scratch, shape));
+    hlo_arena_free(scratch);
+}
+
 static void write_program_shape(HloText *text, int32_t number, const HloComputation *computation,
                                 const HloModule *entry_layouts) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
         const HloShape *shape = computation->parameters.items[i]->shape;
         if (entry_layouts && entry_layouts->entry_parameter_layouts) shape = entry_layouts->entry_parameter_layouts[i];
-        hlo_proto_write_shape(text, 1, shape);
+        write_with_layout(text, 1, shape);
     }
     const HloShape *result = computation->root->shape;
     if (entry_layouts && entry_layouts->entry_result_layout) result = entry_layouts->entry_result_layout;
-    hlo_proto_write_shape(text, 2, result);
+    write_with_layout(text, 2, result);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
         hlo_wire_string_field(text, 3, computation->parameters.items[i]->name);
     }
@@ -195,4 +202,30 @@ static HloStatus write_module(void *argument) {
 HloStatus hlo_module_to_proto(const HloModule *module, HloText *bytes) {
     WriteRequest request = {module, bytes};
     return hlo_protect(write_module, &request);
+}
+
+static void write_bools(HloText *text, int32_t number, HloBools bools) {
+    if (bools.count == 0) return;
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < bools.count; i++) hlo_text_char(text, (char)bools.items[i]);
+    hlo_wire_end(text, mark);
+}
+
+static HloStatus write_config(void *argument) {
+    const WriteRequest *request = argument;
+    const HloModule *module = request->module;
+    HloText *text = request->text;
+    write_program_shape(text, 1, module->entry, module);
+    hlo_wire_varint(text, 4, (uint64_t)module->replica_count);
+    hlo_wire_varint(text, 5, (uint64_t)module->num_partitions);
+    hlo_wire_varint(text, 7, module->use_spmd_partitioning);
+    write_bools(text, 27, module->propagate_to_output);
+    write_bools(text, 33, module->propagate_to_parameters);
+    return hlo_text_status(text);
+}
+
+HloStatus hlo_module_config_to_proto(const HloModule *module, HloText *bytes) {
+    WriteRequest request = {module, bytes};
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "a module without entry computation has no protobuf form");
+    return hlo_protect(write_config, &request);
 }

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients, devices, memories and topologies.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrt/objects.h"
+
+// ---- attributes ------------------------------------------------------------------------------------------------------
+
+static PjrtNamedValue number_value(const char *name, int64_t number) {
+    PjrtNamedValue value = {.struct_size = sizeof(value), .name = name, .name_size = strlen(name),
+                            .type = PJRT_VALUE_INT64, .value_size = 1};
+    value.value.number = number;
+    return value;
+}
+
+static void describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices) {
+    description->device = device;
+    description->attribute_count = 0;
+    if (!device->has_coords) return;
+    PjrtNamedValue coords = {.struct_size = sizeof(coords), .name = "coords", .name_size = 6,
+                             .type = PJRT_VALUE_INT64_LIST, .value_size = 3};
+    coords.value.numbers = device->coords;
+    description->attributes[description->attribute_count++] = coords;
+    description->attributes[description->attribute_count++] = number_value("core_on_chip", device->core_on_chip);
+    description->attributes[description->attribute_count++] = number_value("num_cores", 1);
+    // Frameworks take more than one value of slice_index for several slices, and its absence for one.
+    if (several_slices) {
+        description->attributes[description->attribute_count++] = number_value("slice_index", device->slice_index);
+    }
+}
+
+static bool has_several_slices(const TargetClient *client) {
+    int64_t count = target_client_device_count(client);
+    return count && target_client_device(client, count - 1)->slice_index != target_client_device(client, 0)->slice_index;
+}
+
+// ---- making and unmaking ---------------------------------------------------------------------------------------------
+
+static void free_client(PjrtClient *client) {
+    hlo_free(client->topology.descriptions);
+    for (size_t i = 0; client->devices && i < client->device_count; i++) hlo_free(client->devices[i].memories);
+    hlo_free(client->devices);
+    hlo_free(client->device_list);
+    hlo_free(client->memories);
+    hlo_free(client->memory_list);
+    hlo_text_free(&client->platform_version);
+    target_client_release(client->client);
+    hlo_free(client);
+}
+
+static bool allocate_lists(PjrtClient *client) {
+    size_t devices = client->device_count, memories = client->memory_count;
+    client->devices = hlo_allocate_zeroed(devices, sizeof(*client->devices));
+    client->device_list = hlo_allocate_zeroed(devices, sizeof(*client->device_list));
+    client->memories = hlo_allocate_zeroed(memories, sizeof(*client->memories));
+    client->memory_list = hlo_allocate_zeroed(memories, sizeof(*client->memory_list));
+    client->topology.descriptions = hlo_allocate_zeroed(devices, sizeof(*client->topology.descriptions));
+    return client->devices && client->device_list && client->memories && client->memory_list &&
+           client->topology.descriptions;
+}
+
+static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, bool several_slices) {
+    PjrtDevice *device = &client->devices[index];
+    device->device = target_client_device(client->client, (int64_t)index);
+    device->client = client;
+    device->memory_count = (size_t)device->device->memory_count;
+    device->memories = hlo_allocate_zeroed(device->memory_count, sizeof(*device->memories));
+    if (!device->memories) return false;
+    describe_device(&device->description, device->device, several_slices);
+    for (size_t i = 0; i < device->memory_count; i++) {
+        PjrtMemory *memory = &client->memories[*next_memory];
+        *memory = (PjrtMemory){.memory = device->device->memories[i], .device = device, .id = (int32_t)*next_memory};
+        client->memory_list[(*next_memory)++] = memory;
+        device->memories[i] = memory;
+    }
+    client->device_list[index] = device;
+    client->topology.descriptions[index] = &device->description;
+    return true;
+}
+
+static HloStatus make_client(const char *spec, PjrtClient **result) {
+    PjrtClient *client = hlo_allocate_zeroed(1, sizeof(*client));
+    HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = target_client_new(spec, &client->client);
+    if (status) {
+        hlo_free(client);
+        return status;
+    }
+    client->device_count = (size_t)target_client_device_count(client->client);
+    for (size_t i = 0; i < client->device_count; i++) {
+        client->memory_count += (size_t)target_client_device(client->client, (int64_t)i)->memory_count;
+    }
+    bool whole = allocate_lists(client);
+    size_t next_memory = 0;
+    bool several_slices = has_several_slices(client->client);
+    for (size_t i = 0; whole && i < client->device_count; i++) {
+        whole = fill_device(client, i, &next_memory, several_slices);
+    }
+    client->topology.client = client->client;
+    client->topology.count = client->device_count;
+    hlo_text_format(&client->platform_version, "meshlo %s", target_client_platform_version(client->client));
+    if (!whole || client->platform_version.failed) {
+        free_client(client);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    *result = client;
+    return HLO_SUCCESS;
+}
+
+// The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
+// documents. Other options (frameworks pass their name and version) are ignored.
+static HloStatus choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
+    const char *environment = getenv("MESHLO_TOPOLOGY");
+    const char *chosen = environment && *environment ? environment : "v2-8";
+    size_t length = strlen(chosen);
+    for (size_t i = 0; i < count; i++) {
+        const PjrtNamedValue *option = &options[i];
+        if (option->name_size != 8 || memcmp(option->name, "topology", 8) != 0) continue;
+        HLO_FAIL_IF(option->type != PJRT_VALUE_STRING, HLO_INVALID_ARGUMENT, "the option topology is no string");
+        chosen = option->value.string;
+        length = option->value_size;
+    }
+    HLO_FAIL_IF(length >= size, HLO_INVALID_ARGUMENT, "the topology's name is too long");
+    memcpy(spec, chosen, length);
+    spec[length] = 0;
+    return HLO_SUCCESS;
+}
+
+PjrtError *pjrt_client_create(void *arguments) {
+    PjrtClientCreateArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, client);
+    char spec[1024];
+    PJRT_TRY(choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
+    return pjrt_error_from(make_client(spec, &args->client));
+}
+
+PjrtError *pjrt_client_destroy(void *arguments) {
+    PjrtClientDestroyArgs *args = arguments;
+    if (args->object) free_client(args->object);
+    return NULL;
+}
+
+PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device) { return &client->devices[device->index]; }
+
+PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
+    PjrtDevice *device = pjrt_device_of(client, memory->device);
+    for (size_t i = 0; i < device->memory_count; i++) {
+        if (device->memories[i]->memory == memory) return device->memories[i];
+    }
+    return device->memories[0];
+}
+
+// ---- clients ---------------------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_client_platform_name(void *arguments) {
+    PjrtClientPlatformNameArgs *args = arguments;
+    args->platform_name = target_client_platform(args->client->client);
+    args->platform_name_size = strlen(args->platform_name);
+    return NULL;
+}
+
+PjrtError *pjrt_client_platform_version(void *arguments) {
+    PjrtClientPlatformVersionArgs *args = arguments;
+    args->platform_version = args->client->platform_version.data;
+    args->platform_version_size = args->client->platform_version.length;
+    return NULL;
+}
+
+// All virtual hosts live in this process: the first one speaks for them.
+PjrtError *pjrt_client_process_index(void *arguments) {
+    PjrtClientProcessIndexArgs *args = arguments;
+    args->process_index = 0;
+    return NULL;
+}
+
+PjrtError *pjrt_client_devices(void *arguments) {
+    PjrtClientDevicesArgs *args = arguments;
+    args->devices = args->client->device_list;
+    args->num_devices = args->client->device_count;
+    return NULL;
+}
+
+PjrtError *pjrt_client_addressable_devices(void *arguments) {
+    PjrtClientAddressableDevicesArgs *args = arguments;
+    args->addressable_devices = args->client->device_list;
+    args->num_addressable_devices = args->client->device_count;
+    return NULL;
+}
+
+PjrtError *pjrt_client_lookup_device(void *arguments) {
+    PjrtClientLookupDeviceArgs *args = arguments;
+    TargetDevice *device = target_client_find_device(args->client->client, args->id);
+    if (!device) return pjrt_fail(HLO_INVALID_ARGUMENT, "there is no device with id %d", args->id);
+    args->device = pjrt_device_of(args->client, device);
+    return NULL;
+}
+
+PjrtError *pjrt_client_lookup_addressable_device(void *arguments) {
+    PjrtClientLookupAddressableDeviceArgs *args = arguments;
+    for (size_t i = 0; i < args->client->device_count; i++) {
+        if (args->client->devices[i].device->local_hardware_id != args->local_hardware_id) continue;
+        args->addressable_device = args->client->device_list[i];
+        return NULL;
+    }
+    return pjrt_fail(HLO_INVALID_ARGUMENT, "there is no device with local hardware id %d", args->local_hardware_id);
+}
+
+PjrtError *pjrt_client_addressable_memories(void *arguments) {
+    PjrtClientAddressableMemoriesArgs *args = arguments;
+    args->addressable_memories = args->client->memory_list;
+    args->num_addressable_memories = args->client->memory_count;
+    return NULL;
+}
+
+PjrtError *pjrt_client_topology_description(void *arguments) {
+    PjrtClientTopologyDescriptionArgs *args = arguments;
+    args->topology = &args->client->topology;
+    return NULL;
+}
+
+PjrtError *pjrt_client_default_device_assignment(void *arguments) {
+    PjrtClientDefaultDeviceAssignmentArgs *args = arguments;
+    int64_t count = (int64_t)args->num_replicas * args->num_partitions;
+    if (args->num_replicas < 1 || args->num_partitions < 1 || count > (int64_t)args->client->device_count) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%d replicas of %d partitions need more than the %zu devices there are",
+                         args->num_replicas, args->num_partitions, args->client->device_count);
+    }
+    if ((int64_t)args->default_assignment_size < count) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "there is room for %zu of %lld device ids", args->default_assignment_size,
+                         (long long)count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        args->default_assignment[i] = (int32_t)target_client_device(args->client->client, i)->id;
+    }
+    return NULL;
+}
+
+// Nothing here depends on which processes are up.
+PjrtError *pjrt_client_update_global_process_info(void *arguments) {
+    (void)arguments;
+    return NULL;
+}
+
+// ---- device descriptions ---------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_device_description_id(void *arguments) {
+    PjrtDeviceDescriptionIdArgs *args = arguments;
+    args->id = (int32_t)args->device_description->device->id;
+    return NULL;
+}
+
+PjrtError *pjrt_device_description_process_index(void *arguments) {
+    PjrtDeviceDescriptionProcessIndexArgs *args = arguments;
+    args->process_index = (int32_t)args->device_description->device->process_index;
+    return NULL;
+}
+
+PjrtError *pjrt_device_description_attributes(void *arguments) {
+    PjrtDeviceDescriptionAttributesArgs *args = arguments;
+    args->attributes = args->device_description->attributes;
+    args->num_attributes = args->device_description->attribute_count;
+    return NULL;
+}
+
+PjrtError *pjrt_device_description_kind(void *arguments) {
+    PjrtDeviceDescriptionKindArgs *args = arguments;
+    args->device_kind = args->device_description->device->kind;
+    args->device_kind_size = strlen(args->device_kind);
+    return NULL;
+}
+
+PjrtError *pjrt_device_description_debug_string(void *arguments) {
+    PjrtDeviceDescriptionDebugStringArgs *args = arguments;
+    args->debug_string = args->device_description->device->debug_text;
+    args->debug_string_size = strlen(args->debug_string);
+    return NULL;
+}
+
+PjrtError *pjrt_device_description_to_string(void *arguments) {
+    PjrtDeviceDescriptionToStringArgs *args = arguments;
+    args->to_string = args->device_description->device->text;
+    args->to_string_size = strlen(args->to_string);
+    return NULL;
+}
+
+// ---- devices ---------------------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_device_get_description(void *arguments) {
+    PjrtDeviceGetDescriptionArgs *args = arguments;
+    args->device_description = &args->device->description;
+    return NULL;
+}
+
+PjrtError *pjrt_device_is_addressable(void *arguments) {
+    PjrtDeviceIsAddressableArgs *args = arguments;
+    args->is_addressable = true;
+    return NULL;
+}
+
+PjrtError *pjrt_device_local_hardware_id(void *arguments) {
+    PjrtDeviceLocalHardwareIdArgs *args = arguments;
+    args->local_hardware_id = (int32_t)args->device->device->local_hardware_id;
+    return NULL;
+}
+
+PjrtError *pjrt_device_addressable_memories(void *arguments) {
+    PjrtDeviceAddressableMemoriesArgs *args = arguments;
+    args->memories = args->device->memories;
+    args->num_memories = args->device->memory_count;
+    return NULL;
+}
+
+PjrtError *pjrt_device_default_memory(void *arguments) {
+    PjrtDeviceDefaultMemoryArgs *args = arguments;
+    args->memory = args->device->memories[0];
+    return NULL;
+}
+
+// The caller's struct is not zeroed: every flag that it has room for is written.
+PjrtError *pjrt_device_memory_stats(void *arguments) {
+    PjrtDeviceMemoryStatsArgs *args = arguments;
+    TargetMemoryStatistics statistics;
+    target_device_memory_statistics(args->device->device, &statistics);
+    size_t known = args->struct_size < sizeof(*args) ? args->struct_size : sizeof(*args);
+    size_t first = offsetof(PjrtDeviceMemoryStatsArgs, bytes_in_use);
+    if (known > first) memset((char *)args + first, 0, known - first);
+    args->bytes_in_use = statistics.bytes_in_use;
+    args->peak_bytes_in_use = statistics.peak_bytes_in_use;
+    args->peak_bytes_in_use_is_set = true;
+    args->num_allocs = statistics.allocation_count;
+    args->num_allocs_is_set = true;
+    args->largest_alloc_size = statistics.largest_allocation;
+    args->largest_alloc_size_is_set = true;
+    args->bytes_limit = statistics.bytes_limit;
+    args->bytes_limit_is_set = statistics.bytes_limit > 0;
+    return NULL;
+}
+
+PjrtError *pjrt_device_clear_memory_stats(void *arguments) {
+    PjrtDeviceClearMemoryStatsArgs *args = arguments;
+    target_device_memory_statistics_clear(args->object->device);
+    return NULL;
+}
+
+static void free_nothing(void *object) { (void)object; }
+
+PjrtError *pjrt_device_get_attributes(void *arguments) {
+    PjrtDeviceGetAttributesArgs *args = arguments;
+    args->attributes = args->device->description.attributes;
+    args->num_attributes = args->device->description.attribute_count;
+    args->device_attributes = NULL;
+    args->attributes_deleter = free_nothing;
+    return NULL;
+}
+
+// No tracking: a NULL event is allowed.
+PjrtError *pjrt_device_create_async_tracking_event(void *arguments) {
+    PjrtDeviceCreateAsyncTrackingEventArgs *args = arguments;
+    args->event = NULL;
+    return NULL;
+}
+
+PjrtError *pjrt_async_tracking_event_destroy(void *arguments) {
+    (void)arguments;
+    return NULL;
+}
+
+// ---- memories --------------------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_memory_id(void *arguments) {
+    PjrtMemoryIdArgs *args = arguments;
+    args->id = args->memory->id;
+    return NULL;
+}
+
+PjrtError *pjrt_memory_kind(void *arguments) {
+    PjrtMemoryKindArgs *args = arguments;
+    args->kind = args->memory->memory->kind;
+    args->kind_size = strlen(args->kind);
+    return NULL;
+}
+
+PjrtError *pjrt_memory_kind_id(void *arguments) {
+    PjrtMemoryKindIdArgs *args = arguments;
+    args->kind_id = (int32_t)args->memory->memory->kind_id;
+    return NULL;
+}
+
+PjrtError *pjrt_memory_debug_string(void *arguments) {
+    PjrtMemoryDebugStringArgs *args = arguments;
+    args->debug_string = args->memory->memory->text;
+    args->debug_string_size = strlen(args->debug_string);
+    return NULL;
+}
+
+PjrtError *pjrt_memory_to_string(void *arguments) {
+    PjrtMemoryToStringArgs *args = arguments;
+    args->to_string = args->memory->memory->text;
+    args->to_string_size = strlen(args->to_string);
+    return NULL;
+}
+
+PjrtError *pjrt_memory_addressable_by_devices(void *arguments) {
+    PjrtMemoryAddressableByDevicesArgs *args = arguments;
+    args->devices = &args->memory->device->client->device_list[args->memory->device->device->index];
+    args->num_devices = 1;
+    return NULL;
+}
+
+// ---- topologies ------------------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_topology_description_create(void *arguments) {
+    PjrtTopologyDescriptionCreateArgs *args = arguments;
+    char spec[1024];
+    if (args->topology_name_size >= sizeof(spec)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the name is too long");
+    if (args->topology_name_size) {
+        memcpy(spec, args->topology_name, args->topology_name_size);
+        spec[args->topology_name_size] = 0;
+    } else {
+        PJRT_TRY(choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
+    }
+    PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
+    if (!topology) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = target_client_new(spec, &topology->client);
+    size_t count = status ? 0 : (size_t)target_client_device_count(topology->client);
+    topology->descriptions = hlo_allocate_zeroed(count, sizeof(*topology->descriptions));
+    PjrtDeviceDescription *all = hlo_allocate_zeroed(count, sizeof(*all));
+    if (status || !topology->descriptions || !all) {
+        hlo_free(topology->descriptions);
+        hlo_free(all);
+        if (!status) target_client_release(topology->client);
+        hlo_free(topology);
+        return status ? pjrt_error_from(status) : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    bool several_slices = has_several_slices(topology->client);
+    for (size_t i = 0; i < count; i++) {
+        describe_device(&all[i], target_client_device(topology->client, (int64_t)i), several_slices);
+        topology->descriptions[i] = &all[i];
+    }
+    topology->count = count;
+    topology->owned = true;
+    args->topology = topology;
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_destroy(void *arguments) {
+    PjrtTopologyDescriptionDestroyArgs *args = arguments;
+    PjrtTopology *topology = args->object;
+    if (!topology || !topology->owned) return NULL;
+    if (topology->count) hlo_free(topology->descriptions[0]);
+    hlo_free(topology->descriptions);
+    target_client_release(topology->client);
+    hlo_free(topology);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_platform_name(void *arguments) {
+    PjrtTopologyDescriptionPlatformNameArgs *args = arguments;
+    args->platform_name = target_client_platform(args->topology->client);
+    args->platform_name_size = strlen(args->platform_name);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_platform_version(void *arguments) {
+    PjrtTopologyDescriptionPlatformVersionArgs *args = arguments;
+    args->platform_version = target_client_platform_version(args->topology->client);
+    args->platform_version_size = strlen(args->platform_version);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_get_device_descriptions(void *arguments) {
+    PjrtTopologyDescriptionGetDeviceDescriptionsArgs *args = arguments;
+    args->descriptions = args->topology->descriptions;
+    args->num_descriptions = args->topology->count;
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_attributes(void *arguments) {
+    PjrtTopologyDescriptionAttributesArgs *args = arguments;
+    args->attributes = NULL;
+    args->num_attributes = 0;
+    return NULL;
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the caller's bytes to an executable: read, verify, partition, compile, and describe the result.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/proto/proto.h"
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/verify/verify.h"
+#include "pjrt/objects.h"
+#include "pjrt/options.h"
+
+// ---- reading ---------------------------------------------------------------------------------------------------------
+
+static bool format_is(const PjrtProgram *program, const char *format) {
+    return program->format_size == strlen(format) && memcmp(program->format, format, program->format_size) == 0;
+}
+
+static HloStatus read_program(const PjrtProgram *program, HloModule **module) {
+    if (format_is(program, "mlir")) {
+        HLO_FAIL_IF(!hlo_looks_like_mlir_bytecode(program->code, program->code_size), HLO_UNIMPLEMENTED,
+                    "programs as MLIR text; send portable bytecode");
+        return hlo_module_from_stablehlo_bytecode(program->code, program->code_size, module);
+    }
+    if (format_is(program, "hlo")) return hlo_module_from_proto(program->code, program->code_size, module);
+    return hlo_error(HLO_UNIMPLEMENTED, "programs in the format \"%.*s\"; send mlir or hlo", (int)program->format_size,
+                     program->format);
+}
+
+static HloBools copy_bools(HloArena *arena, HloBools from) {
+    return (HloBools){hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(bool)), from.count};
+}
+
+// What the options say of the whole program; the module's own counts come from its writer's mesh and may be older.
+static void apply_options(HloModule *module, const PjrtCompileOptions *options) {
+    module->replica_count = options->num_replicas;
+    module->num_partitions = options->num_partitions;
+    module->use_spmd_partitioning = options->num_partitions > 1;
+    module->propagate_to_parameters = copy_bools(module->arena, options->propagate_to_parameters);
+    module->propagate_to_output = copy_bools(module->arena, options->propagate_to_output);
+}
+
+// ---- describing ------------------------------------------------------------------------------------------------------
+
+static HloStatus keep_bytes(HloText *text, const void *data, size_t length) {
+    hlo_text_append(text, data, length);
+    return hlo_text_status(text);
+}
+
+static PjrtStrings new_strings(HloArena *arena, int64_t count) {
+    return (PjrtStrings){HLO_ARENA_NEW(arena, const char *, count + 1), HLO_ARENA_NEW(arena, size_t, count + 1),
+                         (size_t)count};
+}
+
+static HloStatus serialise_shardings(HloArena *arena, const SpmdBoundaryArray *arrays, int64_t count,
+                                     PjrtStrings *strings) {
+    *strings = new_strings(arena, count);
+    for (int64_t i = 0; i < count; i++) {
+        HloText bytes = {0};
+        hlo_sharding_to_proto(arrays[i].sharding, &bytes);
+        if (bytes.failed) {
+            hlo_text_free(&bytes);
+            return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+        }
+        strings->items[i] = hlo_arena_string(arena, bytes.data ? bytes.data : "", bytes.length);
+        strings->sizes[i] = bytes.length;
+        hlo_text_free(&bytes);
+    }
+    return HLO_SUCCESS;
+}
+
+static PjrtStrings device_memories(HloArena *arena, int64_t count) {
+    PjrtStrings strings = new_strings(arena, count);
+    for (int64_t i = 0; i < count; i++) {
+        strings.items[i] = "device";
+        strings.sizes[i] = 6;
+    }
+    return strings;
+}
+
+static void describe_results(PjrtExecutable *executable) {
+    const TargetExecutable *target = executable->executable;
+    HloArena *arena = executable->arena;
+    int64_t count = target_executable_result_count(target), total = 0;
+    for (int64_t i = 0; i < count; i++) total += target_executable_result_shape(target, i)->rank;
+    executable->result_count = (size_t)count;
+    executable->result_types = HLO_ARENA_NEW(arena, int32_t, count + 1);
+    executable->result_ranks = HLO_ARENA_NEW(arena, size_t, count + 1);
+    executable->result_dims = HLO_ARENA_NEW(arena, int64_t, total + 1);
+    for (int64_t i = 0, next = 0; i < count; i++) {
+        const HloShape *shape = target_executable_result_shape(target, i);
+        executable->result_types[i] = pjrt_type_from_hlo(shape->type);
+        executable->result_ranks[i] = (size_t)shape->rank;
+        for (int32_t j = 0; j < shape->rank; j++) executable->result_dims[next++] = shape->dims[j];
+    }
+}
+
+static PjrtNamedValue cost_value(const char *name, double amount) {
+    PjrtNamedValue value = {.struct_size = sizeof(value), .name = name, .name_size = strlen(name),
+                            .type = PJRT_VALUE_FLOAT, .value_size = 1};
+    value.value.real = (float)amount;
+    return value;
+}
+
+static void describe_costs(PjrtExecutable *executable) {
+    TargetCostAnalysis costs;
+    target_executable_cost_analysis(executable->executable, &costs);
+    executable->costs[0] = cost_value("flops", costs.flops);
+    executable->costs[1] = cost_value("transcendentals", costs.transcendentals);
+    executable->costs[2] = cost_value("bytes accessed", costs.bytes_accessed);
+    executable->costs[3] = cost_value("collective bytes", costs.collective_bytes);
+    executable->costs[4] = cost_value("collectives", (double)costs.collective_count);
+}
+
+static HloStatus describe(void *argument) {
+    PjrtExecutable *executable = argument;
+    HloArena *arena = executable->arena;
+    int64_t parameters = target_executable_argument_count(executable->executable);
+    if (executable->boundary) {
+        const SpmdBoundary *boundary = executable->boundary;
+        HLO_TRY(serialise_shardings(arena, boundary->parameters, boundary->parameter_count,
+                                    &executable->parameter_shardings));
+        HLO_TRY(serialise_shardings(arena, boundary->results, boundary->result_count, &executable->result_shardings));
+    }
+    describe_results(executable);
+    describe_costs(executable);
+    executable->parameter_memories = device_memories(arena, parameters);
+    executable->result_memories = device_memories(arena, (int64_t)executable->result_count);
+    snprintf(executable->fingerprint, sizeof(executable->fingerprint), "%016llx",
+             (unsigned long long)target_executable_fingerprint(executable->executable));
+    return HLO_SUCCESS;
+}
+
+// ---- compiling -------------------------------------------------------------------------------------------------------
+
+void pjrt_executable_release(PjrtExecutable *executable) {
+    if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
+    target_executable_release(executable->executable);
+    spmd_boundary_free(executable->boundary);
+    hlo_module_free(executable->module);
+    hlo_arena_free(executable->arena);
+    hlo_text_free(&executable->program);
+    hlo_text_free(&executable->options);
+    hlo_text_free(&executable->optimised);
+    pthread_mutex_destroy(&executable->lock);
+    hlo_free(executable);
+}
+
+// Replaces the module by the program of one device.
+static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions) {
+    SpmdOptions options = {.num_partitions = num_partitions};
+    HloModule *partitioned = NULL;
+    HLO_TRY(spmd_partition(executable->module, &options, &partitioned, NULL));
+    hlo_module_free(executable->module);
+    executable->module = partitioned;
+    return spmd_boundary_new(partitioned, &executable->boundary);
+}
+
+static TargetNumerics chosen_numerics(void) {
+    const char *text = getenv("MESHLO_NUMERICS");
+    if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;
+    return text && strcmp(text, "tpu") == 0 ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_DEFAULT;
+}
+
+static HloStatus build(PjrtExecutable *executable, TargetClient *client, const PjrtProgram *program,
+                       const char *options, size_t options_size) {
+    PjrtCompileOptions parsed;
+    HLO_TRY(keep_bytes(&executable->program, program->code, program->code_size));
+    HLO_TRY(keep_bytes(&executable->options, options, options_size));
+    HLO_TRY(pjrt_options_parse(executable->arena, options, options_size, &parsed));
+    HLO_TRY(read_program(program, &executable->module));
+    apply_options(executable->module, &parsed);
+    HLO_TRY(hlo_verify(executable->module));
+    if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions));
+    TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
+                                    .partition_count = parsed.num_partitions,
+                                    .device_assignment = parsed.assignment.count ? parsed.assignment.items : NULL,
+                                    .numerics = chosen_numerics()};
+    HLO_TRY(target_compile(client, executable->module, &compile, &executable->executable));
+    return hlo_protect(describe, executable);
+}
+
+typedef struct BuildRequest {
+    PjrtExecutable *executable;
+    TargetClient *client;
+    const PjrtProgram *program;
+    const char *options;
+    size_t options_size;
+} BuildRequest;
+
+static HloStatus build_protected(void *argument) {
+    BuildRequest *request = argument;
+    return build(request->executable, request->client, request->program, request->options, request->options_size);
+}
+
+HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program,
+                               const char *options, size_t options_size, PjrtExecutable **result) {
+    PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
+    HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    atomic_init(&executable->references, 1);
+    pthread_mutex_init(&executable->lock, NULL);
+    executable->client = owner;
+    executable->arena = hlo_arena_new();
+    BuildRequest request = {executable, client, program, options, options_size};
+    HloStatus status = executable->arena ? hlo_protect(build_protected, &request)
+                                         : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (status) {
+        pjrt_executable_release(executable);
+        return status;
+    }
+    *result = executable;
+    return HLO_SUCCESS;
+}
+
+static void free_loaded(PjrtLoadedExecutable *loaded) {
+    pjrt_executable_release(loaded->executable);
+    hlo_free(loaded->devices);
+    hlo_free(loaded->logical_ids);
+    hlo_text_free(&loaded->assignment);
+    hlo_free(loaded);
+}
+
+static bool print_assignment(PjrtLoadedExecutable *loaded, int64_t replicas, int64_t partitions) {
+    int64_t *ids = hlo_allocate_zeroed(loaded->device_count, sizeof(*ids));
+    if (!ids) return false;
+    for (size_t i = 0; i < loaded->device_count; i++) ids[i] = loaded->devices[i]->device->id;
+    pjrt_assignment_print(&loaded->assignment, ids, replicas, partitions);
+    hlo_free(ids);
+    return !loaded->assignment.failed;
+}
+
+HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **result) {
+    PjrtLoadedExecutable *loaded = hlo_allocate_zeroed(1, sizeof(*loaded));
+    if (!loaded) {
+        pjrt_executable_release(executable);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    loaded->executable = executable;
+    int64_t replicas = target_executable_replica_count(executable->executable);
+    int64_t partitions = target_executable_partition_count(executable->executable);
+    loaded->device_count = (size_t)(replicas * partitions);
+    loaded->devices = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->devices));
+    loaded->logical_ids = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->logical_ids));
+    bool whole = loaded->devices && loaded->logical_ids;
+    for (size_t i = 0; whole && i < loaded->device_count; i++) {
+        loaded->devices[i] = pjrt_device_of(client, target_executable_device(executable->executable, (int64_t)i));
+        loaded->logical_ids[i] = (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
+    }
+    if (!whole || !print_assignment(loaded, replicas, partitions)) {
+        free_loaded(loaded);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    *result = loaded;
+    return HLO_SUCCESS;
+}
+
+PjrtError *pjrt_loaded_executable_destroy(void *arguments) {
+    PjrtLoadedExecutableDestroyArgs *args = arguments;
+    if (args->object) free_loaded(args->object);
+    return NULL;
+}
+
+PjrtError *pjrt_client_compile(void *arguments) {
+    PjrtClientCompileArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, executable);
+    PjrtExecutable *executable;
+    PJRT_TRY(pjrt_compile_program(args->client, args->client->client, args->program, args->compile_options,
+                                  args->compile_options_size, &executable));
+    return pjrt_error_from(pjrt_load(args->client, executable, &args->executable));
+}
+
+// Ahead of time, for a topology that nobody has.
+PjrtError *pjrt_compile(void *arguments) {
+    PjrtCompileArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, executable);
+    return pjrt_error_from(pjrt_compile_program(NULL, args->topology->client, args->program, args->compile_options,
+                                                args->compile_options_size, &args->executable));
+}
+
+// ---- serialised executables ------------------------------------------------------------------------------------------
+// The program and its options, to be compiled again: compiling takes milliseconds.
+
+static const char serial_magic[8] = "MESHLO1";
+
+static void free_serialised(void *object) {
+    HloText *text = object;
+    hlo_text_free(text);
+    hlo_free(text);
+}
+
+PjrtError *pjrt_executable_serialize(void *arguments) {
+    PjrtExecutableSerializeArgs *args = arguments;
+    const PjrtExecutable *executable = args->executable;
+    HloText *text = hlo_allocate_zeroed(1, sizeof(*text));
+    if (!text) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    uint64_t sizes[2] = {executable->program.length, executable->options.length};
+    hlo_text_append(text, serial_magic, sizeof(serial_magic));
+    hlo_text_append(text, (const char *)sizes, sizeof(sizes));
+    hlo_text_append(text, executable->program.data, executable->program.length);
+    if (executable->options.length) hlo_text_append(text, executable->options.data, executable->options.length);
+    if (text->failed) {
+        free_serialised(text);
+        return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    args->serialized_bytes = text->data;
+    args->serialized_bytes_size = text->length;
+    args->serialized_executable = (void *)text;
+    args->serialized_executable_deleter = free_serialised;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
+    PjrtExecutableDeserializeAndLoadArgs *args = arguments;
+    const char *bytes = (const char *)args->serialized_executable;
+    size_t size = args->serialized_executable_size, head = sizeof(serial_magic) + 2 * sizeof(uint64_t);
+    uint64_t sizes[2];
+    if (size < head || memcmp(bytes, serial_magic, sizeof(serial_magic)) != 0) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "these bytes are no executable of meshlo");
+    }
+    memcpy(sizes, bytes + sizeof(serial_magic), sizeof(sizes));
+    if (sizes[0] > size - head || sizes[1] != size - head - sizes[0]) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "a serialised executable is cut short");
+    }
+    char *code = (char *)(uintptr_t)bytes + head;
+    bool bytecode = hlo_looks_like_mlir_bytecode(code, sizes[0]);
+    PjrtProgram program = {.struct_size = sizeof(program), .code = code, .code_size = sizes[0],
+                           .format = bytecode ? "mlir" : "hlo", .format_size = bytecode ? 4 : 3};
+    const char *options = code + sizes[0];
+    size_t options_size = sizes[1];
+    if (PJRT_HAS(args, overridden_serialized_compile_options_size) && args->overridden_serialized_compile_options) {
+        options = args->overridden_serialized_compile_options;
+        options_size = args->overridden_serialized_compile_options_size;
+    }
+    PjrtExecutable *executable;
+    PJRT_TRY(pjrt_compile_program(args->client, args->client->client, &program, options, options_size, &executable));
+    return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
+}
+
+PjrtError *pjrt_client_load(void *arguments) {
+    PjrtClientLoadArgs *args = arguments;
+    atomic_fetch_add(&args->executable->references, 1);
+    return pjrt_error_from(pjrt_load(args->client, args->executable, &args->loaded_executable));
+}

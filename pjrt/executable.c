@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// What executables are asked, and running them.
+#include <string.h>
+
+#include "hlo/proto/proto.h"
+#include "hlo/proto/wire.h"
+#include "pjrt/objects.h"
+
+// ---- executables -----------------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_executable_destroy(void *arguments) {
+    PjrtExecutableDestroyArgs *args = arguments;
+    pjrt_executable_release(args->object);
+    return NULL;
+}
+
+PjrtError *pjrt_executable_name(void *arguments) {
+    PjrtExecutableNameArgs *args = arguments;
+    args->executable_name = target_executable_name(args->executable->executable);
+    args->executable_name_size = strlen(args->executable_name);
+    return NULL;
+}
+
+PjrtError *pjrt_executable_num_replicas(void *arguments) {
+    PjrtExecutableNumReplicasArgs *args = arguments;
+    args->num_replicas = (size_t)target_executable_replica_count(args->executable->executable);
+    return NULL;
+}
+
+PjrtError *pjrt_executable_num_partitions(void *arguments) {
+    PjrtExecutableNumPartitionsArgs *args = arguments;
+    args->num_partitions = (size_t)target_executable_partition_count(args->executable->executable);
+    return NULL;
+}
+
+PjrtError *pjrt_executable_num_outputs(void *arguments) {
+    PjrtExecutableNumOutputsArgs *args = arguments;
+    args->num_outputs = args->executable->result_count;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_size_of_generated_code_in_bytes(void *arguments) {
+    PjrtExecutableSizeOfGeneratedCodeInBytesArgs *args = arguments;
+    TargetMemoryAnalysis analysis;
+    target_executable_memory_analysis(args->executable->executable, &analysis);
+    args->size_in_bytes = analysis.generated_code_bytes;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_fingerprint(void *arguments) {
+    PjrtExecutableFingerprintArgs *args = arguments;
+    args->executable_fingerprint = args->executable->fingerprint;
+    args->executable_fingerprint_size = strlen(args->executable->fingerprint);
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_fingerprint(void *arguments) {
+    (void)arguments;
+    return pjrt_fail(HLO_UNIMPLEMENTED, "ask PJRT_Executable_Fingerprint");
+}
+
+PjrtError *pjrt_executable_get_cost_analysis(void *arguments) {
+    PjrtExecutableGetCostAnalysisArgs *args = arguments;
+    args->properties = args->executable->costs;
+    args->num_properties = HLO_COUNT_OF(args->executable->costs);
+    return NULL;
+}
+
+// The struct may be longer than ours or shorter; what it has room for is set, the rest is zero.
+PjrtError *pjrt_executable_get_compiled_memory_stats(void *arguments) {
+    PjrtExecutableGetCompiledMemoryStatsArgs *args = arguments;
+    TargetMemoryAnalysis analysis;
+    target_executable_memory_analysis(args->executable->executable, &analysis);
+    size_t first = offsetof(PjrtExecutableGetCompiledMemoryStatsArgs, generated_code_size_in_bytes);
+    if (args->struct_size > first) memset((char *)args + first, 0, args->struct_size - first);
+    if (PJRT_HAS(args, temp_size_in_bytes)) {
+        args->generated_code_size_in_bytes = analysis.generated_code_bytes;
+        args->argument_size_in_bytes = analysis.argument_bytes;
+        args->output_size_in_bytes = analysis.output_bytes;
+        args->alias_size_in_bytes = analysis.alias_bytes;
+        args->temp_size_in_bytes = analysis.temporary_bytes;
+    }
+    if (PJRT_HAS(args, peak_memory_in_bytes)) args->peak_memory_in_bytes = analysis.peak_bytes;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_output_element_types(void *arguments) {
+    PjrtExecutableOutputElementTypesArgs *args = arguments;
+    args->output_types = args->executable->result_types;
+    args->num_output_types = args->executable->result_count;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_output_dimensions(void *arguments) {
+    PjrtExecutableOutputDimensionsArgs *args = arguments;
+    args->num_outputs = args->executable->result_count;
+    args->dims = args->executable->result_dims;
+    args->dim_sizes = args->executable->result_ranks;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_output_memory_kinds(void *arguments) {
+    PjrtExecutableOutputMemoryKindsArgs *args = arguments;
+    args->num_outputs = args->executable->result_memories.count;
+    args->memory_kinds = args->executable->result_memories.items;
+    args->memory_kind_sizes = args->executable->result_memories.sizes;
+    return NULL;
+}
+
+PjrtError *pjrt_executable_parameter_memory_kinds(void *arguments) {
+    PjrtExecutableParameterMemoryKindsArgs *args = arguments;
+    args->num_parameters = args->executable->parameter_memories.count;
+    args->memory_kinds = args->executable->parameter_memories.items;
+    args->memory_kind_sizes = args->executable->parameter_memories.sizes;
+    return NULL;
+}
+
+// HloModuleProtoWithConfig {1: module, 2: config}. Shardings of parameters (14) and result (12) are fields of the module, which may
+// follow its others: messages merge.
+static HloStatus print_optimised(PjrtExecutable *executable) {
+    HloText *text = &executable->optimised;
+    size_t mark = hlo_wire_begin(text, 1);
+    HLO_TRY(hlo_module_to_proto(executable->module, text));
+    const PjrtStrings *parameters = &executable->parameter_shardings, *results = &executable->result_shardings;
+    for (size_t i = 0; i < parameters->count; i++) {
+        hlo_wire_bytes(text, 14, parameters->items[i], parameters->sizes[i]);
+    }
+    if (results->count == 1 && !hlo_shape_is_tuple(executable->module->entry->root->shape)) {
+        hlo_wire_bytes(text, 12, results->items[0], results->sizes[0]);
+    } else if (results->count) {
+        size_t tuple = hlo_wire_begin(text, 12);
+        hlo_wire_varint(text, 1, 2);  // OpSharding.TUPLE
+        for (size_t i = 0; i < results->count; i++) hlo_wire_bytes(text, 5, results->items[i], results->sizes[i]);
+        hlo_wire_end(text, tuple);
+    }
+    hlo_wire_end(text, mark);
+    mark = hlo_wire_begin(text, 2);
+    HLO_TRY(hlo_module_config_to_proto(executable->module, text));
+    hlo_wire_end(text, mark);
+    return hlo_text_status(text);
+}
+
+// Called twice: with code NULL for the size, then with room for the bytes.
+PjrtError *pjrt_executable_optimized_program(void *arguments) {
+    PjrtExecutableOptimizedProgramArgs *args = arguments;
+    PjrtExecutable *executable = args->executable;
+    HloStatus status = NULL;
+    pthread_mutex_lock(&executable->lock);
+    if (!executable->optimised.length) status = print_optimised(executable);
+    if (status) hlo_text_free(&executable->optimised);
+    pthread_mutex_unlock(&executable->lock);
+    PJRT_TRY(status);
+    PjrtProgram *program = args->program;
+    program->format = "hlo_with_config";
+    program->format_size = strlen(program->format);
+    if (!program->code) {
+        program->code_size = executable->optimised.length;
+        return NULL;
+    }
+    if (program->code_size < executable->optimised.length) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "the program has %zu bytes, there is room for %zu",
+                         executable->optimised.length, program->code_size);
+    }
+    memcpy(program->code, executable->optimised.data, executable->optimised.length);
+    program->code_size = executable->optimised.length;
+    return NULL;
+}
+
+static void free_nothing(void *object) { (void)object; }
+
+PjrtError *pjrt_executable_get_compile_options(void *arguments) {
+    PjrtExecutableGetCompileOptionsArgs *args = arguments;
+    args->serialized_bytes = args->executable->options.data ? args->executable->options.data : "";
+    args->serialized_bytes_size = args->executable->options.length;
+    args->serialized_compile_options = NULL;
+    args->serialized_compile_options_deleter = free_nothing;
+    return NULL;
+}
+
+// ---- loaded executables ----------------------------------------------------------------------------------------------
+
+PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
+    PjrtLoadedExecutableGetExecutableArgs *args = arguments;
+    atomic_fetch_add(&args->loaded_executable->executable->references, 1);
+    args->executable = args->loaded_executable->executable;
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_addressable_devices(void *arguments) {
+    PjrtLoadedExecutableAddressableDevicesArgs *args = arguments;
+    args->addressable_devices = args->executable->devices;
+    args->num_addressable_devices = args->executable->device_count;
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_addressable_device_logical_ids(void *arguments) {
+    PjrtLoadedExecutableAddressableDeviceLogicalIdsArgs *args = arguments;
+    args->addressable_device_logical_ids = args->executable->logical_ids;
+    args->num_addressable_device_logical_ids = args->executable->device_count;
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_get_device_assignment(void *arguments) {
+    PjrtLoadedExecutableGetDeviceAssignmentArgs *args = arguments;
+    args->serialized_bytes = args->executable->assignment.data;
+    args->serialized_bytes_size = args->executable->assignment.length;
+    args->serialized_device_assignment = NULL;
+    args->serialized_device_assignment_deleter = free_nothing;
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_delete(void *arguments) {
+    PjrtLoadedExecutableDeleteArgs *args = arguments;
+    target_executable_delete(args->object->executable->executable);
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_is_deleted(void *arguments) {
+    PjrtLoadedExecutableIsDeletedArgs *args = arguments;
+    args->is_deleted = target_executable_is_deleted(args->executable->executable->executable);
+    return NULL;
+}
+
+// ---- execution -------------------------------------------------------------------------------------------------------
+
+// The lists that target_execute() takes, in one block of memory.
+typedef struct Launch {
+    TargetBuffer **arguments, **results;
+    TargetBuffer *const **argument_lists;
+    TargetBuffer ***result_lists;
+    TargetEvent **events;
+    void *memory;
+} Launch;
+
+static bool open_launch(Launch *launch, size_t devices, size_t arguments, size_t results) {
+    size_t words = devices * (arguments + results + 3);
+    void **memory = launch->memory = hlo_allocate_zeroed(words + 1, sizeof(void *));
+    if (!memory) return false;
+    launch->arguments = (TargetBuffer **)memory;
+    launch->results = launch->arguments + devices * arguments;
+    launch->argument_lists = (TargetBuffer *const **)(memory + devices * (arguments + results));
+    launch->result_lists = (TargetBuffer ***)(memory + devices * (arguments + results + 1));
+    launch->events = (TargetEvent **)(memory + devices * (arguments + results + 2));
+    for (size_t d = 0; d < devices; d++) {
+        launch->argument_lists[d] = launch->arguments + d * arguments;
+        launch->result_lists[d] = launch->results + d * results;
+    }
+    return true;
+}
+
+// Wraps results and events for the caller. After a failure everything made so far is released.
+static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, PjrtClient *client, Launch *launch, size_t results) {
+    bool whole = true;
+    for (size_t d = 0; d < args->num_devices; d++) {
+        for (size_t i = 0; i < results; i++) {
+            args->output_lists[d][i] = pjrt_buffer_from(client, launch->results[d * results + i]);
+            whole &= args->output_lists[d][i] != NULL;
+        }
+        if (!args->device_complete_events) continue;
+        args->device_complete_events[d] = pjrt_event_from(launch->events[d]);
+        whole &= args->device_complete_events[d] != NULL;
+    }
+    for (size_t d = 0; !whole && d < args->num_devices; d++) {
+        for (size_t i = 0; i < results; i++) pjrt_buffer_destroy(&(PjrtBufferDestroyArgs){.object = args->output_lists[d][i]});
+        if (args->device_complete_events) {
+            pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = args->device_complete_events[d]});
+        }
+    }
+    return whole;
+}
+
+static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
+    const PjrtExecuteOptions *options = args->options;
+    const PjrtLoadedExecutable *loaded = args->executable;
+    if (args->execute_device) {
+        return pjrt_fail(HLO_UNIMPLEMENTED, "portable executables, which choose their device at each launch");
+    }
+    if (options && (options->num_send_ops || options->num_recv_ops)) {
+        return pjrt_fail(HLO_UNIMPLEMENTED, "host callbacks (send and recv)");
+    }
+    if (args->num_devices != loaded->device_count) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
+                         target_executable_name(loaded->executable->executable), loaded->device_count,
+                         args->num_devices);
+    }
+    return NULL;
+}
+
+PjrtError *pjrt_loaded_executable_execute(void *arguments) {
+    PjrtLoadedExecutableExecuteArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, device_complete_events);
+    PjrtError *refused = check_launch(args);
+    if (refused) return refused;
+    PjrtExecutable *executable = args->executable->executable;
+    size_t results = executable->result_count;
+    Launch launch;
+    if (!open_launch(&launch, args->num_devices, args->num_args, results)) {
+        return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (size_t d = 0; d < args->num_devices; d++) {
+        for (size_t i = 0; i < args->num_args; i++) {
+            launch.arguments[d * args->num_args + i] = args->argument_lists[d][i]->buffer;
+        }
+    }
+    TargetExecuteOptions options = {0};
+    if (args->options && PJRT_HAS(args->options, num_non_donatable_input_indices)) {
+        options.non_donatable = args->options->non_donatable_input_indices;
+        options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;
+    }
+    HloStatus status =
+        target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
+                       (int64_t)args->num_args, launch.result_lists,
+                       args->device_complete_events ? launch.events : NULL);
+    bool whole = !status && hand_out(args, args->executable->devices[0]->client, &launch, results);
+    hlo_free(launch.memory);
+    PJRT_TRY(status);
+    return whole ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}

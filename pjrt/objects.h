@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handles of the PJRT C API point to, and what all files of the plugin share. The weight is in the rooms below:
+// a handle is a reference to an object of targets/client.h and the strings and lists that the API hands out.
+//
+// Threads: handles are immutable but for the atomic reference counts, or guard their lazily made parts with a mutex.
+#ifndef MESHLO_PJRT_OBJECTS_H_
+#define MESHLO_PJRT_OBJECTS_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "hlo/base/text.h"
+#include "pjrt/abi.h"
+#include "spmd_partitioner/spmd.h"
+#include "targets/client.h"
+
+// True if the caller's struct is long enough to have this field.
+#define PJRT_HAS(arguments, field) \
+    ((arguments)->struct_size >= offsetof(__typeof__(*(arguments)), field) + sizeof((arguments)->field))
+
+// ---- errors ----------------------------------------------------------------------------------------------------------
+
+struct PjrtError {
+    const PjrtErrorFunctionTable *table;  // the ABI's first member
+    HloStatus status;
+};
+
+// Wraps an error; takes ownership. NULL stays NULL (success). When memory is short a static error comes back.
+PjrtError *pjrt_error_from(HloStatus status);
+// Makes an error with a printf-style message.
+PjrtError *pjrt_fail(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
+// The answer of a function that this plugin does not offer.
+PjrtError *pjrt_unimplemented(const char *function);
+
+// Returns from a handler when `expression` (a HloStatus) is an error.
+#define PJRT_TRY(expression)                                            \
+    do {                                                                \
+        HloStatus pjrt_try_status_ = (expression);                      \
+        if (pjrt_try_status_) return pjrt_error_from(pjrt_try_status_); \
+    } while (0)
+
+// Returns INVALID_ARGUMENT from a handler when the caller's struct is too short to be what it says.
+#define PJRT_CHECK_SIZE(arguments, last)                                                               \
+    do {                                                                                               \
+        if (!PJRT_HAS(arguments, last)) {                                                              \
+            return pjrt_fail(HLO_INVALID_ARGUMENT, "%s: the argument struct has %zu bytes only", __func__, \
+                             (arguments)->struct_size);                                                \
+        }                                                                                              \
+    } while (0)
+
+// ---- events ----------------------------------------------------------------------------------------------------------
+
+struct PjrtEvent {
+    TargetEvent *event;
+};
+
+// A handle on an event; takes the reference. NULL when memory is short (the reference is released then).
+PjrtEvent *pjrt_event_from(TargetEvent *event);
+// An event that is ready already.
+PjrtEvent *pjrt_event_ready(void);
+
+// ---- clients, devices, memories, topologies --------------------------------------------------------------------------
+
+struct PjrtMemory {
+    const PjrtMemoryFunctionTable *table;  // NULL: allowed by the ABI
+    TargetMemory *memory;
+    PjrtDevice *device;
+    int32_t id;
+};
+
+enum { PJRT_DEVICE_ATTRIBUTES = 4 };
+
+struct PjrtDeviceDescription {
+    const TargetDevice *device;
+    PjrtNamedValue attributes[PJRT_DEVICE_ATTRIBUTES];
+    size_t attribute_count;
+};
+
+struct PjrtDevice {
+    PjrtDeviceDescription description;
+    TargetDevice *device;
+    PjrtClient *client;
+    PjrtMemory **memories;  // of this device, the default one first
+    size_t memory_count;
+};
+
+// The devices of a machine: a client's, or those of an ahead-of-time topology (which owns its client then).
+struct PjrtTopology {
+    TargetClient *client;
+    PjrtDeviceDescription **descriptions;
+    size_t count;
+    bool owned;  // made by TopologyDescription_Create: its user destroys it
+};
+
+struct PjrtClient {
+    TargetClient *client;
+    PjrtDevice *devices;
+    PjrtDevice **device_list;
+    size_t device_count;
+    PjrtMemory *memories;
+    PjrtMemory **memory_list;
+    size_t memory_count;
+    PjrtTopology topology;
+    HloText platform_version;
+};
+
+// The handle of a device or memory of the client below.
+PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device);
+PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory);
+
+// ---- buffers ---------------------------------------------------------------------------------------------------------
+
+struct PjrtBuffer {
+    TargetBuffer *buffer;
+    PjrtClient *client;
+};
+
+// A handle on a buffer; takes the reference. NULL when memory is short (the reference is released then).
+PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer);
+// Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
+int32_t pjrt_type_from_hlo(HloType type);
+HloType pjrt_type_to_hlo(int32_t type);
+
+// ---- executables -----------------------------------------------------------------------------------------------------
+
+// Serialised shardings, memory kinds and the like: one string an argument or result.
+typedef struct PjrtStrings {
+    const char **items;
+    size_t *sizes;
+    size_t count;
+} PjrtStrings;
+
+struct PjrtExecutable {
+    atomic_int references;
+    TargetExecutable *executable;
+    PjrtClient *client;          // NULL for one compiled for a topology only
+    HloModule *module;           // the per-device program: what OptimizedProgram shows
+    SpmdBoundary *boundary;      // global shapes and shardings; NULL for one device
+    HloArena *arena;             // owns the lists below
+    PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;
+    int32_t *result_types;
+    int64_t *result_dims;
+    size_t *result_ranks;
+    size_t result_count;
+    HloText program;             // the caller's program and options, for serialisation
+    HloText options;
+    HloText optimised;           // HloModuleProtoWithConfig, made on demand
+    pthread_mutex_t lock;        // guards `optimised`
+    char fingerprint[24];
+    PjrtNamedValue costs[5];
+};
+
+struct PjrtLoadedExecutable {
+    PjrtExecutable *executable;  // one reference
+    PjrtDevice **devices;        // of the assignment that this process reaches: all of them
+    PjrtLogicalId *logical_ids;
+    size_t device_count;
+    HloText assignment;          // DeviceAssignmentProto
+};
+
+// Compiles a program (format "mlir" or "hlo") for the devices of a client. On success the caller has one reference.
+HLO_NODISCARD HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program,
+                                             const char *options, size_t options_size, PjrtExecutable **executable);
+// Takes a reference; the last one frees.
+void pjrt_executable_release(PjrtExecutable *executable);
+// Makes a loaded executable; takes over the reference of `executable`, also on failure.
+HLO_NODISCARD HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **loaded);
+
+// The extensions, chained: what PjrtApi.extension_start points to.
+PjrtExtension *pjrt_extensions(void);
+
+// Handlers of pjrt/functions.def.
+#define PJRT_FUNCTION(name, handler) PjrtError *pjrt_##handler(void *arguments);
+#define PJRT_MISSING(name)
+#include "pjrt/functions.def"
+#undef PJRT_FUNCTION
+#undef PJRT_MISSING
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Field numbers: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
+#include "pjrt/options.h"
+
+#include "hlo/proto/wire.h"
+
+typedef struct Source {
+    HloArena *arena;
+    const unsigned char *begin;
+} Source;
+
+static HloStatus read_bools(const Source *source, const HloWireField *field, HloBools *bools) {
+    HloInt64Vector list = {0};
+    for (int64_t i = 0; i < bools->count; i++) hlo_vector_push(source->arena, &list, bools->items[i]);
+    HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, field, &list));
+    bool *items = HLO_ARENA_NEW(source->arena, bool, list.count);
+    for (int64_t i = 0; i < list.count; i++) items[i] = list.items[i] != 0;
+    *bools = (HloBools){items, list.count};
+    return HLO_SUCCESS;
+}
+
+// computation_devices[partition].replica_device_ids[replica], turned to replica-major.
+static HloStatus read_assignment(const Source *source, HloSpan span, HloInts *assignment) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span), inner;
+    HloWireField field, part;
+    HloStatus status;
+    HLO_VECTOR(HloInts) columns = {0};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number != 3) continue;
+        HloInt64Vector ids = {0};
+        inner = hlo_wire_reader(source->begin, field.bytes);
+        while (hlo_wire_next(&inner, &part, &status)) {
+            if (part.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &part, &ids));
+        }
+        HLO_TRY(status);
+        hlo_vector_push(source->arena, &columns, ((HloInts){ids.items, ids.count}));
+    }
+    HLO_TRY(status);
+    int64_t replicas = columns.count ? columns.items[0].count : 0;
+    int64_t *ids = HLO_ARENA_NEW(source->arena, int64_t, replicas * columns.count);
+    for (int64_t p = 0; p < columns.count; p++) {
+        HLO_FAIL_IF(columns.items[p].count != replicas, HLO_INVALID_ARGUMENT, "a device assignment is ragged");
+        for (int64_t r = 0; r < replicas; r++) ids[r * columns.count + p] = columns.items[p].items[r];
+    }
+    *assignment = (HloInts){ids, replicas * columns.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_build_options(const Source *source, HloSpan span, PjrtCompileOptions *options) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        switch (field.number) {
+            case 4: options->num_replicas = (int64_t)field.value; break;
+            case 5: options->num_partitions = (int64_t)field.value; break;
+            case 6: options->use_spmd = field.value != 0; break;
+            case 9: HLO_TRY(read_assignment(source, field.bytes, &options->assignment)); break;
+            case 12: HLO_TRY(read_bools(source, &field, &options->propagate_to_output)); break;
+            case 18: HLO_TRY(read_bools(source, &field, &options->propagate_to_parameters)); break;
+            default: break;
+        }
+    }
+    return status;
+}
+
+HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, PjrtCompileOptions *options) {
+    Source source = {arena, bytes};
+    HloWireReader reader = hlo_wire_reader(bytes, (HloSpan){bytes, length});
+    HloWireField field;
+    HloStatus status;
+    *options = (PjrtCompileOptions){.num_replicas = 1, .num_partitions = 1};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 3) HLO_TRY(read_build_options(&source, field.bytes, options));
+        if (field.number == 4) options->portable = field.value != 0;
+    }
+    HLO_TRY(status);
+    if (options->num_replicas == 0) options->num_replicas = 1;
+    if (options->num_partitions == 0) options->num_partitions = 1;
+    const int64_t most = (int64_t)1 << 20;
+    HLO_FAIL_IF(options->num_replicas < 0 || options->num_partitions < 0 || options->num_replicas > most ||
+                    options->num_partitions > most,
+                HLO_INVALID_ARGUMENT, "%lld replicas of %lld partitions", (long long)options->num_replicas,
+                (long long)options->num_partitions);
+    int64_t count = options->num_replicas * options->num_partitions;
+    HLO_FAIL_IF(options->assignment.count && options->assignment.count != count, HLO_INVALID_ARGUMENT,
+                "a device assignment of %lld devices for %lld", (long long)options->assignment.count, (long long)count);
+    return HLO_SUCCESS;
+}
+
+void pjrt_assignment_print(HloText *bytes, const int64_t *ids, int64_t replicas, int64_t partitions) {
+    hlo_wire_varint(bytes, 1, (uint64_t)replicas);
+    hlo_wire_varint(bytes, 2, (uint64_t)partitions);
+    for (int64_t p = 0; p < partitions; p++) {
+        size_t computation = hlo_wire_begin(bytes, 3);
+        size_t list = hlo_wire_begin(bytes, 1);
+        for (int64_t r = 0; r < replicas; r++) hlo_wire_number(bytes, (uint64_t)ids[r * partitions + p]);
+        hlo_wire_end(bytes, list);
+        hlo_wire_end(bytes, computation);
+    }
+}
