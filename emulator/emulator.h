@@ -7,6 +7,7 @@
 //   mesh_order.h  which device stands where in a mesh, as JAX chooses it
 //   route.h       links of the torus and ways through it
 //   draw.h        drawings of slices and of sharded arrays
+//   export_hwloc.h  a slice as an hwloc topology
 //   layout.h      padded sizes and default layouts of arrays
 //   cost.h        how long a kernel takes; fusion.h which instructions make a kernel; op_class.h what an opcode costs
 //   collective.h  collectives as transfers on links
@@ -22,6 +23,7 @@
 #include "emulator/chip.h"
 #include "emulator/collective.h"
 #include "emulator/draw.h"
+#include "emulator/export_hwloc.h"
 #include "emulator/fault.h"
 #include "emulator/layout.h"
 #include "emulator/mesh_order.h"

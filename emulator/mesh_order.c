@@ -153,7 +153,7 @@ static HloStatus physical_mesh(const Placement *placement, EmuPhysicalMesh *mesh
         }
     int64_t extent[4], total = 1;
     for (int axis = 0; axis < 4; axis++) total *= extent[axis] = high[axis] - low[axis] + 1;
-    HLO_FAIL_IF(total != placement->device_count, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(total != placement->device_count, HLO_UNIMPLEMENTED,
                 "the devices of the mesh do not fill a box of %lldx%lldx%lld chips: take all of the slice or a box of it",
                 (long long)extent[0], (long long)extent[1], (long long)extent[2]);
     const bool flat = kind_is(placement, "TPU v2") || kind_is(placement, "TPU v3");
@@ -330,7 +330,7 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
     HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
                 "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
                 (long long)topology->device_count);
-    HLO_FAIL_IF(topology->devices[total - 1].slice_index > 0, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
                 "make_mesh does not place a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");
     const EmuMeshOptions options = {.allow_split_physical_axes = allow_split || always_splits(topology->device_kind)};
     HLO_TRY(emu_device_mesh(topology->devices, total, topology->device_kind, sizes, count, options, ids_out));

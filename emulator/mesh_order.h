@@ -14,8 +14,9 @@ HLO_BEGIN_C
 
 // jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which has
 // room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
-// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices or is several
-// slices; UNIMPLEMENTED, with JAX's reason, for a mesh that JAX refuses to place.
+// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices; UNIMPLEMENTED,
+// with the reason, for a mesh that JAX refuses to place: axes that are no products of whole physical axes, several
+// slices, devices that are no box.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count,
                                                   bool allow_split, int64_t *ids_out);
 

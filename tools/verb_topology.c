@@ -9,6 +9,7 @@ static const CliOption kOptions[] = {
     {"split", CLI_FLAG, NULL, "Let the mesh split physical axes."},
     {"json", CLI_FLAG, NULL, "Print JSON."},
     {"svg", CLI_TEXT, "FILE", "Write a drawing of the slice to FILE."},
+    {"hwloc", CLI_TEXT, "FILE", "Write the slice as an hwloc topology in XML, for lstopo, to FILE."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
@@ -123,12 +124,21 @@ static HloStatus write_svg(const EmuTopology *topology, const char *path) {
     return status;
 }
 
+static HloStatus write_hwloc(const EmuTopology *topology, const char *path) {
+    HloText xml = {0};
+    HloStatus status = emu_export_hwloc(topology, &xml);
+    if (!status) status = hlo_file_write(path, xml.data, xml.length);
+    hlo_text_free(&xml);
+    return status;
+}
+
 static HloStatus report_topology(CliContext *context, const EmuTopology *topology) {
     Report report = {.topology = topology};
     bool refused = false;
     if (cli_text(context, "mesh")) HLO_TRY(place_mesh(context, &report, &refused));
     if (refused) return HLO_SUCCESS;
     if (cli_text(context, "svg")) HLO_TRY(write_svg(topology, cli_text(context, "svg")));
+    if (cli_text(context, "hwloc")) HLO_TRY(write_hwloc(topology, cli_text(context, "hwloc")));
     count_links(&report);
     if (cli_flag(context, "json")) {
         print_json(&context->out, &report);

@@ -26,6 +26,10 @@ exits 2 "mesh of no numbers" meshlo topology v2-8 --mesh x=four
 exits 2 "mesh beyond everything" meshlo topology v2-8 --mesh 1000000,1000000,1000000
 exits 0 "drawing" meshlo topology v5e:4x4 --svg slice.svg
 check "drawing: is XML" python3 -c "import xml.dom.minidom as m; m.parse('slice.svg')"
+exits 0 "hwloc topology" meshlo topology v5e:4x4 --hwloc slice.xml
+check "hwloc topology: chips" grep -q TPUChip slice.xml
+exits 4 "hwloc topology of a pod" meshlo topology v4-4096 --hwloc pod.xml
+exits 1 "one mesh over two slices" meshlo topology 2xv5e-16 --mesh 32
 exits 2 "drawing that cannot be written" meshlo topology v5e:4x4 --svg /nonexistent/slice.svg
 exits 2 "missing XML file" meshlo topology ./missing.xml
 echo "<pod" >broken.xml

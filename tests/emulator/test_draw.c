@@ -4,10 +4,13 @@
 // first; they were restored by running JAX's own code.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <hwloc.h>
+#include <hwloc/distances.h>
 #include <libxml/parser.h>
 #include <string.h>
 
 #include "emulator/draw.h"
+#include "emulator/export_hwloc.h"
 #include "emulator/mesh_order.h"
 #include "emulator/route.h"
 
@@ -169,4 +172,44 @@ Test(emulator_draw, slices_as_svg_are_well_formed) {
         hlo_text_free(&text);
         emu_topology_free(topology);
     }
+}
+
+// hwloc reads its own XML back: chips, devices, memory and hops.
+Test(emulator_draw, slices_as_hwloc_topologies) {
+    static const struct {
+        const char *spec;
+        int chips, devices, farthest;
+    } cases[] = {{"v2-8", 4, 8, 2}, {"v5e-16", 16, 16, 6}, {"v4:4x4x4", 64, 64, 6}, {"v5e-1", 1, 1, 0}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        EmuTopology *slice = NULL;
+        HloText text = {0};
+        hwloc_topology_t topology;
+        cr_assert_null(emu_topology_parse(cases[i].spec, &slice));
+        HloStatus status = emu_export_hwloc(slice, &text);
+        cr_assert_null(status, "%s: %s", cases[i].spec, hlo_status_message(status));
+        hwloc_topology_init(&topology);
+        cr_assert_eq(hwloc_topology_set_xmlbuffer(topology, text.data, (int)text.length + 1), 0);
+        cr_assert_eq(hwloc_topology_load(topology), 0);
+        cr_assert_eq(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE), cases[i].chips, "%s", cases[i].spec);
+        cr_assert_eq(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), cases[i].devices, "%s", cases[i].spec);
+        unsigned count = 1;
+        struct hwloc_distances_s *distances = NULL;
+        hwloc_distances_get_by_name(topology, "TPUICIHops", &count, &distances, 0);
+        cr_assert_eq(count, cases[i].chips > 1);
+        hwloc_uint64_t farthest = 0;
+        for (unsigned k = 0; count && k < distances->nbobjs * distances->nbobjs; k++)
+            if (distances->values[k] > farthest) farthest = distances->values[k];
+        cr_assert_eq(farthest, (hwloc_uint64_t)cases[i].farthest, "%s", cases[i].spec);
+        if (count) hwloc_distances_release(topology, distances);
+        hwloc_topology_destroy(topology);
+        hlo_text_free(&text);
+        emu_topology_free(slice);
+    }
+    EmuTopology *large = NULL;
+    HloText text = {0};
+    cr_assert_null(emu_topology_parse("v4-4096", &large));
+    HloStatus status = emu_export_hwloc(large, &text);
+    cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
+    hlo_status_free(status);
+    emu_topology_free(large);
 }
