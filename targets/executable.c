@@ -39,8 +39,18 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
     return HLO_SUCCESS;
 }
 
-static HloStatus fill_executable(const HloModule *module, const TargetCompileOptions *options,
-                                 TargetExecutable *executable) {
+typedef struct CompileCall {
+    const HloModule *module;
+    const TargetCompileOptions *options;
+    TargetExecutable *executable;
+} CompileCall;
+
+// Leaves what it took in the executable, also when memory runs out.
+static HloStatus fill_executable(void *argument) {
+    const CompileCall *call = argument;
+    const HloModule *module = call->module;
+    const TargetCompileOptions *options = call->options;
+    TargetExecutable *executable = call->executable;
     HLO_TRY(choose_counts(module, options, executable));
     HLO_TRY(assign_devices(options, executable));
     executable->numerics = options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client)
@@ -68,7 +78,8 @@ HloStatus target_compile(TargetClient *client, const HloModule *module, const Ta
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     executable->references = 1;
     executable->client = target_client_retain(client);
-    const HloStatus status = fill_executable(module, options ? options : &kDefaults, executable);
+    CompileCall call = {module, options ? options : &kDefaults, executable};
+    const HloStatus status = hlo_protect(fill_executable, &call);
     if (status) target_executable_release(executable);
     else *result = executable;
     return status;

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client: buffers, donation, errors that travel, order, forks, mismatched collectives, lack of memory.
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/compiled.h"
+
+static HloModule *parse(const char *text) {
+    HloText message = {0};
+    HloModule *module = compiled_parse(text, &message);
+    cr_assert_not_null(module, "%s", message.data);
+    return module;
+}
+
+static void succeed(HloStatus status) { cr_assert_null(status, "%s", hlo_status_message(status)); }
+
+static void fail_with(HloStatus status, HloCode code, const char *words) {
+    cr_assert_not_null(status);
+    cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
+    cr_expect_not_null(strstr(hlo_status_message(status), words), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+}
+
+static TargetClient *new_client(const char *spec) {
+    TargetClient *client = NULL;
+    succeed(target_client_new_with_threads(spec, 2, &client));
+    return client;
+}
+
+static TargetExecutable *compile(TargetClient *client, const char *text) {
+    HloModule *module = parse(text);
+    TargetExecutable *executable = NULL;
+    succeed(target_compile(client, module, NULL, &executable));
+    hlo_module_free(module);
+    return executable;
+}
+
+static TargetBuffer *vector(TargetClient *client, int64_t device, int64_t count, float first) {
+    float values[64];
+    for (int64_t i = 0; i < count; i++) values[i] = first + (float)i;
+    const TargetHostArray array = {values, HLO_F32, 1, &count, NULL};
+    TargetBuffer *buffer = NULL;
+    succeed(target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, device)), &buffer));
+    return buffer;
+}
+
+static float first_of(TargetBuffer *buffer) {
+    float value = 0;
+    succeed(target_buffer_to_host_raw(buffer, &value, 0, sizeof value));
+    return value;
+}
+
+// One device, one argument, one result.
+static HloStatus run_one(TargetExecutable *executable, TargetBuffer *argument, TargetBuffer **result) {
+    TargetBuffer *const list[1] = {argument};
+    TargetBuffer *const *const lists[1] = {list};
+    TargetBuffer **const results[1] = {result};
+    return target_execute(executable, NULL, lists, 1, results, NULL);
+}
+
+static const char kIncrement[] =
+    "HloModule increment\n"
+    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
+    "  ROOT r = f32[4] add(p, b)\n}\n";
+static const char kDonated[] =
+    "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
+    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
+    "  ROOT r = f32[4] add(p, b)\n}\n";
+
+// ---- clients and buffers ---------------------------------------------------------------------------------------------
+
+Test(client, lists_the_devices_of_a_slice) {
+    TargetClient *client = new_client("v2-8");
+    cr_expect_eq(target_client_device_count(client), 8);
+    cr_expect_str_eq(target_client_platform(client), "tpu");
+    const TargetDevice *device = target_client_device(client, 3);
+    cr_expect_str_eq(device->text, "TpuDevice(id=3, process_index=0, coords=(1,0,0), core_on_chip=1)");
+    cr_expect_str_eq(device->debug_text, "TPU_3(process=0,(1,0,0,1))");
+    cr_expect_eq(target_client_find_device(client, 3), device);
+    cr_expect_null(target_client_find_device(client, 99));
+    cr_expect_eq(target_client_numerics(client), TARGET_NUMERICS_TPU);
+    cr_expect_str_eq(target_device_memory(device, TARGET_MEMORY_PINNED_HOST)->kind, "pinned_host");
+    target_client_release(client);
+}
+
+Test(client, names_unknown_machines) {
+    TargetClient *client = NULL;
+    const HloStatus status = target_client_new("v99-8", &client);
+    cr_assert_not_null(status);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+}
+
+Test(buffer, keeps_strided_arrays) {
+    TargetClient *client = new_client("cpu:1");
+    const int32_t values[6] = {1, 2, 3, 4, 5, 6};
+    const int64_t dims[2] = {3, 2}, strides[2] = {4, 12}, column_major[2] = {0, 1};
+    const TargetHostArray array = {values, HLO_S32, 2, dims, strides};
+    TargetBuffer *buffer = NULL;
+    succeed(target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
+    int32_t row_major[6], transposed[6];
+    succeed(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL));
+    succeed(target_buffer_to_host(buffer, transposed, sizeof transposed, column_major));
+    const int32_t expected[6] = {1, 4, 2, 5, 3, 6};
+    cr_expect_arr_eq(row_major, expected, sizeof expected);
+    cr_expect_arr_eq(transposed, values, sizeof values);
+    fail_with(target_buffer_to_host(buffer, row_major, 8, NULL), HLO_INVALID_ARGUMENT, "8 bytes");
+    target_buffer_delete(buffer);
+    fail_with(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL), HLO_INVALID_ARGUMENT, "deleted");
+    target_buffer_release(buffer);
+    target_client_release(client);
+}
+
+Test(buffer, counts_the_memory_of_its_device) {
+    TargetClient *client = new_client("cpu:2");
+    TargetBuffer *buffer = vector(client, 1, 4, 0);
+    TargetMemoryStatistics statistics;
+    target_device_memory_statistics(target_client_device(client, 1), &statistics);
+    cr_expect_eq(statistics.bytes_in_use, 16);
+    cr_expect_eq(statistics.allocation_count, 1);
+    target_buffer_release(buffer);
+    target_device_memory_statistics(target_client_device(client, 1), &statistics);
+    cr_expect_eq(statistics.bytes_in_use, 0);
+    cr_expect_eq(statistics.peak_bytes_in_use, 16);
+    target_client_release(client);
+}
+
+static void count_call(HloStatus status, void *argument) {
+    hlo_status_free(status);
+    ++*(int *)argument;
+}
+
+Test(event, calls_back_once_before_and_after) {
+    TargetEvent *event = target_event_new();
+    int calls = 0;
+    succeed(target_event_on_ready(event, count_call, &calls));
+    cr_expect_eq(calls, 0);
+    target_event_set(event, hlo_error(HLO_ABORTED, "no"));
+    cr_expect_eq(calls, 1);
+    succeed(target_event_on_ready(event, count_call, &calls));
+    cr_expect_eq(calls, 2);
+    fail_with(target_event_wait(event), HLO_ABORTED, "no");
+    target_event_release(event);
+}
+
+// ---- execution -------------------------------------------------------------------------------------------------------
+
+Test(execute, donates_memory_in_place) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = compile(client, kDonated);
+    cr_expect_eq(target_executable_result_alias(executable, 0), 0);
+    TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
+    const void *before, *after;
+    succeed(target_buffer_data(buffer, &before));
+    succeed(run_one(executable, buffer, &result));
+    cr_expect(target_buffer_is_deleted(buffer));
+    succeed(target_buffer_data(result, &after));
+    cr_expect_eq(before, after);
+    cr_expect_float_eq(first_of(result), 6, 0);
+    TargetBuffer *none = NULL;
+    fail_with(run_one(executable, buffer, &none), HLO_INVALID_ARGUMENT, "deleted or donated");
+    target_buffer_release(buffer);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+Test(execute, leaves_a_held_buffer_alone_when_donated) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = compile(client, kDonated);
+    TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
+    const float *data;
+    succeed(target_buffer_data(buffer, (const void **)&data));
+    target_buffer_hold_external(buffer);
+    succeed(run_one(executable, buffer, &result));
+    cr_expect_float_eq(first_of(result), 6, 0);
+    cr_expect_float_eq(data[0], 5, 0);
+    target_buffer_drop_external(buffer);
+    target_buffer_release(buffer);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+Test(execute, refuses_a_buffer_that_is_donated_and_read) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable =
+        compile(client,
+                "HloModule two, input_output_alias={ {}: (0, {}, may-alias) }\n"
+                "ENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n  ROOT r = f32[4] add(p, q)\n}\n");
+    TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
+    TargetBuffer *const list[2] = {buffer, buffer};
+    TargetBuffer *const *const lists[1] = {list};
+    TargetBuffer **const results[1] = {&result};
+    fail_with(target_execute(executable, NULL, lists, 2, results, NULL), HLO_INVALID_ARGUMENT, "same buffer");
+    cr_expect_not(target_buffer_is_deleted(buffer));
+    target_buffer_release(buffer);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+Test(execute, checks_arguments_by_name) {
+    TargetClient *client = new_client("cpu:2");
+    TargetExecutable *executable = compile(client, kIncrement);
+    TargetBuffer *five = vector(client, 0, 5, 0), *elsewhere = vector(client, 1, 4, 0), *result = NULL;
+    fail_with(run_one(executable, five, &result), HLO_INVALID_ARGUMENT, "f32[5]");
+    fail_with(run_one(executable, elsewhere, &result), HLO_INVALID_ARGUMENT, "CpuDevice(id=1)");
+    fail_with(run_one(executable, NULL, &result), HLO_INVALID_ARGUMENT, "missing");
+    target_executable_delete(executable);
+    fail_with(run_one(executable, five, &result), HLO_FAILED_PRECONDITION, "deleted");
+    target_buffer_release(five);
+    target_buffer_release(elsewhere);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+Test(execute, passes_errors_on) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = compile(client, kIncrement);
+    TargetBuffer *good = vector(client, 0, 4, 0), *bad = NULL, *result = NULL;
+    succeed(target_buffer_from_error(target_buffer_shape(good), target_buffer_memory(good),
+                                     hlo_error(HLO_DATA_LOSS, "a lost shard"), &bad));
+    succeed(run_one(executable, bad, &result));
+    TargetBuffer *second = NULL;
+    succeed(run_one(executable, result, &second));
+    float value;
+    fail_with(target_buffer_to_host_raw(second, &value, 0, 4), HLO_DATA_LOSS, "a lost shard");
+    target_buffer_release(good);
+    target_buffer_release(bad);
+    target_buffer_release(result);
+    target_buffer_release(second);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+// A step that takes the thread a while, so that the ones behind it wait in the queue.
+static const char kSlow[] =
+    "HloModule slow, input_output_alias={ {}: (0, {}, may-alias) }\n"
+    "cond { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(2000)\n"
+    " ROOT c = pred[] compare(i, n), direction=LT }\n"
+    "body { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n one = s32[] constant(1)\n"
+    " j = s32[] add(i, one)\n v = f32[4] get-tuple-element(s), index=1\n w = f32[4] cosine(v)\n"
+    " ROOT t = (s32[], f32[4]) tuple(j, w) }\n"
+    "ENTRY main {\n  p = f32[4] parameter(0)\n  z = s32[] constant(0)\n  t = (s32[], f32[4]) tuple(z, p)\n"
+    "  l = (s32[], f32[4]) while(t), condition=cond, body=body\n  v = f32[4] get-tuple-element(l), index=1\n"
+    "  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n  ROOT r = f32[4] add(p, b)\n}\n";
+
+Test(execute, keeps_the_order_of_donated_chains) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *slow = compile(client, kSlow), *increment = compile(client, kDonated);
+    TargetBuffer *buffer = vector(client, 0, 4, 0);
+    for (int i = 0; i < 200; i++) {
+        TargetBuffer *next = NULL;
+        succeed(run_one(i % 50 == 0 ? slow : increment, buffer, &next));
+        target_buffer_release(buffer);
+        buffer = next;
+    }
+    cr_expect_float_eq(first_of(buffer), 200, 0);
+    target_buffer_release(buffer);
+    target_executable_release(slow);
+    target_executable_release(increment);
+    target_client_release(client);
+}
+
+// ---- many devices ----------------------------------------------------------------------------------------------------
+
+static const char kSum[] =
+    "HloModule psum, num_partitions=8\n"
+    "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+    "ENTRY main {\n  p = f32[8] parameter(0)\n"
+    "  ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true, "
+    "to_apply=sum\n}\n";
+
+Test(execute, runs_ten_thousand_queued_sums) {
+    TargetClient *client = new_client("cpu:8");
+    TargetExecutable *executable = compile(client, kSum);
+    TargetBuffer *arguments[8], *outs[8];
+    TargetBuffer *const *lists[8];
+    TargetBuffer **results[8];
+    for (int d = 0; d < 8; d++) {
+        arguments[d] = vector(client, d, 8, (float)d);
+        lists[d] = &arguments[d];
+        results[d] = &outs[d];
+    }
+    for (int i = 0; i < 10000; i++) {
+        succeed(target_execute(executable, NULL, lists, 1, results, NULL));
+        for (int d = 0; d < 8 && i < 9999; d++) target_buffer_release(outs[d]);
+    }
+    for (int d = 0; d < 8; d++) {
+        cr_expect_float_eq(first_of(outs[d]), 28, 0);
+        target_buffer_release(outs[d]);
+        target_buffer_release(arguments[d]);
+    }
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+// Devices 0 and 1 go into the branch with the sum, the others do not.
+static const char kMismatch[] =
+    "HloModule mismatch, num_partitions=4\n"
+    "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+    "yes { p = f32[8] parameter(0)\n"
+    " ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=sum }\n"
+    "no { p = f32[8] parameter(0)\n ROOT r = f32[8] negate(p) }\n"
+    "ENTRY main {\n  p = f32[8] parameter(0)\n  x = f32[] parameter(1)\n  zero = f32[] constant(0)\n"
+    "  c = pred[] compare(x, zero), direction=GT\n"
+    "  ROOT r = f32[8] conditional(c, p, p), true_computation=yes, false_computation=no\n}\n";
+
+Test(execute, names_a_deadlock) {
+    TargetClient *client = new_client("cpu:4");
+    TargetExecutable *executable = compile(client, kMismatch);
+    TargetBuffer *arguments[4][2], *outs[4];
+    TargetBuffer *const *lists[4];
+    TargetBuffer **results[4];
+    for (int d = 0; d < 4; d++) {
+        const float x = d < 2 ? 1 : -1;
+        const TargetHostArray scalar = {&x, HLO_F32, 0, NULL, NULL};
+        arguments[d][0] = vector(client, d, 8, 0);
+        succeed(target_buffer_from_host(&scalar, target_device_default_memory(target_client_device(client, d)),
+                                        &arguments[d][1]));
+        lists[d] = arguments[d];
+        results[d] = &outs[d];
+    }
+    succeed(target_execute(executable, NULL, lists, 2, results, NULL));
+    float value;
+    fail_with(target_buffer_to_host_raw(outs[3], &value, 0, 4), HLO_FAILED_PRECONDITION,
+              "device 0 waits at all-reduce %r for device 2, 3");
+    for (int d = 0; d < 4; d++) {
+        target_buffer_release(outs[d]);
+        for (int i = 0; i < 2; i++) target_buffer_release(arguments[d][i]);
+    }
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+Test(compile, names_devices_without_a_group) {
+    TargetClient *client = new_client("cpu:4");
+    HloModule *module = parse(
+        "HloModule groups, num_partitions=4\n"
+        "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+        "ENTRY main {\n  p = f32[8] parameter(0)\n"
+        "  ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, "
+        "to_apply=sum\n}\n");
+    TargetExecutable *executable = NULL;
+    const HloStatus status = target_compile(client, module, NULL, &executable);
+    cr_assert_not_null(status);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(hlo_status_message(status), "%r"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    target_client_release(client);
+}
+
+// ---- forks and memory ------------------------------------------------------------------------------------------------
+
+static int use_after_fork(TargetClient *client, TargetExecutable *executable) {
+    TargetBuffer *buffer = vector(client, 0, 4, 41), *result = NULL;
+    if (run_one(executable, buffer, &result)) return 1;
+    return first_of(result) == 42 ? 0 : 2;
+}
+
+Test(fork, child_goes_on) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *slow = compile(client, kSlow), *increment = compile(client, kIncrement);
+    TargetBuffer *buffer = vector(client, 0, 4, 0), *result = NULL, *after = NULL;
+    succeed(run_one(slow, buffer, &result));
+    succeed(run_one(increment, result, &after));
+    cr_expect_float_eq(first_of(after), 2, 0);
+    const pid_t child = fork();
+    if (child == 0) _exit(use_after_fork(client, increment));
+    int status = -1;
+    waitpid(child, &status, 0);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    target_buffer_release(buffer);
+    target_buffer_release(result);
+    target_buffer_release(after);
+    target_executable_release(slow);
+    target_executable_release(increment);
+    target_client_release(client);
+}
+
+// Everything from compilation to the result, with the n-th allocation failing: an error or success, never a crash.
+static bool run_without_memory(TargetClient *client, const HloModule *module, TargetBuffer *buffer, int64_t countdown) {
+    TargetExecutable *executable = NULL;
+    TargetBuffer *result = NULL;
+    hlo_allocation_fail_after(countdown);
+    HloStatus status = target_compile(client, module, NULL, &executable);
+    if (!status) status = run_one(executable, buffer, &result);
+    float value;
+    if (!status) status = target_buffer_to_host_raw(result, &value, 0, sizeof value);
+    hlo_allocation_fail_after(-1);
+    const bool ok = !status;
+    if (status) cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    return ok;
+}
+
+Test(memory, failures_are_errors) {
+    TargetClient *client = new_client("cpu:1");
+    HloModule *module = parse(kIncrement);
+    TargetBuffer *buffer = vector(client, 0, 4, 0);
+    int64_t countdown = 0;
+    while (!run_without_memory(client, module, buffer, countdown)) cr_assert(++countdown < 2000);
+    cr_expect(countdown > 5);
+    target_buffer_release(buffer);
+    hlo_module_free(module);
+    target_client_release(client);
+}
