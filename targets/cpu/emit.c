@@ -494,22 +494,42 @@ static void dot_accesses(const HloDotAttributes *dot, const CpuView *views, CpuA
     }
 }
 
+static CpuValue rounded(CpuLoopBuilder *builder, CpuValue x) {
+    return cpu_loop_convert(builder, HLO_F32, cpu_loop_convert(builder, HLO_BF16, x));
+}
+
+// One pass multiplies rounded operands, three add the products with what the rounding left; six come so close to f32
+// that they are f32.
+static CpuValue multiply(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y) {
+    if (precision != CPU_PRECISION_BF16_1 && precision != CPU_PRECISION_BF16_3)
+        return cpu_loop_op(builder, CPU_OP_MULTIPLY, x, y, 0);
+    const CpuValue a = rounded(builder, x), b = rounded(builder, y);
+    const CpuValue product = cpu_loop_op(builder, CPU_OP_MULTIPLY, a, b, 0);
+    if (precision == CPU_PRECISION_BF16_1) return product;
+    const CpuValue c = rounded(builder, cpu_loop_op(builder, CPU_OP_SUBTRACT, x, a, 0));
+    const CpuValue d = rounded(builder, cpu_loop_op(builder, CPU_OP_SUBTRACT, y, b, 0));
+    const CpuValue rest = cpu_loop_op(builder, CPU_OP_ADD, cpu_loop_op(builder, CPU_OP_MULTIPLY, a, d, 0),
+                                      cpu_loop_op(builder, CPU_OP_MULTIPLY, c, b, 0), 0);
+    return cpu_loop_op(builder, CPU_OP_ADD, product, rest, 0);
+}
+
 // Narrow floats are summed in f32 and rounded once.
-static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuValue x, CpuValue y, bool contracts) {
+static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPrecision precision, CpuValue x, CpuValue y,
+                                 bool contracts) {
     static const uint64_t kZero[2] = {0, 0};
     const HloType sum_type = hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
     x = cpu_loop_convert(builder, sum_type, x);
     y = cpu_loop_convert(builder, sum_type, y);
     const bool logical = type == HLO_PRED;
-    CpuValue value = cpu_loop_op(builder, logical ? CPU_OP_AND : CPU_OP_MULTIPLY, x, y, 0);
+    CpuValue value = logical ? cpu_loop_op(builder, CPU_OP_AND, x, y, 0) : multiply(builder, precision, x, y);
     if (contracts)
         value = cpu_loop_reduce(builder, logical ? CPU_REDUCE_OR : CPU_REDUCE_ADD, value,
                                 cpu_loop_constant(builder, sum_type, kZero));
     return cpu_loop_convert(builder, type, value);
 }
 
-HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
-                       CpuEmitFailure *failure) {
+HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
+                       CpuFusedLoop *result, CpuEmitFailure *failure) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
     const CpuView *views = node->views;
     const int64_t kept = views[2].rank, contracted = dot->lhs_contracting.count;
@@ -529,7 +549,7 @@ HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *nod
     const CpuValue y = load_view(&emitter, read_buffer(&emitter, cpu_array_root(operands[1])), operands[1]->shape->type,
                                  &views[1], &b);
     const CpuValue value =
-        multiply_and_sum(emitter.builder, node->results[0]->shape->type, x, y, contracted > 0);
+        multiply_and_sum(emitter.builder, node->results[0]->shape->type, precision, x, y, contracted > 0);
     const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = node->results[0], .written = true});
     int64_t *linear = HLO_ARENA_NEW(arena, int64_t, 1 + emitter.loop_rank);
     for (int64_t i = 0; i < kept; i++) linear[1 + i] = views[2].strides[i];

@@ -4,6 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_EMIT_H_
 #define MESHLO_TARGETS_CPU_EMIT_H_
 
+#include "targets/cpu/matmul.h"
 #include "targets/cpu/step.h"
 
 HLO_BEGIN_C
@@ -61,9 +62,9 @@ HLO_NODISCARD HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, Cpu
 HLO_NODISCARD HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node,
                                         CpuFusedLoop *result, CpuEmitFailure *failure);
 
-// A matrix product as a plain loop, for element types that have no kernel.
-HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
-                                     CpuEmitFailure *failure);
+// A matrix product as a plain loop, where no kernel fits.
+HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node,
+                                     CpuPrecision precision, CpuFusedLoop *result, CpuEmitFailure *failure);
 
 HLO_END_C
 

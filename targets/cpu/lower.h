@@ -31,6 +31,12 @@ CpuLowerFunction cpu_lower_scatter;
 CpuLowerFunction cpu_lower_sort;
 CpuLowerFunction cpu_lower_top_k;
 CpuLowerFunction cpu_lower_random_bits;
+CpuLowerFunction cpu_lower_reduce_window;
+CpuLowerFunction cpu_lower_select_and_scatter;
+CpuLowerFunction cpu_lower_convolution;
+CpuLowerFunction cpu_lower_fft;
+CpuLowerFunction cpu_lower_cholesky;
+CpuLowerFunction cpu_lower_triangular_solve;
 
 // Leaves the node to the evaluator.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);

@@ -148,11 +148,11 @@ static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, Dot
 }
 
 // A product whose contracting dimensions cannot be merged, or of a type without a kernel.
-static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecision precision, CpuStep *step) {
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
     HloStatus status;
-    const HloStatus emitted = cpu_emit_dot(lowering->arena, lowering->features, node, loop, &failure);
+    const HloStatus emitted = cpu_emit_dot(lowering->arena, lowering->features, node, precision, loop, &failure);
     if (cpu_lower_emitted(lowering, node, emitted, &failure, &status)) cpu_step_loops(lowering, step, loop, 1);
     return status;
 }
@@ -165,19 +165,20 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
         return HLO_SUCCESS;
     }
     DotRoles roles = sort_roles(lowering->arena, dot, node->views);
+    const bool matrix_vector =
+        node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
+        node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
+    const CpuPrecision precision = precision_of(lowering, node, matrix_vector);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
     if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))
-        return lower_as_loop(lowering, node, step);
+        return lower_as_loop(lowering, node, precision, step);
     DotKernel *kernel = HLO_ARENA_NEW(lowering->arena, DotKernel, 1);
     kernel->outer =
         HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
     const DotDim batch = take(&roles.batch, kernel), m = take(&roles.m, kernel), n = take(&roles.n, kernel);
-    const bool matrix_vector =
-        node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
-        node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
     kernel->matmul = (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2],
-                                 .precision = precision_of(lowering, node, matrix_vector)};
+                                 .precision = precision};
     fill_matmul(&kernel->matmul, batch, m, n, take(&roles.k, kernel));
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, run_dot, kernel);

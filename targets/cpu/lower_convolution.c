@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions.
+#include "targets/cpu/convolution.h"
+#include "targets/cpu/lower.h"
+
+static HloStatus run_convolution(const void *data, void *const *arguments, CpuPool *pool) {
+    return cpu_convolution(pool, data, arguments[2], arguments[0], arguments[1]);
+}
+
+static int64_t stride_of(const HloShape *shape, int64_t dimension) {
+    int64_t stride = 1;
+    for (int64_t d = dimension + 1; d < shape->rank; d++) stride *= shape->dims[d];
+    return stride;
+}
+
+static const CpuConvolutionDim *copy_spatial(HloArena *arena, const HloConvolutionLabels *labels,
+                                             const HloWindow *window, const HloShape *input, const HloShape *kernel,
+                                             const HloShape *output) {
+    const int64_t rank = labels->input_spatial.count;
+    CpuConvolutionDim *dims = HLO_ARENA_NEW(arena, CpuConvolutionDim, rank);
+    for (int64_t i = 0; i < rank; i++) {
+        const int64_t in = labels->input_spatial.items[i], k = labels->kernel_spatial.items[i];
+        const int64_t out = labels->output_spatial.items[i];
+        const HloWindowDimension from =
+            window && i < window->count
+                ? window->dims[i]
+                : (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+        dims[i] = (CpuConvolutionDim){.input_size = input->dims[in],
+                                      .kernel_size = kernel->dims[k],
+                                      .output_size = output->dims[out],
+                                      .stride = from.stride,
+                                      .padding_low = from.padding_low,
+                                      .base_dilation = from.base_dilation,
+                                      .window_dilation = from.window_dilation,
+                                      .reversal = from.reversal,
+                                      .input_stride = stride_of(input, in),
+                                      .kernel_stride = stride_of(kernel, k),
+                                      .output_stride = stride_of(output, out)};
+    }
+    return dims;
+}
+
+static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node) {
+    const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);
+    if (!lowering->tpu_numerics || node->operands[0]->shape->type != HLO_F32 ||
+        node->operands[1]->shape->type != HLO_F32)
+        return CPU_PRECISION_EXACT;
+    int32_t highest = HLO_Precision_DEFAULT;
+    for (int64_t i = 0; i < attributes->precision.count; i++)
+        if (attributes->precision.items[i] <= HLO_Precision_HIGHEST && attributes->precision.items[i] > highest)
+            highest = attributes->precision.items[i];
+    if (highest == HLO_Precision_HIGHEST) return CPU_PRECISION_BF16_6;
+    return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
+}
+
+HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);
+    const HloConvolutionLabels *labels = attributes->labels;
+    const HloShape *input = node->operands[0]->shape, *kernel = node->operands[1]->shape;
+    const HloShape *output = node->results[0]->shape;
+    if (labels->input_unknown.count || labels->kernel_unknown.count || labels->output_unknown.count ||
+        output->type == HLO_PRED)
+        return cpu_lower_give_up(lowering, node);
+    CpuConvolution *data = HLO_ARENA_NEW(lowering->arena, CpuConvolution, 1);
+    *data = (CpuConvolution){
+        .lhs_type = input->type,
+        .rhs_type = kernel->type,
+        .out_type = output->type,
+        .precision = precision_of(lowering, node),
+        .rank = (int)labels->input_spatial.count,
+        .dims = copy_spatial(lowering->arena, labels, attributes->window, input, kernel, output),
+        .batch = input->dims[labels->input_batch],
+        .input_features = input->dims[labels->input_feature],
+        .output_features = output->dims[labels->output_feature],
+        .feature_groups = attributes->feature_group_count ? attributes->feature_group_count : 1,
+        .batch_groups = attributes->batch_group_count ? attributes->batch_group_count : 1,
+        .input_batch_stride = stride_of(input, labels->input_batch),
+        .input_feature_stride = stride_of(input, labels->input_feature),
+        .kernel_input_stride = stride_of(kernel, labels->kernel_input_feature),
+        .kernel_output_stride = stride_of(kernel, labels->kernel_output_feature),
+        .output_batch_stride = stride_of(output, labels->output_batch),
+        .output_feature_stride = stride_of(output, labels->output_feature)};
+    cpu_step_kernel(lowering, node, step, run_convolution, data);
+    const int64_t per_output = node->operands[1]->elements / (data->output_features ? data->output_features : 1);
+    step->cost = node->results[0]->elements * (per_output / 16 + 1);
+    return HLO_SUCCESS;
+}

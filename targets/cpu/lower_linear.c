@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fourier transforms, Cholesky factors, triangular systems.
+#include "targets/cpu/linalg.h"
+#include "targets/cpu/lower.h"
+
+// ---- fft -------------------------------------------------------------------------------------------------------------
+
+typedef struct FftKernel {
+    CpuFftKind kind;
+    HloType type;
+    int64_t batch;
+    int rank;
+    const int64_t *lengths;
+} FftKernel;
+
+static HloStatus run_fft(const void *data, void *const *arguments, CpuPool *pool) {
+    const FftKernel *kernel = data;
+    return cpu_fft(pool, kernel->kind, kernel->type, kernel->batch, kernel->rank, kernel->lengths, arguments[1],
+                   arguments[0]);
+}
+
+HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    static const CpuFftKind kKinds[] = {[HLO_FftType_FFT] = CPU_FFT, [HLO_FftType_IFFT] = CPU_IFFT,
+                                        [HLO_FftType_RFFT] = CPU_RFFT, [HLO_FftType_IRFFT] = CPU_IRFFT};
+    const HloFftAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Fft);
+    const HloShape *shape = node->operands[0]->shape;
+    const HloInts lengths = attributes->length;
+    const HloType type = hlo_type_real_part(shape->type);
+    if (lengths.count < 1 || lengths.count > 3 || lengths.count > shape->rank || (type != HLO_F32 && type != HLO_F64))
+        return cpu_lower_give_up(lowering, node);
+    FftKernel *kernel = HLO_ARENA_NEW(lowering->arena, FftKernel, 1);
+    *kernel = (FftKernel){kKinds[attributes->type], type, 1, (int)lengths.count,
+                          hlo_arena_copy(lowering->arena, lengths.items, sizeof(int64_t) * (size_t)lengths.count)};
+    for (int64_t d = 0; d < shape->rank - lengths.count; d++) kernel->batch *= shape->dims[d];
+    cpu_step_kernel(lowering, node, step, run_fft, kernel);
+    step->cost *= 10;
+    return HLO_SUCCESS;
+}
+
+// ---- matrices --------------------------------------------------------------------------------------------------------
+
+typedef struct MatrixKernel {
+    HloType type;
+    int64_t batch, rows, columns;
+    bool lower, left_side, unit_diagonal;
+    CpuTranspose transpose;
+} MatrixKernel;
+
+static bool has_kernel(HloType type) {
+    return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
+}
+
+static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
+    MatrixKernel *kernel = HLO_ARENA_NEW(lowering->arena, MatrixKernel, 1);
+    kernel->type = shape->type;
+    kernel->batch = 1;
+    for (int64_t d = 0; d < shape->rank - 2; d++) kernel->batch *= shape->dims[d];
+    kernel->rows = shape->dims[shape->rank - 2];
+    kernel->columns = shape->dims[shape->rank - 1];
+    return kernel;
+}
+
+static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {
+    const MatrixKernel *kernel = data;
+    return cpu_cholesky(pool, kernel->type, kernel->batch, kernel->rows, kernel->lower, arguments[1], arguments[0]);
+}
+
+HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloShape *shape = node->operands[0]->shape;
+    if (!has_kernel(shape->type) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    MatrixKernel *kernel = new_kernel(lowering, shape);
+    kernel->lower = HLO_ATTRIBUTES(node->instruction, Cholesky)->lower;
+    cpu_step_kernel(lowering, node, step, run_cholesky, kernel);
+    step->cost *= kernel->rows / 8 + 1;
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_solve(const void *data, void *const *arguments, CpuPool *pool) {
+    const MatrixKernel *kernel = data;
+    return cpu_triangular_solve(pool, kernel->type, kernel->batch, kernel->rows, kernel->columns, kernel->left_side,
+                                kernel->lower, kernel->unit_diagonal, kernel->transpose, arguments[2], arguments[0],
+                                arguments[1]);
+}
+
+HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TriangularSolve);
+    const HloShape *shape = node->operands[1]->shape;
+    if (!has_kernel(shape->type) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    MatrixKernel *kernel = new_kernel(lowering, shape);
+    kernel->lower = attributes->lower;
+    kernel->left_side = attributes->left_side;
+    kernel->unit_diagonal = attributes->unit_diagonal;
+    kernel->transpose = attributes->transpose_a == HLO_Transpose_TRANSPOSE ? CPU_TRANSPOSE
+                        : attributes->transpose_a == HLO_Transpose_ADJOINT ? CPU_ADJOINT
+                                                                           : CPU_NO_TRANSPOSE;
+    cpu_step_kernel(lowering, node, step, run_solve, kernel);
+    step->cost *= kernel->rows / 8 + 1;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows: reduce-window (prefix sums among them) and select-and-scatter.
+#include "targets/cpu/scalar.h"
+#include "targets/cpu/window.h"
+
+typedef struct WindowKernel {
+    HloType type;
+    const HloType *types;
+    int32_t count;
+    int rank;
+    const int64_t *in_sizes, *out_sizes;
+    const CpuWindowDim *window;
+    CpuReduceOp op;
+    CpuLoopOp select;
+    const CpuScalarFunction *function;   // NULL: the operation above
+    int64_t outer, length, inner;        // of a prefix scan
+    bool reverse;
+} WindowKernel;
+
+static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, int64_t rank) {
+    CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, rank);
+    for (int64_t d = 0; d < rank; d++) {
+        const HloWindowDimension from = window && d < window->count
+                                            ? window->dims[d]
+                                            : (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1,
+                                                                   .window_dilation = 1};
+        dims[d] = (CpuWindowDim){from.size, from.stride, from.padding_low, from.padding_high, from.base_dilation,
+                                 from.window_dilation};
+    }
+    return dims;
+}
+
+static const int64_t *copy_dims(HloArena *arena, const HloShape *shape) {
+    return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
+}
+
+// Types whose arithmetic the window kernels have built in.
+static bool has_builtin(HloType type) {
+    return type != HLO_PRED && !hlo_type_is_complex(type) && hlo_type_info(type)->bits >= 8 &&
+           !(hlo_type_is_float(type) && hlo_type_info(type)->bits < 16);
+}
+
+// A window that covers everything up to (or from) each element along one dimension is a prefix scan.
+static bool read_scan(const CpuWindowDim *window, const HloShape *shape, WindowKernel *kernel) {
+    int64_t along = -1;
+    for (int64_t d = 0; d < shape->rank; d++) {
+        const CpuWindowDim w = window[d];
+        if (w.stride != 1 || w.base_dilation != 1 || w.window_dilation != 1) return false;
+        if (w.size == 1 && w.padding_low == 0 && w.padding_high == 0) continue;
+        const bool forward = w.padding_low == w.size - 1 && w.padding_high == 0;
+        const bool backward = w.padding_high == w.size - 1 && w.padding_low == 0;
+        if (along >= 0 || w.size != shape->dims[d] || (!forward && !backward)) return false;
+        along = d;
+        kernel->reverse = backward;
+    }
+    if (along < 0) return false;
+    kernel->outer = kernel->inner = 1;
+    kernel->length = shape->dims[along];
+    for (int64_t d = 0; d < along; d++) kernel->outer *= shape->dims[d];
+    for (int64_t d = along + 1; d < shape->rank; d++) kernel->inner *= shape->dims[d];
+    return true;
+}
+
+static HloStatus run_scan(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    return cpu_scan(pool, k->type, k->op, k->reverse, k->outer, k->length, k->inner, arguments[1], arguments[2],
+                    arguments[0]);
+}
+
+static HloStatus run_window(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    return cpu_reduce_window(pool, k->type, k->op, k->rank, k->in_sizes, k->out_sizes, k->window, arguments[1],
+                             arguments[2], arguments[0]);
+}
+
+static HloStatus run_window_call(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    const void *const *inputs = (const void *const *)arguments;
+    return cpu_reduce_window_call(pool, k->count, k->types, k->rank, k->in_sizes, k->out_sizes, k->window,
+                                  inputs + k->count, arguments + 2 * k->count, inputs, cpu_scalar_combine,
+                                  (void *)(uintptr_t)k->function);
+}
+
+static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, const HloShape *windowed) {
+    HloArena *arena = lowering->arena;
+    WindowKernel *kernel = HLO_ARENA_NEW(arena, WindowKernel, 1);
+    const HloShape *in = node->operands[0]->shape;
+    kernel->type = in->type;
+    kernel->rank = in->rank;
+    kernel->in_sizes = copy_dims(arena, in);
+    kernel->out_sizes = copy_dims(arena, windowed);
+    kernel->window = copy_window(arena, HLO_ATTRIBUTES(node->instruction, Window)->window, in->rank);
+    return kernel;
+}
+
+static int64_t window_elements(const WindowKernel *kernel) {
+    int64_t product = 1;
+    for (int d = 0; d < kernel->rank; d++) product *= kernel->window[d].size;
+    return product;
+}
+
+HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloComputation *computation = node->instruction->called[0];
+    WindowKernel *kernel = new_kernel(lowering, node, node->results[0]->shape);
+    kernel->count = node->operand_count / 2;
+    const bool builtin = kernel->count == 1 && has_builtin(kernel->type) &&
+                         cpu_emit_reduce_op(hlo_computation_binary_opcode(computation), &kernel->op);
+    if (builtin && read_scan(kernel->window, node->operands[0]->shape, kernel)) {
+        cpu_step_kernel(lowering, node, step, run_scan, kernel);
+        return HLO_SUCCESS;
+    }
+    if (builtin) {
+        cpu_step_kernel(lowering, node, step, run_window, kernel);
+        step->cost *= 4;
+        return HLO_SUCCESS;
+    }
+    kernel->function = cpu_scalar_compile(lowering, computation);
+    if (!kernel->function || 3 * kernel->count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
+    HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, kernel->count);
+    for (int32_t i = 0; i < kernel->count; i++) types[i] = node->operands[i]->shape->type;
+    kernel->types = types;
+    cpu_step_kernel(lowering, node, step, run_window_call, kernel);
+    step->cost *= 100 * window_elements(kernel);
+    return HLO_SUCCESS;
+}
+
+// ---- select-and-scatter ----------------------------------------------------------------------------------------------
+
+static HloStatus run_select(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    return cpu_select_and_scatter(pool, k->type, k->select, k->op, k->rank, k->in_sizes, k->out_sizes, k->window,
+                                  arguments[2], arguments[3], arguments[0], arguments[1]);
+}
+
+// compare(parameter 0, parameter 1) with GE or LE.
+static bool select_op(const HloComputation *computation, CpuLoopOp *op) {
+    const HloInstruction *root = computation->root;
+    if (root->opcode != HLO_OP_COMPARE || root->operands[0] != computation->parameters.items[0] ||
+        root->operands[1] != computation->parameters.items[1])
+        return false;
+    const int32_t direction = HLO_ATTRIBUTES(root, Compare)->direction;
+    *op = direction == HLO_ComparisonDirection_GE ? CPU_OP_GE : CPU_OP_LE;
+    return direction == HLO_ComparisonDirection_GE || direction == HLO_ComparisonDirection_LE;
+}
+
+HloStatus cpu_lower_select_and_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    WindowKernel *kernel = new_kernel(lowering, node, node->operands[1]->shape);
+    if (!has_builtin(kernel->type) || !select_op(node->instruction->called[0], &kernel->select) ||
+        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[1]), &kernel->op))
+        return cpu_lower_give_up(lowering, node);
+    cpu_step_kernel(lowering, node, step, run_select, kernel);
+    step->cost *= 8;
+    return HLO_SUCCESS;
+}
