@@ -52,6 +52,12 @@ bool hlo_parser_is_word(const HloParser *parser, const char *word) {
            memcmp(word, token->text, token->length) == 0;
 }
 
+bool hlo_parser_is_type(const char *text, size_t length) {
+    if (length < 2 || length > 13 || !strchr("pstufbco", text[0])) return false;
+    HloType type = hlo_type_from_text(text, length);
+    return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
+}
+
 bool hlo_parser_is_reserved(const char *text, size_t length) {
     static const char *const words[] = {"true",          "false",         "inf",         "HloModule",
                                         "ENTRY",         "ROOT",          "FileNames",   "FileLocations",
@@ -62,9 +68,7 @@ bool hlo_parser_is_reserved(const char *text, size_t length) {
     for (size_t i = 0; i < HLO_COUNT_OF(words); i++) {
         if (words[i][0] == text[0] && strlen(words[i]) == length && memcmp(words[i], text, length) == 0) return true;
     }
-    if (length > 13 || !strchr("pstufbco", text[0])) return false;
-    HloType type = hlo_type_from_text(text, length);
-    return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
+    return hlo_parser_is_type(text, length);
 }
 
 bool hlo_parse_int(HloParser *parser, int64_t *value) {

@@ -83,6 +83,8 @@ static inline bool hlo_parser_eat(HloParser *parser, int kind) {
 bool hlo_parser_expect(HloParser *parser, int kind, const char *what);
 // True if the current token is an identifier spelled so.
 bool hlo_parser_is_word(const HloParser *parser, const char *word);
+// True for the names of element types that are written out (not tuple and b).
+bool hlo_parser_is_type(const char *text, size_t length);
 // True for the words that cannot be names: element types, true, false, ROOT and so on.
 bool hlo_parser_is_reserved(const char *text, size_t length);
 

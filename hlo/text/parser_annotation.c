@@ -119,9 +119,12 @@ bool hlo_parse_statistics(HloParser *parser, const char **text) {
     if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &index)) return false;
     HLO_VECTOR(char) written = {0};
     char *entry = hlo_arena_format(parser->scratch, "visualizing_index=%lld", (long long)index);
-    for (;;) {
+    for (int64_t count = 0;; count++) {
         for (const char *c = entry; *c; c++) hlo_vector_push(parser->scratch, &written, *c);
-        if (!hlo_parser_eat(parser, ',')) break;
+        if (!hlo_parser_eat(parser, ',')) {
+            if (count == 0) return hlo_parser_expect(parser, '}', "'}' of statistics");
+            break;
+        }
         if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_double(parser, &value)) return false;
         entry = hlo_arena_format(parser->scratch, ",%s=%g", name, value);
     }

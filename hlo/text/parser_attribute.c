@@ -107,6 +107,7 @@ static const struct {
     {HLO_OP_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
     {HLO_OP_SCALED_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
     {HLO_OP_RAGGED_DOT, false, {"algorithm"}},
+    {HLO_OP_CALL, false, {"output_to_operand_aliasing"}},
     {HLO_OP_ASYNC_UPDATE, false, {"output_to_operand_aliasing"}},
     {HLO_OP_ASYNC_DONE, false, {"output_to_operand_aliasing"}},
 };
@@ -222,6 +223,18 @@ static bool parse_common(HloParser *parser, int common, HloParsedAttributes *par
     }
 }
 
+// Read for the sake of text that XLA printed for a while, and forgotten, as XLA does.
+static bool skip_mode(HloParser *parser) {
+    static const char *const modes[] = {"cross_replica", "cross_partition", "cross_replica_and_partition",
+                                        "flattened_id"};
+    for (size_t i = 0; i < HLO_COUNT_OF(modes); i++) {
+        if (!hlo_parser_is_word(parser, modes[i])) continue;
+        hlo_lex(&parser->lexer);
+        return true;
+    }
+    return HLO_PARSER_FAIL(parser, "unknown mode of a collective");
+}
+
 static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred_branch, HloParsedAttributes *parsed) {
     const char *name;
     size_t length;
@@ -242,6 +255,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
     }
     if (parsed->seen_fields >> field & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
     parsed->seen_fields |= UINT32_C(1) << field;
+    if (strcmp(name, "mode") == 0) return skip_mode(parser);
     if (opcode == HLO_OP_SLICE) return hlo_parse_slice(parser, &parsed->family.slice);
     return hlo_parse_field(parser, &family->fields[field], &parsed->family);
 }
@@ -281,6 +295,48 @@ static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opc
     return true;
 }
 
+static bool check_layout_constraints(HloParser *parser, const char *where, HloInstruction *const *operands,
+                                     int64_t operand_count, const HloShapes *shapes) {
+    if (shapes->count != operand_count) {
+        return hlo_parser_fail(parser, where, "there are %lld operands, but %lld operand_layout_constraints",
+                               (long long)operand_count, (long long)shapes->count);
+    }
+    for (int64_t i = 0; i < operand_count; i++) {
+        if (!hlo_shape_equal(shapes->items[i], operands[i]->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+            return hlo_parser_fail(parser, where, "layout constraint %lld does not have the shape of its operand",
+                                   (long long)i);
+        }
+    }
+    return true;
+}
+
+// Rules between attributes of one op, and with its operands.
+static bool check_combinations(HloParser *parser, const char *where, HloOpcode opcode,
+                               HloInstruction *const *operands, int64_t operand_count,
+                               const HloParsedAttributes *parsed) {
+    const HloCollectiveAttributes *collective = &parsed->family.collective;
+    switch (opcode) {
+        case HLO_OP_CUSTOM_CALL: {
+            int field = find_field(hlo_family_info(HLO_FAMILY_CustomCall), "operand_layout_constraints");
+            return !(parsed->seen_fields >> field & 1) ||
+                   check_layout_constraints(parser, where, operands, operand_count,
+                                            &parsed->family.custom_call.operand_layouts);
+        }
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_REDUCE_SCATTER:
+            return !collective->use_global_device_ids || collective->channel_id ||
+                   hlo_parser_fail(parser, where, "use_global_device_ids=true needs a channel_id");
+        case HLO_OP_COLLECTIVE_PERMUTE:
+        case HLO_OP_COLLECTIVE_PERMUTE_START:
+            return parsed->family.permute.slice_sizes.count == 0 || operand_count == 4 ||
+                   hlo_parser_fail(parser, where, "%s with slice_sizes takes four operands", hlo_op_text(opcode));
+        case HLO_OP_DOMAIN:
+            return parsed->family.domain.kind || hlo_parser_fail(parser, where, "domain needs the attribute domain");
+        default: return true;
+    }
+}
+
 bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
                           HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed) {
     const char *where = parser->lexer.token.start;
@@ -296,12 +352,10 @@ bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool 
     while (allowed && hlo_parser_eat(parser, ',')) {
         if (!parse_one(parser, opcode, async, pred_branch, parsed)) return false;
     }
-    if (opcode == HLO_OP_DOMAIN && !parsed->family.domain.kind) {
-        return hlo_parser_fail(parser, where, "domain needs the attribute domain");
-    }
     return check_needed_fields(parser, where, opcode, parsed) &&
            check_roles(parser, where, opcode, pred_branch, operand_count, parsed) &&
-           check_dimensions(parser, where, opcode, operands, parsed);
+           check_dimensions(parser, where, opcode, operands, parsed) &&
+           check_combinations(parser, where, opcode, operands, operand_count, parsed);
 }
 
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute values, by the kind of field that holds them.
 #include <float.h>
+#include <strings.h>
 
 #include "hlo/text/parser.h"
 
@@ -290,24 +291,31 @@ static bool parse_tolerance(HloParser *parser, HloAccuracy *accuracy) {
     return hlo_parser_expect(parser, '}', "'}' of a tolerance");
 }
 
-// A word of an enumeration; case does not matter where XLA says so.
+// Enumerations whose words XLA compares without regard to case.
+static bool folds_case(const HloEnumTable *table) {
+    return table == &hlo_enum_RandomDistribution || table == &hlo_enum_RandomAlgorithm || table == &hlo_enum_Precision ||
+           table == &hlo_enum_DotAlgorithm || table == &hlo_enum_CustomCallSchedule ||
+           table == &hlo_enum_CustomCallApi || table == &hlo_enum_AccuracyMode;
+}
+
+static int32_t find_folded(const HloEnumTable *table, const char *text, size_t length) {
+    for (int32_t i = 0; i < table->count; i++) {
+        if (table->texts[i] && strlen(table->texts[i]) == length && strncasecmp(table->texts[i], text, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static bool parse_enum(HloParser *parser, const HloEnumTable *table, int32_t *value) {
     const HloToken *token = &parser->lexer.token;
-    bool word = token->kind == HLO_TOKEN_IDENTIFIER && token->length < 64;
-    if (word) {
-        *value = hlo_enum_from_text(table, token->text, token->length);
-        char folded[64];
-        for (size_t i = 0; i < token->length; i++) {
-            char c = token->text[i];
-            folded[i] = (char)(c >= 'A' && c <= 'Z' ? c | 32 : c);
-        }
-        if (*value < 0) *value = hlo_enum_from_text(table, folded, token->length);
-        for (size_t i = 0; i < token->length; i++) {
-            if (folded[i] >= 'a' && folded[i] <= 'z') folded[i] = (char)(folded[i] & ~32);
-        }
-        if (*value < 0) *value = hlo_enum_from_text(table, folded, token->length);
+    *value = -1;
+    if (token->kind == HLO_TOKEN_IDENTIFIER) {
+        *value = folds_case(table) ? find_folded(table, token->text, token->length)
+                                   : hlo_enum_from_text(table, token->text, token->length);
     }
-    if (!word || *value < 0) {
+    bool unspecified = table == &hlo_enum_CustomCallApi && *value == HLO_CustomCallApi_UNSPECIFIED;
+    if (*value < 0 || unspecified) {
         return HLO_PARSER_FAIL(parser, "'%.*s' is not a %s", (int)token->length, token->text, table->name);
     }
     hlo_lex(&parser->lexer);

@@ -227,6 +227,9 @@ static bool check_operands(HloParser *parser, const char *where, HloOpcode opcod
     if (opcode == HLO_OP_TUPLE && shape && (shape->type != HLO_TUPLE || shape->element_count != count)) {
         return hlo_parser_fail(parser, where, "the shape of the tuple does not have %lld elements", (long long)count);
     }
+    if (opcode == HLO_OP_RECV_DONE && operands[0]->shape->type != HLO_TUPLE) {
+        return hlo_parser_fail(parser, where, "the operand of recv-done must be a tuple");
+    }
     if (opcode == HLO_OP_DYNAMIC_SLICE) return check_indices(parser, where, operands, count, 1);
     if (opcode == HLO_OP_DYNAMIC_UPDATE_SLICE) return check_indices(parser, where, operands, count, 2);
     return true;
@@ -485,8 +488,12 @@ bool hlo_parse_instruction(HloParser *parser, HloInstruction **root) {
     bool is_root = hlo_parser_is_word(parser, "ROOT");
     parser->instruction_name = NULL;
     if (is_root) hlo_lex(&parser->lexer);
+    const char *where = parser->lexer.token.start;
     if (!hlo_parse_name(parser, &name, &length)) return false;
     parser->instruction_name = name;
+    if (length <= 13 && hlo_parser_is_type(name, length)) {
+        return hlo_parser_fail(parser, where, "'%s' is a type and cannot be a name", name);
+    }
     if (!hlo_parser_expect(parser, '=', "'='")) return false;
     if (is_root && *root) return hlo_parser_fail(parser, root_where, "the computation has a second ROOT");
     if (!hlo_parse_instruction_value(parser, name, &instruction)) return false;

@@ -94,6 +94,7 @@ static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
         hlo_status_free(status);
         return false;
     }
+    if (dims.count && !hlo_type_is_array(type)) return HLO_PARSER_FAIL(parser, "%s has no dimensions", hlo_type_text(type));
     shape->rank = (int32_t)dims.count;
     shape->dims = dims.items;
     if (any_dynamic) shape->dynamic = hlo_arena_copy(parser->arena, dynamic, (size_t)dims.count * sizeof(bool));
