@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of the syntax, places of errors, options, and text that means harm.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "hlo/text/text.h"
+
+static HloModule *parse(const char *text) {
+    HloModule *module;
+    cr_assert_null(hlo_parse(text, strlen(text), NULL, &module), "%s", text);
+    return module;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors
+
+typedef struct ErrorCase {
+    char text[160];
+    int64_t line, column;
+    char part[64];  // of the message
+} ErrorCase;
+
+ParameterizedTestParameters(text_parse, errors_have_a_place) {
+    static ErrorCase cases[] = {
+        {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  b = f32[] negate(c)\n}", 4, 20, "'c' does not exist"},
+        {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  a = f32[] negate(a)\n}", 4, 3, "already exists"},
+        {"HloModule m\nENTRY e {\n  a = f32[] foo(b)\n}", 3, 13, "unknown opcode 'foo'"},
+        {"HloModule m\nENTRY e {\n  a = f32[2] constant({1})\n}", 3, 25, "expected 2 elements"},
+        {"HloModule m\nENTRY e {\n  a = s8[] constant(300)\n}", 3, 21, "out of range"},
+        {"HloModule m\nENTRY e {\n  a = f32[2,2]{0} parameter(0)\n}", 3, 15, "layout orders 1"},
+        {"HloModule m, what=1\nENTRY e { a = f32[] parameter(0) }", 1, 14, "what"},
+        {"HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  b = f32[] add(a)\n}", 4, 16, "takes 2 operands"},
+        {"HloModule m\nENTRY e {\n  a = f32[] parameter(0), sharding={devices=[2]0}\n}", 3, 45, "1 devices for 2"},
+        {"HloModule m\nENTRY e {", 2, 10, "the text ends"},
+    };
+    return cr_make_param_array(ErrorCase, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(ErrorCase *error, text_parse, errors_have_a_place) {
+    HloModule *module;
+    HloParseOptions options = {.file = "a.hlo"};
+    HloStatus status = hlo_parse(error->text, strlen(error->text), &options, &module);
+    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    const HloPlace *place = hlo_status_place(status);
+    cr_assert_not_null(place);
+    cr_expect_str_eq(place->file, "a.hlo");
+    cr_expect(place->line == error->line && place->column == error->column, "%s: %lld:%lld", error->text,
+              (long long)place->line, (long long)place->column);
+    cr_expect_not_null(strstr(hlo_status_message(status), error->part), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+}
+
+Test(text_parse, an_error_names_the_instruction_and_shows_a_caret) {
+    const char *text = "HloModule m\nENTRY e {\n  total = f32[] negate(gone)\n}";
+    HloModule *module;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    cr_assert_str_eq(hlo_status_place(status)->instruction, "total");
+    cr_assert_str_eq(hlo_status_place(status)->line_text, "  total = f32[] negate(gone)");
+    char *shown = hlo_status_to_text(status);
+    cr_expect_not_null(strstr(shown, "\n                       ^\n"), "%s", shown);
+    hlo_free(shown);
+    hlo_status_free(status);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Pieces
+
+Test(text_parse, reads_single_pieces) {
+    HloArena *arena = hlo_arena_new();
+    HloText text = {0};
+    const HloShape *shape;
+    const HloSharding *sharding;
+    const HloReplicaGroups *groups;
+    const HloLiteral *literal;
+    const HloWindow *window;
+    HloPadding padding;
+    const char *piece = "(f32[8,<=128]{1,0:T(8,128)}, token[])";
+    cr_assert_null(hlo_parse_shape(arena, piece, strlen(piece), &shape));
+    hlo_shape_print(&text, shape, true);
+    cr_expect_str_eq(text.data, piece);
+    text.length = 0;
+    piece = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}";
+    cr_assert_null(hlo_parse_sharding(arena, piece, strlen(piece), &sharding));
+    hlo_sharding_print(&text, sharding);
+    cr_expect_str_eq(text.data, piece);
+    text.length = 0;
+    piece = "[4,2]<=[2,4]T(1,0)";
+    cr_assert_null(hlo_parse_replica_groups(arena, piece, strlen(piece), &groups));
+    hlo_replica_groups_print(&text, groups);
+    cr_expect_str_eq(text.data, piece);
+    text.length = 0;
+    piece = "f32[2,2] {{1, 2}, {3, nan}}";
+    cr_assert_null(hlo_parse_literal(arena, piece, strlen(piece), &literal));
+    hlo_print_literal(&text, literal);
+    cr_expect_str_eq(text.data, "{ { 1, 2 }, { 3, nan } }");
+    text.length = 0;
+    piece = "size=3x3 stride=2x1 pad=0_1x-1_2 rhs_reversal=0x1";
+    cr_assert_null(hlo_parse_window(arena, piece, strlen(piece), &window));
+    hlo_print_window(&text, window);
+    cr_expect_str_eq(text.data, piece);
+    cr_assert_null(hlo_parse_padding(arena, "0_1_2x-3_4_0", 12, &padding));
+    cr_expect_eq(padding.items[1].low, -3);
+    HloStatus status = hlo_parse_shape(arena, "f32[2] x", 8, &shape);
+    cr_expect_eq(hlo_status_place(status)->column, 8);
+    hlo_status_free(status);
+    hlo_text_free(&text);
+    hlo_arena_free(arena);
+}
+
+Test(text_parse, elided_constants_are_kept_zeroed_or_filled) {
+    const char *text = "HloModule m\nENTRY e { ROOT c = f32[100] constant({...}) }";
+    for (int elided = HLO_ELIDED_KEEP; elided <= HLO_ELIDED_FILL; elided++) {
+        HloParseOptions options = {.elided = (HloElidedLiterals)elided};
+        HloModule *module;
+        cr_assert_null(hlo_parse(text, strlen(text), &options, &module));
+        const HloLiteral *literal = hlo_constant_literal(module->entry->root);
+        cr_expect_eq(literal->elided, elided == HLO_ELIDED_KEEP);
+        cr_expect_eq(literal->data == NULL, elided == HLO_ELIDED_KEEP);
+        HloText printed = {0};
+        HloPrintOptions brief = hlo_print_short();
+        cr_assert_null(hlo_print(module, &brief, &printed));
+        cr_expect_eq(strstr(printed.data, "{...}") != NULL, elided == HLO_ELIDED_KEEP);
+        cr_expect_eq(strstr(printed.data, "{0, 0, 0") != NULL, elided == HLO_ELIDED_ZERO);
+        hlo_text_free(&printed);
+        hlo_module_free(module);
+    }
+}
+
+Test(text_parse, prints_one_computation_and_one_instruction) {
+    HloModule *module = parse("HloModule m\nENTRY e { a = f32[2] parameter(0)\n ROOT b = f32[2] negate(a), sharding={replicated} }");
+    HloText text = {0};
+    cr_assert_null(hlo_print_instruction(module->entry->root, NULL, &text));
+    cr_expect_str_eq(text.data, "%b = f32[2]{0} negate(%a), sharding={replicated}");
+    text.length = 0;
+    HloPrintOptions options = hlo_print_canonical();
+    cr_assert_null(hlo_print_instruction(module->entry->root, &options, &text));
+    cr_expect_str_eq(text.data, "f32[2]{0} negate(f32[2]{0}), sharding={replicated}");
+    text.length = 0;
+    options = hlo_print_short();
+    options.include_layout = options.print_extra_attributes = false;
+    options.indent = 1;
+    cr_assert_null(hlo_print_computation(module->entry, &options, &text));
+    cr_expect_str_eq(text.data, "  e {\n    a = f32[2] parameter(0)\n    ROOT b = f32[2] negate(a)\n  }");
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
+Test(text_parse, draws_a_graph) {
+    HloModule *module = parse("HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\n"
+                              "ENTRY e { a = f32[] parameter(0)\n ROOT b = f32[] call(a), to_apply=f }");
+    HloText text = {0};
+    cr_assert_null(hlo_dot_draw(module, &text));
+    cr_expect_not_null(strstr(text.data, "digraph \"m\""));
+    cr_expect_not_null(strstr(text.data, "label=\"ENTRY e\""));
+    cr_expect_not_null(strstr(text.data, "n2 -> n3;"));
+    cr_expect_not_null(strstr(text.data, "n3 -> n1 [style=dashed"));
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
+Test(text_parse, keeps_the_text_apart_from_the_module) {
+    char text[] = "HloModule m\nENTRY first { argument = f32[] parameter(0), metadata={op_name=\"where\"} }";
+    HloModule *module = parse(text);
+    memset(text, 'x', sizeof(text) - 1);
+    cr_expect_str_eq(module->entry->name, "first");
+    cr_expect_str_eq(module->entry->root->name, "argument");
+    cr_expect_str_eq(module->entry->root->metadata->op_name, "where");
+    hlo_module_free(module);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Harm
+
+static void expect_refusal(const char *text, size_t length) {
+    HloModule *module;
+    HloStatus status = hlo_parse(text, length, NULL, &module);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%.60s", text);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+// `count` times `piece` behind `start`.
+static void expect_refusal_of(const char *start, const char *piece, int64_t count) {
+    HloText text = {0};
+    hlo_text_string(&text, start);
+    for (int64_t i = 0; i < count; i++) hlo_text_string(&text, piece);
+    expect_refusal(text.data, text.length);
+    hlo_text_free(&text);
+}
+
+Test(text_parse, nesting_has_a_limit) {
+    expect_refusal_of("HloModule m ENTRY e { a = ", "(", 1000000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0) b = ", "negate(", 1000000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0) ", "b = f32[] call(a), to_apply={ a = f32[] parameter(0) ",
+                      100000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] constant(", "{", 1000000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] custom-call(), custom_call_target=\"\", literal=", "(", 1000000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0), sharding=", "{", 1000000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0), backend_config=", "{", 1000000);
+}
+
+Test(text_parse, counts_are_checked_before_memory_is_taken) {
+    static const char *const texts[] = {
+        "HloModule m ENTRY e { a = f32[1000000000000] constant(1) }",
+        "HloModule m ENTRY e { a = f32[9223372036854775807] parameter(0) }",
+        "HloModule m ENTRY e { a = f32[] parameter(1000000000000) }",
+        "HloModule m ENTRY e { a = f32[] parameter(9223372036854775807) }",
+        "HloModule m ENTRY e { a = f32[1000000000000] constant({1}) }",
+        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[1000000,1000000,1000000,1000000]<=[8]} }",
+        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[4611686018427387904,4]<=[8]} }",
+        "HloModule m ENTRY e { a = f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] parameter(0) }"};
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) expect_refusal(texts[i], strlen(texts[i]));
+}
+
+Test(text_parse, long_chains_of_calls_are_refused) {
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m\nf0 { ROOT a = f32[] parameter(0) }\n");
+    for (int i = 1; i < 5000; i++) {
+        hlo_text_format(&text, "f%d { a = f32[] parameter(0) ROOT b = f32[] call(a), to_apply=f%d }\n", i, i - 1);
+    }
+    expect_refusal(text.data, text.length);
+    hlo_text_free(&text);
+}
+
+Test(text_parse, a_nul_is_no_character) {
+    expect_refusal("HloModule m\nENTRY e { a = f32[] \0parameter(0) }", 42);
+    expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0), metadata={op_name=\"\0", 60);
+}
