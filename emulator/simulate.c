@@ -8,6 +8,7 @@
 #include "emulator/program.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/vector.h"
+#include "hlo/pass/pass.h"
 
 // Loops and calls may nest this deep.
 #define MAX_DEPTH 64
@@ -409,12 +410,45 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
     return status;
 }
 
-HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
-                       EmuReport **report) {
-    *report = NULL;
-    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
-                topology->name);
-    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
+// Whether a program is as some front end wrote it: nothing says that it is compiled, and calls are still to be inlined.
+static bool needs_inlining(const HloModule *module) {
+    if (module->is_scheduled) return false;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (i->opcode == HLO_OP_CALL) return true;
+    return false;
+}
+
+typedef struct CloneCall {
+    const HloModule *from;
+    HloModule *copy;
+} CloneCall;
+
+// What hlo_protect() runs to copy a module.
+static HloStatus clone_protected(void *argument) {
+    CloneCall *call = argument;
+    call->copy = hlo_module_clone(call->from);
+    HLO_FAIL_IF(!call->copy, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    return HLO_SUCCESS;
+}
+
+// A copy of a module in which calls are inlined and what is unused is gone, as any compiler does first.
+static HloStatus inline_calls(const HloModule *module, HloModule **inlined) {
+    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "dce"};
+    const HloPassOptions options = {.skip_verify = true};
+    CloneCall call = {.from = module};
+    HLO_TRY(hlo_protect(clone_protected, &call));
+    *inlined = call.copy;
+    HloStatus status = hlo_run_passes(*inlined, passes, HLO_COUNT_OF(passes), &options);
+    if (!status) return HLO_SUCCESS;
+    hlo_module_free(*inlined);
+    *inlined = NULL;
+    return status;
+}
+
+// Simulates with the faults of the options and, where there are any, without.
+static HloStatus simulate_with_and_without(const HloModule *module, const EmuTopology *topology,
+                                           const EmuOptions *options, EmuReport **report) {
     HLO_TRY(simulate_once(module, topology, options, report));
     if (!*(*report)->faults) return HLO_SUCCESS;
     EmuOptions without = *options;
@@ -429,6 +463,19 @@ HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, con
     (*report)->healthy_step_picoseconds = healthy->step_picoseconds;
     emu_report_free(healthy);
     return HLO_SUCCESS;
+}
+
+HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
+                       EmuReport **report) {
+    *report = NULL;
+    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
+                topology->name);
+    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
+    HloModule *inlined = NULL;
+    if (needs_inlining(module)) HLO_TRY(inline_calls(module, &inlined));
+    HloStatus status = simulate_with_and_without(inlined ? inlined : module, topology, options, report);
+    hlo_module_free(inlined);
+    return status;
 }
 
 void emu_report_free(EmuReport *report) {

@@ -222,6 +222,19 @@ Test(emulator_simulate, reductions_join_their_producer) {
     emu_report_free(both);
 }
 
+// Calls are inlined first, as compilers do: what they hold fuses with what is around them.
+Test(emulator_simulate, calls_are_inlined) {
+    EmuReport *report = simulate(
+        "HloModule t\nf { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] negate(x) }\n"
+        "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] call(a), to_apply=f\n"
+        " c = f32[4096,4096] call(b), to_apply=f\n ROOT d = f32[4096,4096] abs(c) }",
+        "v5e-1");
+    cr_assert_eq(report->op_count, 1);
+    cr_assert_eq(report->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
+    cr_assert_eq(report->temp_bytes, 0);
+    emu_report_free(report);
+}
+
 // What XLA does with donated arguments: each takes the first output of its shape.
 Test(emulator_simulate, donated_arguments_alias) {
     EmuReport *report = simulate(
