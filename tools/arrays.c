@@ -191,7 +191,7 @@ static CliDifference compare_numbers(const HloLiteral *expected, const HloLitera
         if (same_number(e, a)) continue;
         double error = cabs(a - e);
         if (!(error <= result.largest_error)) result.largest_error = error;
-        if (error <= absolute + relative * cabs(e)) continue;
+        if (isfinite(error) && error <= absolute + relative * cabs(e)) continue;
         if (result.count++ == 0) {
             result.first = i;
             result.expected = creal(e);

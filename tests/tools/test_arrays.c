@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "tools/arrays.h"
+#include "tools/machine.h"
+#include "tools/program.h"
+
+static HloLiteral *new_array(HloType type, int64_t count) {
+    HloArena *arena = hlo_arena_new();
+    HloLiteral *literal = hlo_literal_new(hlo_shape_array(arena, type, &count, 1));
+    hlo_arena_free(arena);
+    cr_assert_not_null(literal);
+    return literal;
+}
+
+// The first output of splitmix64 from seed 0 is 0xE220A8397B1DCDAF (Vigna's reference code); it seeds input 0.
+static uint64_t reference_splitmix64(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+Test(tools_arrays, the_filler_is_what_the_help_says) {
+    uint64_t seed = 0;
+    uint64_t state = reference_splitmix64(&seed);
+    cr_assert_eq(state, UINT64_C(0xE220A8397B1DCDAF));
+    HloLiteral *literal = new_array(HLO_F64, 4);
+    cli_array_fill(literal, 0, 0);
+    for (int i = 0; i < 4; ++i) {
+        double u = (double)(reference_splitmix64(&state) >> 11) * 0x1p-53;
+        cr_assert_eq(hlo_literal_get_double(literal, i), 2 * u - 1);
+    }
+    hlo_literal_free(literal);
+}
+
+Test(tools_arrays, the_filler_stays_in_range) {
+    static const struct {
+        HloType type;
+        int64_t limit;
+    } cases[] = {{HLO_S32, 16}, {HLO_U8, 16}, {HLO_S4, 8}, {HLO_U4, 16}, {HLO_S2, 2}, {HLO_U2, 4}, {HLO_PRED, 2}};
+    for (size_t c = 0; c < HLO_COUNT_OF(cases); ++c) {
+        HloLiteral *literal = new_array(cases[c].type, 1000);
+        int64_t largest = -1;
+        cli_array_fill(literal, 7, 3);
+        for (int64_t i = 0; i < 1000; ++i) {
+            int64_t value = hlo_literal_get_int64(literal, i);
+            cr_assert(value >= 0 && value < cases[c].limit, "%s", hlo_type_text(cases[c].type));
+            if (value > largest) largest = value;
+        }
+        cr_assert_eq(largest, cases[c].limit - 1);
+        hlo_literal_free(literal);
+    }
+}
+
+static CliDifference compare(HloType type, double expected, double actual, double relative, double absolute) {
+    HloLiteral *a = new_array(type, 3), *b = new_array(type, 3);
+    CliTolerance tolerance = {relative, absolute, false};
+    hlo_literal_set_double(a, 2, expected);
+    hlo_literal_set_double(b, 2, actual);
+    CliDifference difference = cli_arrays_compare(a, b, &tolerance);
+    hlo_literal_free(a);
+    hlo_literal_free(b);
+    return difference;
+}
+
+Test(tools_arrays, compares_within_tolerances) {
+    cr_assert_eq(compare(HLO_F32, 1.0, 1.0 + 1e-6, -1, -1).count, 0);
+    cr_assert_eq(compare(HLO_F32, 1.0, 1.01, -1, -1).count, 1);
+    cr_assert_eq(compare(HLO_F32, 1.0, 1.01, 0.02, -1).count, 0);
+    cr_assert_eq(compare(HLO_F32, 1.0, 1.01, -1, 0.02).count, 0);
+    cr_assert_eq(compare(HLO_F32, 1.0, 1.0 + 1e-6, 0, 0).count, 1);
+    cr_assert_eq(compare(HLO_BF16, 1.0, 1.0078125, -1, -1).count, 0);
+    cr_assert_eq(compare(HLO_S32, 7, 8, -1, -1).count, 1);
+    cr_assert_eq(compare(HLO_S32, 7, 8, -1, 1).count, 0);
+    cr_assert_eq(compare(HLO_F32, NAN, NAN, -1, -1).count, 0);
+    cr_assert_eq(compare(HLO_F32, NAN, 1, -1, -1).count, 1);
+    cr_assert_eq(compare(HLO_F32, INFINITY, INFINITY, -1, -1).count, 0);
+    cr_assert_eq(compare(HLO_F32, INFINITY, -INFINITY, -1, -1).count, 1);
+    cr_assert_eq(compare(HLO_F32, INFINITY, 1, -1, -1).count, 1);
+}
+
+Test(tools_arrays, says_where_the_first_difference_is) {
+    CliDifference difference = compare(HLO_F64, 2.0, 3.0, -1, -1);
+    cr_assert_eq(difference.first, 2);
+    cr_assert_eq(difference.expected, 2.0);
+    cr_assert_eq(difference.actual, 3.0);
+    cr_assert_eq(difference.error, 1.0);
+    cr_assert_float_eq(difference.largest_relative, 1.0 / (2.0 / sqrt(3.0)), 1e-12);
+}
+
+Test(tools_program, formats_are_told_by_content) {
+    static const struct {
+        const char *text;
+        size_t size;
+        CliFormat format;
+    } cases[] = {
+        {"HloModule m\n", 12, CLI_FORMAT_HLO_TEXT},
+        {"// a comment\n\nHloModule m\n", 26, CLI_FORMAT_HLO_TEXT},
+        {"ENTRY e {}", 10, CLI_FORMAT_HLO_TEXT},
+        {"", 0, CLI_FORMAT_HLO_TEXT},
+        {"module @jit_f {\n", 16, CLI_FORMAT_STABLEHLO_TEXT},
+        {"// c\nmodule {\n", 14, CLI_FORMAT_STABLEHLO_TEXT},
+        {"#loc1 = loc(\"x\")\n", 17, CLI_FORMAT_STABLEHLO_TEXT},
+        {"ML\xEFR\x0DStableHLO_v1", 18, CLI_FORMAT_BYTECODE},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); ++i) {
+        cr_assert_eq(cli_format_detect(cases[i].text, cases[i].size), cases[i].format, "%s", cases[i].text);
+    }
+}
+
+static const CliVerb kVerb = {.name = "try"};
+
+Test(tools_machine, reads_meshes) {
+    CliContext context = {.verb = &kVerb, .arena = hlo_arena_new()};
+    CliMesh mesh;
+    cr_assert_null(cli_mesh_parse(&context, "x=4,y=2", &mesh));
+    cr_assert_eq(mesh.count, 2);
+    cr_assert_eq(mesh.devices, 8);
+    cr_assert_str_eq(mesh.axes[1].name, "y");
+    cr_assert_null(cli_mesh_parse(&context, "4,2", &mesh));
+    cr_assert_str_eq(mesh.axes[0].name, "axis0");
+    cr_assert_null(cli_mesh_parse(&context, NULL, &mesh));
+    cr_assert_eq(mesh.count, 0);
+    static const char *const kBad[] = {"", "x=", "=4", "x=0", "x=-1", "x=4,", "x=4,x=2", "x=4y", "x=1024,y=1024,z=2"};
+    for (size_t i = 0; i < HLO_COUNT_OF(kBad); ++i) {
+        HloStatus status = cli_mesh_parse(&context, kBad[i], &mesh);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", kBad[i]);
+        hlo_status_free(status);
+    }
+    hlo_arena_free(context.arena);
+}
