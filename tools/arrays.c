@@ -154,14 +154,17 @@ HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays) {
     return HLO_SUCCESS;
 }
 
-// Relative tolerance of a type where the user gives none: a few hundred units in the last place, for sums in other
-// orders; exact for integers.
-static double default_relative(HloType type, bool low_precision) {
+// Relative tolerance where the user gives none: a few units in the last place of narrow types, some hundred of wide
+// ones, for sums in other orders; exact for integers.
+static double default_relative(HloType type, const CliTolerance *tolerance) {
     HloType real = hlo_type_real_part(type);
     if (!hlo_type_is_float(real)) return 0;
-    if (low_precision && hlo_type_info(real)->mantissa_bits > 10) return 1e-2;  // an operand may round the other way
-    double unit = ldexp(1, -hlo_type_info(real)->mantissa_bits);
-    return hlo_type_info(real)->mantissa_bits > 16 ? 1024 * unit : 4 * unit;
+    int bits = hlo_type_info(real)->mantissa_bits;
+    if (hlo_type_is_float(tolerance->narrowest) && hlo_type_info(tolerance->narrowest)->mantissa_bits < bits) {
+        bits = hlo_type_info(tolerance->narrowest)->mantissa_bits;
+    }
+    if (tolerance->low_precision && bits > 10) return 1e-2;  // an operand may round the other way
+    return ldexp(bits > 16 ? 1024 : 4, -bits);
 }
 
 static double root_mean_square(const HloLiteral *literal) {
@@ -225,7 +228,7 @@ CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *a
     bool exact = !hlo_type_is_float(type) && !hlo_type_is_complex(type);
     if (exact && tolerance->relative < 0 && tolerance->absolute < 0) return compare_integers(expected, actual);
     double scale = root_mean_square(expected);
-    double by_type = default_relative(type, tolerance->low_precision);
+    double by_type = default_relative(type, tolerance);
     double relative = tolerance->relative >= 0 ? tolerance->relative : tolerance->absolute >= 0 ? 0 : by_type;
     double absolute = tolerance->absolute >= 0 ? tolerance->absolute : relative * scale;
     CliDifference result = compare_numbers(expected, actual, relative, absolute);

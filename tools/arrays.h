@@ -36,10 +36,11 @@ HLO_NODISCARD HloStatus cli_inputs_read(CliContext *context, const HloModule *mo
 // Writes the arrays as FOLDER/0.npy, 1.npy ….
 HLO_NODISCARD HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays);
 
-// How far apart numbers may be: |actual - expected| <= absolute + relative * |expected|. Negative: chosen by
-// element type, with the absolute part in units of the array's root mean square.
+// How far apart numbers may be: |actual - expected| <= absolute + relative * |expected|. Negative: chosen by the wider
+// rounding of the element type and `narrowest`, with the absolute part in units of the array's root mean square.
 typedef struct CliTolerance {
     double relative, absolute;
+    HloType narrowest;   // the narrowest floating type that went into the numbers
     bool low_precision;  // f32 matrix products were rounded to bf16
 } CliTolerance;
 

@@ -73,16 +73,18 @@ static HloStatus choose_machine(Run *run) {
     return cli_device_assignment(context, run->topology, &run->program, &execution->assignment);
 }
 
-// The evaluator's results: of the program as it was read, on whole arrays; of a per-device program, device by device.
-static HloStatus evaluate(Run *run) {
+// The evaluator's results on the program of each device.
+static HloStatus evaluate_per_device(Run *run) {
+    CliExecution execution = run->execution;
+    CliTimes times;
+    execution.evaluate = true;
+    return cli_execute(run->context, &execution, &run->boundary, &run->inputs, &run->expected, &times);
+}
+
+// The evaluator's results on whole arrays, of the program as it was read.
+static HloStatus evaluate_whole(Run *run) {
     CliContext *context = run->context;
     const HloModule *module = run->program.original;
-    if (run->program.was_partitioned) {
-        CliExecution execution = run->execution;
-        CliTimes times;
-        execution.evaluate = true;
-        return cli_execute(context, &execution, &run->boundary, &run->inputs, &run->expected, &times);
-    }
     HloEvalOptions options = {
         .numerics = run->execution.numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
         .device_count = run->program.num_partitions};
@@ -91,6 +93,31 @@ static HloStatus evaluate(Run *run) {
     HLO_TRY(hlo_evaluate(module, (const HloLiteral *const *)run->parameters.items, run->parameters.count, &options,
                          &run->evaluated));
     return cli_arrays_from_result(context, run->evaluated, &run->expected);
+}
+
+// What the results are compared with. A program that means something only on several devices (manual regions) is
+// evaluated device by device.
+static HloStatus evaluate(Run *run) {
+    if (run->program.was_partitioned) return evaluate_per_device(run);
+    HloStatus status = evaluate_whole(run);
+    if (hlo_status_code(status) != HLO_UNIMPLEMENTED || run->program.num_partitions == 1) return status;
+    hlo_text_format(&run->context->complaint, "note: evaluated device by device, since %s\n",
+                    hlo_status_message(status));
+    hlo_status_free(status);
+    return evaluate_per_device(run);
+}
+
+// The narrowest floating type that the program computes with: its rounding bounds what can be expected of any result.
+static HloType narrowest_type(const HloModule *module) {
+    HloType narrowest = HLO_F64;
+    for (int64_t c = 0; c < module->computations.count; ++c) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            HloType type = hlo_type_real_part(at->shape->type);
+            if (!hlo_type_is_float(type)) continue;
+            if (hlo_type_info(type)->mantissa_bits < hlo_type_info(narrowest)->mantissa_bits) narrowest = type;
+        }
+    }
+    return narrowest;
 }
 
 static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
@@ -109,7 +136,7 @@ static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
 static HloStatus compare(Run *run, double *worst) {
     CliContext *context = run->context;
     CliTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
-                              run->execution.numerics == TARGET_NUMERICS_TPU};
+                              narrowest_type(run->program.original), run->execution.numerics == TARGET_NUMERICS_TPU};
     HLO_TRY(evaluate(run));
     *worst = 0;
     for (int64_t i = 0; i < run->results.count; ++i) {

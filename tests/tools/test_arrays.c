@@ -56,7 +56,7 @@ Test(tools_arrays, the_filler_stays_in_range) {
 
 static CliDifference compare(HloType type, double expected, double actual, double relative, double absolute) {
     HloLiteral *a = new_array(type, 3), *b = new_array(type, 3);
-    CliTolerance tolerance = {relative, absolute, false};
+    CliTolerance tolerance = {relative, absolute, type, false};
     hlo_literal_set_double(a, 2, expected);
     hlo_literal_set_double(b, 2, actual);
     CliDifference difference = cli_arrays_compare(a, b, &tolerance);
