@@ -62,6 +62,7 @@ typedef struct HloParser {
     int64_t shape_count, shape_capacity;
     uint32_t elided_word;  // counters of HLO_ELIDED_FILL
     unsigned char elided_byte;
+    int64_t elided_bytes;  // made so far
 } HloParser;
 
 // ---- parser.c: errors, tokens, lists

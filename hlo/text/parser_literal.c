@@ -200,24 +200,48 @@ static void fill(HloParser *parser, HloLiteral *literal) {
     }
 }
 
+// A literal without values of its own, or with those that the options ask for.
+static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **result) {
+    HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
+    literal->shape = shape;
+    *result = literal;
+    if (shape->type == HLO_TUPLE) {
+        literal->elements = HLO_ARENA_NEW(parser->arena, HloLiteral *, shape->element_count);
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            if (!make_elided(parser, shape->elements[i], &literal->elements[i])) return false;
+        }
+        return true;
+    }
+    if (!hlo_shape_is_array(shape)) {
+        return HLO_PARSER_FAIL(parser, "there are no literals of type %s", hlo_type_text(shape->type));
+    }
+    if (parser->options.elided == HLO_ELIDED_KEEP) {
+        literal->elided = true;
+        return true;
+    }
+    parser->elided_bytes += hlo_shape_bytes(shape);
+    if (parser->elided_bytes > LARGEST_FILLED_BYTES) {
+        return HLO_PARSER_FAIL(parser, "constants of more than %" PRId64 " bytes are too large to be filled in",
+                               LARGEST_FILLED_BYTES);
+    }
+    *result = hlo_literal_in_arena(parser->arena, shape);
+    if (parser->options.elided == HLO_ELIDED_FILL) fill(parser, *result);
+    return true;
+}
+
+// True in front of {...}.
+static bool at_elided(const HloParser *parser) {
+    if (hlo_parser_kind(parser) != '{') return false;
+    const char *dots = parser->lexer.at;
+    while (*dots == ' ') dots++;
+    return strncmp(dots, "...", 3) == 0;
+}
+
 // {...}
 static bool parse_elided(HloParser *parser, const HloShape *shape, HloLiteral **result) {
     hlo_lex(&parser->lexer);
-    if (!hlo_parser_expect(parser, HLO_TOKEN_DOTS, "'...'")) return false;
-    if (parser->options.elided == HLO_ELIDED_KEEP) {
-        HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
-        literal->shape = shape;
-        literal->elided = true;
-        *result = literal;
-    } else {
-        if (hlo_shape_bytes(shape) > LARGEST_FILLED_BYTES) {
-            return HLO_PARSER_FAIL(parser, "a constant of %" PRId64 " bytes is too large to be filled in",
-                                   hlo_shape_bytes(shape));
-        }
-        *result = hlo_literal_in_arena(parser->arena, shape);
-        if (parser->options.elided == HLO_ELIDED_FILL) fill(parser, *result);
-    }
-    return hlo_parser_expect(parser, '}', "'}'");
+    hlo_lex(&parser->lexer);
+    return make_elided(parser, shape, result) && hlo_parser_expect(parser, '}', "'}'");
 }
 
 static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **result) {
@@ -227,22 +251,21 @@ static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **r
     if (!hlo_parser_expect(parser, '(', "'(' of a tuple literal")) return false;
     for (int32_t i = 0; i < shape->element_count; i++) {
         if (i > 0 && !hlo_parser_expect(parser, ',', "','")) return false;
-        if (!hlo_parse_literal_value(parser, shape->elements[i], &literal->elements[i])) return false;
+        // Elements may be elided whatever their rank, since that is how tuples with elided values print.
+        bool ok = at_elided(parser) ? parse_elided(parser, shape->elements[i], &literal->elements[i])
+                                    : hlo_parse_literal_value(parser, shape->elements[i], &literal->elements[i]);
+        if (!ok) return false;
     }
     *result = literal;
     return hlo_parser_expect(parser, ')', "')' of a tuple literal");
 }
 
 static bool parse_value(HloParser *parser, const HloShape *shape, HloLiteral **literal) {
-    if (shape->type == HLO_TUPLE) return parse_tuple(parser, shape, literal);
+    bool tuple = shape->type == HLO_TUPLE;
+    if ((tuple || shape->rank > 0) && at_elided(parser)) return parse_elided(parser, shape, literal);
+    if (tuple) return parse_tuple(parser, shape, literal);
     if (!hlo_shape_is_array(shape)) {
         return HLO_PARSER_FAIL(parser, "there are no literals of type %s", hlo_type_text(shape->type));
-    }
-    if (shape->rank > 0 && hlo_parser_kind(parser) == '{' && hlo_lex_peek(&parser->lexer) == '.' &&
-        parser->lexer.at[0] != 0) {
-        const char *dots = parser->lexer.at;
-        while (*dots == ' ') dots++;
-        if (memcmp(dots, "...", 3) == 0) return parse_elided(parser, shape, literal);
     }
     int64_t elements = hlo_shape_elements(shape);
     if (elements > parser->lexer.end - parser->lexer.token.start) {
