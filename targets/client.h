@@ -229,8 +229,9 @@ typedef struct TargetCompileOptions {
 
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is
 // read only during the call. Entry parameters and results are flattened: argument number i is leaf i of all parameters
-// in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (mismatched
-// collectives, unknown devices), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
+// in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (groups that
+// leave devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach (who
+// waits where for whom), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_compile(TargetClient *client, const HloModule *module,
                                                   const TargetCompileOptions *options, TargetExecutable **executable);
 // Adds a reference; returns `executable`.

@@ -2,6 +2,7 @@
 // From a module to an executable: graph, fusion and lowering, buffers, thunks.
 #include <string.h>
 
+#include "targets/cpu/check.h"
 #include "targets/cpu/internal.h"
 
 typedef struct CompileCall {
@@ -146,6 +147,7 @@ static HloStatus compile_protected(void *argument) {
                             .arena = executable->arena,
                             .features = call->options->features,
                             .tpu_numerics = call->options->tpu_numerics};
+    HLO_TRY(cpu_check_collectives(&lowering));
     CpuSteps *steps;
     HLO_TRY(cpu_lower(&lowering, &steps));
     CpuAssignment assignment;

@@ -353,6 +353,25 @@ Test(compile, names_devices_without_a_group) {
     target_client_release(client);
 }
 
+Test(compile, names_collectives_that_device_numbers_part) {
+    TargetClient *client = new_client("cpu:4");
+    HloModule *module = parse(
+        "HloModule parted, num_partitions=4\n"
+        "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+        "yes { p = f32[8] parameter(0)\n"
+        " ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, "
+        "to_apply=sum }\n"
+        "no { p = f32[8] parameter(0)\n ROOT q = f32[8] negate(p) }\n"
+        "ENTRY main {\n  p = f32[8] parameter(0)\n  i = u32[] partition-id()\n  two = u32[] constant(2)\n"
+        "  c = pred[] compare(i, two), direction=LT\n"
+        "  ROOT way = f32[8] conditional(c, p, p), true_computation=yes, false_computation=no\n}\n");
+    TargetExecutable *executable = NULL;
+    fail_with(target_compile(client, module, NULL, &executable), HLO_FAILED_PRECONDITION,
+              "all-reduce %r: device 0, 1 would wait for ever for device 2, 3, which %way sends another way");
+    hlo_module_free(module);
+    target_client_release(client);
+}
+
 // ---- forks and memory ------------------------------------------------------------------------------------------------
 
 static int use_after_fork(TargetClient *client, TargetExecutable *executable) {

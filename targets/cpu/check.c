@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives under control flow that depends on the device's number.
+#include "targets/cpu/check.h"
+
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "targets/cpu/exchange.h"
+
+enum { kMaximumDepth = 64, kMaximumElements = 4096 };
+
+typedef struct Checker {
+    CpuLowering *lowering;
+    int64_t devices;
+    const CpuNode *branch;  // the innermost conditional whose predicate is known
+} Checker;
+
+// ---- predicates ------------------------------------------------------------------------------------------------------
+
+// The value that an array has on a device, if it follows from the device's number; NULL if it does not. On the heap.
+static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth);
+
+static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
+    HloLiteral *literal = hlo_literal_new(node->results[0]->shape);
+    const int64_t partitions = checker->lowering->program->partition_count;
+    if (literal)
+        hlo_literal_set_int64(literal, 0,
+                              node->opcode == HLO_OP_REPLICA_ID ? device / partitions : device % partitions);
+    return literal;
+}
+
+static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int64_t device, int depth) {
+    enum { kOperands = 4 };
+    HloLiteral *operands[kOperands] = {0}, *result = NULL;
+    const HloInstruction *instruction = node->instruction;
+    if (node->operand_count > kOperands || node->operand_count != instruction->operand_count || node->elementwise_map ||
+        hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE | HLO_OP_IS_CALLS | HLO_OP_IS_NONDETERMINISTIC) ||
+        hlo_instruction_has_side_effect(instruction) || node->opcode == HLO_OP_CUSTOM_CALL)
+        return NULL;
+    bool known = true;
+    for (int32_t i = 0; i < node->operand_count && known; i++) {
+        operands[i] = known_value(checker, node->operands[i], device, depth + 1);
+        known = operands[i] != NULL;
+    }
+    if (known) {
+        const HloStatus status =
+            hlo_evaluate_instruction(instruction, (const HloLiteral *const *)operands, NULL, &result);
+        if (status) result = NULL;
+        hlo_status_free(status);
+    }
+    for (int32_t i = 0; i < node->operand_count; i++) hlo_literal_free(operands[i]);
+    return result;
+}
+
+static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth) {
+    if (depth > kMaximumDepth || array->elements > kMaximumElements) return NULL;
+    if (!array->producer) return array->view ? known_value(checker, array->view, device, depth + 1) : NULL;
+    const CpuNode *node = array->producer;
+    if (array->literal) return hlo_literal_copy(array->literal);
+    if (node->opcode == HLO_OP_PARTITION_ID || node->opcode == HLO_OP_REPLICA_ID)
+        return device_number(checker, node, device);
+    if (node->result_count != 1) return NULL;
+    return known_result(checker, node, device, depth);
+}
+
+// The branch that a device takes, or -1.
+static int64_t known_branch(const Checker *checker, const CpuNode *node, int64_t device) {
+    HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
+    if (!predicate) return -1;
+    int64_t branch = hlo_literal_get_int64(predicate, 0);
+    if (predicate->shape->type == HLO_PRED) branch = branch ? 0 : 1;
+    else if (branch < 0 || branch >= node->region_count) branch = node->region_count - 1;
+    hlo_literal_free(predicate);
+    return branch;
+}
+
+// ---- the walk --------------------------------------------------------------------------------------------------------
+
+static void print_members(HloText *text, const CpuCollectiveGroup *group, const bool *active, bool wanted) {
+    int64_t count = 0;
+    for (int64_t m = 0; m < group->count; m++) {
+        if (active[group->devices[m]] != wanted) continue;
+        hlo_text_format(text, "%s%lld", count ? ", " : "", (long long)group->devices[m]);
+        if (++count == 8) {
+            hlo_text_string(text, ", ...");
+            return;
+        }
+    }
+}
+
+static HloStatus mismatch(const Checker *checker, const CpuNode *node, const CpuCollectiveGroup *group,
+                          const bool *active) {
+    HloText here = {0}, missing = {0};
+    print_members(&here, group, active, true);
+    print_members(&missing, group, active, false);
+    const HloStatus status = hlo_error(
+        HLO_FAILED_PRECONDITION, "%s %%%s: device %s would wait for ever for device %s, which %%%s sends another way",
+        hlo_op_text(node->opcode), node->instruction->name, here.data ? here.data : "?",
+        missing.data ? missing.data : "?", checker->branch ? checker->branch->instruction->name : "?");
+    hlo_text_free(&here);
+    hlo_text_free(&missing);
+    return status;
+}
+
+static HloStatus check_collective(const Checker *checker, const CpuNode *node, const bool *active) {
+    CpuCollective collective;
+    const CpuProgram *program = checker->lowering->program;
+    HLO_TRY(cpu_collective_groups(checker->lowering->arena, node->instruction, program->replica_count,
+                                  program->partition_count, &collective));
+    for (int64_t g = 0; g < collective.group_count; g++) {
+        int64_t here = 0;
+        for (int64_t m = 0; m < collective.groups[g].count; m++) here += active[collective.groups[g].devices[m]];
+        if (here != 0 && here != collective.groups[g].count)
+            return mismatch(checker, node, &collective.groups[g], active);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active);
+
+static HloStatus check_conditional(Checker *checker, const CpuNode *node, const bool *active) {
+    HloArena *arena = checker->lowering->arena;
+    int64_t *taken = HLO_ARENA_NEW(arena, int64_t, checker->devices);
+    bool *inside = HLO_ARENA_NEW(arena, bool, checker->devices);
+    bool known = true;
+    for (int64_t d = 0; d < checker->devices && known; d++) {
+        taken[d] = active[d] ? known_branch(checker, node, d) : 0;
+        known = taken[d] >= 0;
+    }
+    const CpuNode *outer = checker->branch;
+    if (known) checker->branch = node;
+    for (int32_t i = 0; i < node->region_count; i++) {
+        bool some = false;
+        for (int64_t d = 0; d < checker->devices; d++) {
+            inside[d] = active[d] && (!known || taken[d] == i);
+            some = some || inside[d];
+        }
+        if (some) HLO_TRY(check_region(checker, node->regions[i], inside));
+    }
+    checker->branch = outer;
+    return HLO_SUCCESS;
+}
+
+static bool has_collectives(const CpuRegion *region) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        const CpuNode *node = region->nodes.items[i];
+        if (hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE)) return true;
+        for (int32_t k = 0; k < node->region_count; k++)
+            if (has_collectives(node->regions[k])) return true;
+    }
+    return false;
+}
+
+static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        const CpuNode *node = region->nodes.items[i];
+        if (hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) && checker->branch)
+            HLO_TRY(check_collective(checker, node, active));
+        bool inside = false;
+        for (int32_t k = 0; k < node->region_count; k++) inside = inside || has_collectives(node->regions[k]);
+        if (!inside) continue;
+        if (node->opcode == HLO_OP_CONDITIONAL) {
+            HLO_TRY(check_conditional(checker, node, active));
+            continue;
+        }
+        for (int32_t k = 0; k < node->region_count; k++) HLO_TRY(check_region(checker, node->regions[k], active));
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_check_collectives(CpuLowering *lowering) {
+    Checker checker = {.lowering = lowering,
+                       .devices = lowering->program->replica_count * lowering->program->partition_count};
+    if (checker.devices == 1) return HLO_SUCCESS;
+    bool *active = HLO_ARENA_NEW(lowering->arena, bool, checker.devices);
+    memset(active, true, (size_t)checker.devices);
+    return check_region(&checker, lowering->program->entry, active);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mismatched collectives, found before anything runs.
+#ifndef MESHLO_TARGETS_CPU_CHECK_H_
+#define MESHLO_TARGETS_CPU_CHECK_H_
+
+#include "targets/cpu/lower.h"
+
+HLO_BEGIN_C
+
+// Follows every device through the branches whose predicates depend on nothing but device numbers and constants.
+// FAILED_PRECONDITION when some members of a group reach a collective that others never do: who waits where for whom.
+// Predicates that depend on data are taken to be the same on all devices; execute.c finds those that are not.
+HLO_NODISCARD HloStatus cpu_check_collectives(CpuLowering *lowering);
+
+HLO_END_C
+
+#endif
