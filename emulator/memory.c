@@ -271,25 +271,32 @@ static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
     return most;
 }
 
-// The most bytes of temporaries alive at once, and the kernel at which that is.
-static int64_t find_peak(const Liveness *liveness, int64_t *where) {
+// The bytes of temporaries that are alive while each kernel runs.
+static int64_t *bytes_alive(const Liveness *liveness) {
     const int64_t count = liveness->plan->kernel_count;
-    int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0, most = 0;
+    int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0;
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
         if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
         change[live->first] += live->buffer.bytes;
         change[live->last + 1] -= live->buffer.bytes;
     }
-    *where = 0;
     for (int64_t kernel = 0; kernel < count; kernel++) {
         alive += change[kernel];
-        const int64_t total = alive + called_peak(liveness->program, &liveness->plan->kernels[kernel]);
-        if (total > most) {
-            most = total;
+        change[kernel] = alive + called_peak(liveness->program, &liveness->plan->kernels[kernel]);
+    }
+    return change;
+}
+
+// The most of them, and the kernel at which that is.
+static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t *where) {
+    int64_t most = 0;
+    *where = 0;
+    for (int64_t kernel = 0; kernel < liveness->plan->kernel_count; kernel++)
+        if (alive[kernel] > most) {
+            most = alive[kernel];
             *where = kernel;
         }
-    }
     return most;
 }
 
@@ -304,7 +311,7 @@ int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     int64_t where;
     Liveness *liveness = analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
     mark_results(liveness);
-    return find_peak(liveness, &where);
+    return find_peak(liveness, bytes_alive(liveness), &where);
 }
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
@@ -380,7 +387,8 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     *memory = (EmuMemory){0};
     mark_results(liveness);
     int64_t where, kept = 0;
-    memory->temp_bytes = find_peak(liveness, &where);
+    memory->alive = bytes_alive(liveness);
+    memory->temp_bytes = find_peak(liveness, memory->alive, &where);
     memory->output_bytes = emu_padded_bytes(chip, program->module->entry->root->shape);
     memory->alias_bytes = aliased_bytes(program, chip);
     EmuBuffer *largest = HLO_ARENA_NEW(program->arena, EmuBuffer, liveness->buffers.count);

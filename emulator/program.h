@@ -35,6 +35,7 @@ typedef struct EmuMemory {
     int64_t peak_bytes;      // arguments + outputs - aliased + temporaries
     const EmuBuffer *largest;  // arguments, outputs, and the temporaries alive at the peak, largest first
     int64_t largest_count;
+    const int64_t *alive;  // bytes of temporaries while each kernel of the entry computation runs, in the plan's order
 } EmuMemory;
 
 // The most bytes of temporaries alive at once in a called computation when it runs by `plan`, which is its current one.

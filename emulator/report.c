@@ -166,6 +166,21 @@ static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     hlo_json_end_object(writer);
 }
 
+// A point of the memory curve as a counter.
+static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
+    hlo_json_begin_object(writer);
+    json_string(writer, "ph", "C");
+    json_string(writer, "name", "HBM");
+    json_integer(writer, "pid", 1);
+    hlo_json_key(writer, "ts");
+    hlo_json_double(writer, (double)point->start * 1e-6);
+    hlo_json_key(writer, "args");
+    hlo_json_begin_object(writer);
+    json_integer(writer, "bytes", point->bytes);
+    hlo_json_end_object(writer);
+    hlo_json_end_object(writer);
+}
+
 void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     HloJsonWriter writer = {.text = text, .lines = 2};
     hlo_json_begin_object(&writer);
@@ -176,6 +191,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     trace_name(&writer, "thread_name", 1, "XLA Ops");
     trace_name(&writer, "thread_name", 2, "Async XLA Ops");
     for (int64_t i = 0; i < report->op_count; i++) trace_op(&writer, &report->ops[i]);
+    for (int64_t i = 0; i < report->memory_count; i++) trace_memory(&writer, &report->memory[i]);
     hlo_json_end_array(&writer);
     hlo_json_end_object(&writer);
     hlo_text_char(text, '\n');

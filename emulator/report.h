@@ -13,8 +13,8 @@ HLO_BEGIN_C
 HLO_EXPORT void emu_report_json(HloJsonWriter *writer, const EmuReport *report);
 // The same as text with a newline at the end.
 HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
-// A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations and one for the
-// network.
+// A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations, one for the
+// network, and a counter of the bytes in HBM.
 HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
 // One HTML page without outside parts: the step's parts, the timeline, memory, the slice with its links coloured by load
 // (`topology` is the one that was simulated), the longest operations and the largest buffers.

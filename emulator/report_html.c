@@ -78,8 +78,14 @@ static void print_tiles(HloText *text, const EmuReport *report) {
 }
 
 static const char *bar_colour(const EmuOp *op) {
-    if (op->network) return "#d5793b";
-    return op->flops > 0 && op->flops >= op->bytes ? "#4a7ab8" : "#7fae6a";
+    switch (op->bound) {
+        case EMU_BOUND_NETWORK: return "#d5793b";
+        case EMU_BOUND_MATRIX:
+        case EMU_BOUND_VECTOR: return "#4a7ab8";
+        case EMU_BOUND_MEMORY: return "#7fae6a";
+        case EMU_BOUND_NONE: return "#b9bec8";
+    }
+    return "#b9bec8";
 }
 
 // Bars of the operations that stand on the top level, narrowest left out when there are too many to see.
@@ -108,6 +114,28 @@ static void print_timeline(HloText *text, const EmuReport *report) {
         hlo_text_string(text, "</title></rect>\n");
     }
     hlo_text_string(text, "</svg>\n");
+}
+
+// What the device holds over time, as steps under the line of its capacity.
+static void print_memory_curve(HloText *text, const EmuReport *report) {
+    const double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1, height = 120;
+    const int64_t top = report->hbm_peak_bytes > report->hbm_capacity_bytes ? report->hbm_peak_bytes
+                                                                            : report->hbm_capacity_bytes;
+    const double scale = top > 0 ? height / (double)top : 0;
+    const double capacity = height - (double)report->hbm_capacity_bytes * scale;
+    hlo_text_format(text,
+                    "<h2>Memory over time</h2>\n<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n"
+                    "<path fill=\"#c9d8ee\" stroke=\"#4a7ab8\" d=\"M0 %.0f",
+                    TIMELINE_WIDTH, height + 4, TIMELINE_WIDTH, height + 4, height);
+    for (int64_t i = 0; i < report->memory_count; ++i) {
+        const EmuMemoryPoint *point = &report->memory[i];
+        hlo_text_format(text, "H%.2fV%.2f", (double)point->start / step * TIMELINE_WIDTH,
+                        height - (double)point->bytes * scale);
+    }
+    hlo_text_format(text,
+                    "H%.0fV%.0fZ\"/>\n<line x1=\"0\" x2=\"%.0f\" y1=\"%.2f\" y2=\"%.2f\" stroke=\"#b03030\" "
+                    "stroke-dasharray=\"6 4\"><title>capacity</title></line>\n</svg>\n",
+                    TIMELINE_WIDTH, height, TIMELINE_WIDTH, capacity + 1, capacity + 1);
 }
 
 // The next longest operation below `limit` (by total time, then by place), or -1.
@@ -197,6 +225,7 @@ void emu_report_write_html(const EmuReport *report, const EmuTopology *topology,
     hlo_text_string(text, ", one step, emulated by Meshlo</p>\n");
     print_tiles(text, report);
     print_timeline(text, report);
+    print_memory_curve(text, report);
     print_links(text, report, topology);
     print_operations(text, report);
     print_buffers(text, report);

@@ -33,6 +33,7 @@ typedef struct Simulation {
     double *link_bytes;      // by link
     int64_t free_at[32];     // when each resource of the network (bits of EmuTransfer.resources) is free again
     int64_t now;             // of the device
+    int64_t *entry_starts;   // of the kernels of the entry computation
     double slowness;         // of the slowest device, which the others wait for
     double repeat;           // how often the current computation runs
     int64_t depth;
@@ -65,7 +66,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     if (simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name), .opcode = hlo_op_text(instruction->opcode),
                       .source = source_of(arena, instruction), .start = start, .duration = duration,
-                      .count = times(1, simulation->repeat), .depth = simulation->depth,
+                      .count = times(1, simulation->repeat), .depth = simulation->depth - 1,
                       .network = bound == EMU_BOUND_NETWORK, .bound = bound};
     hlo_vector_push(arena, &simulation->ops, op);
     return simulation->ops.count - 1;
@@ -243,9 +244,14 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_INVALID_ARGUMENT, "%s: computations call each other too deeply",
                 computation->name);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
+    const bool entry = simulation->depth == 0;
+    if (entry) simulation->entry_starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count);
     simulation->depth++;
     HloStatus status = HLO_SUCCESS;
-    for (int64_t i = 0; i < plan->kernel_count && !status; i++) status = run_step(simulation, &plan->kernels[i]);
+    for (int64_t i = 0; i < plan->kernel_count && !status; i++) {
+        if (entry) simulation->entry_starts[i] = simulation->now;
+        status = run_step(simulation, &plan->kernels[i]);
+    }
     simulation->depth--;
     return status;
 }
@@ -271,6 +277,25 @@ static void collect_links(Simulation *simulation) {
     report->link_count = links.count;
 }
 
+// The curve of memory: one point for each time at which it changes.
+static void collect_curve(Simulation *simulation, const EmuMemory *memory) {
+    EmuReport *report = simulation->report;
+    const EmuPlan *plan = emu_program_plan(simulation->program, simulation->program->module->entry);
+    const int64_t always = memory->peak_bytes - memory->temp_bytes;
+    HLO_VECTOR(EmuMemoryPoint) points = {0};
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        const EmuMemoryPoint point = {simulation->entry_starts[k], always + memory->alive[k]};
+        EmuMemoryPoint *last = points.count ? &points.items[points.count - 1] : NULL;
+        if (last && last->bytes == point.bytes) continue;
+        if (last && last->start == point.start)
+            last->bytes = point.bytes > last->bytes ? point.bytes : last->bytes;
+        else
+            hlo_vector_push(report->arena, &points, point);
+    }
+    report->memory = points.items;
+    report->memory_count = points.count;
+}
+
 // Copies what the report says about memory out of the scratch arena.
 static void collect_memory(Simulation *simulation) {
     static const char *const kinds[] = {"argument", "output", "temporary"};
@@ -278,6 +303,7 @@ static void collect_memory(Simulation *simulation) {
     const EmuChip *chip = &simulation->program->topology->chip;
     EmuMemory memory;
     emu_program_memory(simulation->program, &memory);
+    collect_curve(simulation, &memory);
     report->argument_bytes = memory.argument_bytes;
     report->output_bytes = memory.output_bytes;
     report->alias_bytes = memory.alias_bytes;

@@ -25,7 +25,7 @@ typedef struct EmuOp {
     const char *source;  // "file:line", or "" if unknown
     int64_t start, duration;  // picoseconds; the first time, when it is inside of a loop
     int64_t count;   // how often it runs
-    int64_t depth;   // of calls and loops around it
+    int64_t depth;   // of calls and loops around it; 0 in the entry computation
     bool network;    // on the network's part of the timeline
     EmuBound bound;
     double flops;    // once
@@ -49,6 +49,12 @@ typedef struct EmuBufferUse {
     const char *source;   // "file:line", or ""
     int64_t bytes, unpadded_bytes;
 } EmuBufferUse;
+
+// A point of the memory curve: what the device holds from this time on.
+typedef struct EmuMemoryPoint {
+    int64_t start;  // picoseconds
+    int64_t bytes;
+} EmuMemoryPoint;
 
 // What emu_simulate() finds out; read-only. Free with emu_report_free().
 typedef struct EmuReport {
@@ -78,6 +84,8 @@ typedef struct EmuReport {
     int64_t link_count;
     const EmuBufferUse *buffers;  // the largest ones
     int64_t buffer_count;
+    const EmuMemoryPoint *memory;  // by time; loops and calls count with the most that they hold
+    int64_t memory_count;
     HloArena *arena;
 } EmuReport;
 

@@ -326,7 +326,12 @@ Test(emulator_simulate, reports_are_json) {
     hlo_text_free(&text);
     emu_report_write_chrome_trace(report, &text);
     cr_assert_null(hlo_json_parse(arena, "trace", text.data, text.length, &value));
-    cr_assert_eq(hlo_json_get(value, "traceEvents")->count, 3 + 2);
+    cr_assert_eq(hlo_json_get(value, "traceEvents")->count, 3 + 2 + report->memory_count);
+    cr_assert_gt(report->memory_count, 0);
+    int64_t highest = 0;
+    for (int64_t i = 0; i < report->memory_count; i++)
+        if (report->memory[i].bytes > highest) highest = report->memory[i].bytes;
+    cr_assert_eq(highest, report->hbm_peak_bytes);
     hlo_text_free(&text);
     emu_report_write_summary(report, &text);
     cr_assert_not_null(strstr(text.data, "v5p-8"));
