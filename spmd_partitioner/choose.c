@@ -88,7 +88,9 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
 static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
     spmd_rule_settle(choice->rule, choice->partitioner->mesh, factors);
+    HloArenaMark mark = hlo_arena_mark(choice->partitioner->arena);
     int64_t cost = cost_of(choice, factors);
+    hlo_arena_reset(choice->partitioner->arena, mark);
     if (choice->best && cost >= choice->best_cost) return;
     choice->best = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)count * sizeof(*factors));
     choice->best_cost = cost;

@@ -1,9 +1,224 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bits.
+// rng-bit-generator without communication: every element is computed from its place in the whole array, so that the bits do
+// not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
 #include "spmd_partitioner/emit.h"
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
-    (void)rule;
+    int32_t output = spmd_rule_result(rule, 1);
     (void)op;
+    if (rule->result_count != 2) return;
+    for (int32_t d = 0; d < rule->tensors[output].shape->rank; d++) {
+        spmd_rule_map(rule, output, d, spmd_rule_factor(rule, SPMD_PASS, rule->tensors[output].shape->dims[d]));
+    }
 }
-const SpmdOp spmd_op_rng_bit_generator = {.name = "rng-bit-generator", .rule = rng_bit_generator_rule};
+
+// What is computed: arrays of these local dims.
+typedef struct Bits {
+    SpmdPartitioner *partitioner;
+    const HloShape *global, *local;
+    const SpmdSharding *sharding;
+} Bits;
+
+static HloInstruction *splat(const Bits *bits, HloInstruction *scalar) {
+    if (bits->local->rank == 0) return scalar;
+    return spmd_emit_splat(bits->partitioner, scalar, bits->local->dims, bits->local->rank);
+}
+
+static HloInstruction *number(const Bits *bits, HloType type, uint64_t value) {
+    return splat(bits, spmd_emit_scalar(bits->partitioner, type, (int64_t)value));
+}
+
+// op(a, constant) in the type of `a`.
+static HloInstruction *with(const Bits *bits, HloOpcode opcode, HloInstruction *a, uint64_t value) {
+    return spmd_emit_binary(bits->partitioner, opcode, a, number(bits, a->shape->type, value));
+}
+
+static HloInstruction *both(const Bits *bits, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    return spmd_emit_binary(bits->partitioner, opcode, a, b);
+}
+
+static HloInstruction *low_word(const Bits *bits, HloInstruction *wide) {
+    return spmd_emit_convert(bits->partitioner, wide, HLO_U32);
+}
+
+static HloInstruction *high_word(const Bits *bits, HloInstruction *wide) {
+    return low_word(bits, with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, wide, 32));
+}
+
+static HloInstruction *join_words(const Bits *bits, HloInstruction *low, HloInstruction *high) {
+    HloInstruction *wide = spmd_emit_convert(bits->partitioner, high, HLO_U64);
+    wide = with(bits, HLO_OP_SHIFT_LEFT, wide, 32);
+    return both(bits, HLO_OP_OR, wide, spmd_emit_convert(bits->partitioner, low, HLO_U64));
+}
+
+// u64: the global index of each local element along one dimension.
+static HloInstruction *index_along(const Bits *bits, int32_t dim) {
+    SpmdPartitioner *partitioner = bits->partitioner;
+    HloInstruction *index = spmd_emit_iota(partitioner, HLO_U64, bits->local->dims, bits->local->rank, dim);
+    if (!bits->sharding->dims[dim].count) return index;
+    HloInstruction *offset = spmd_emit_offset(partitioner, &bits->sharding->dims[dim], bits->local->dims[dim]);
+    return both(bits, HLO_OP_ADD, index, splat(bits, spmd_emit_convert(partitioner, offset, HLO_U64)));
+}
+
+// u64: the row-major index of each element in an array of the global dims, with dimension `split` (if any) halved.
+static HloInstruction *linear_index(const Bits *bits, int32_t split) {
+    HloInstruction *index = number(bits, HLO_U64, 0);
+    uint64_t stride = 1;
+    for (int32_t d = bits->global->rank - 1; d >= 0; d--) {
+        HloInstruction *along = index_along(bits, d);
+        int64_t size = bits->global->dims[d];
+        if (d == split) {
+            along = with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, along, 1);
+            size = (size + 1) / 2;
+        }
+        index = both(bits, HLO_OP_ADD, index, with(bits, HLO_OP_MULTIPLY, along, stride));
+        stride *= (uint64_t)size;
+    }
+    return index;
+}
+
+static HloInstruction *rotate(const Bits *bits, HloInstruction *word, uint64_t by) {
+    return both(bits, HLO_OP_OR, with(bits, HLO_OP_SHIFT_LEFT, word, by),
+                with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, word, 32 - by));
+}
+
+// Threefry-2x32 of 20 rounds on words[0], words[1].
+static void threefry(const Bits *bits, HloInstruction *key_low, HloInstruction *key_high, HloInstruction *words[2]) {
+    static const uint64_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    HloInstruction *keys[3] = {key_low, key_high, both(bits, HLO_OP_XOR, key_low, key_high)};
+    keys[2] = with(bits, HLO_OP_XOR, keys[2], 0x1BD11BDA);
+    words[0] = both(bits, HLO_OP_ADD, words[0], keys[0]);
+    words[1] = both(bits, HLO_OP_ADD, words[1], keys[1]);
+    for (int group = 1; group <= 5; group++) {
+        for (int round = 0; round < 4; round++) {
+            words[0] = both(bits, HLO_OP_ADD, words[0], words[1]);
+            words[1] = both(bits, HLO_OP_XOR, rotate(bits, words[1], rotations[(group - 1) % 2][round]), words[0]);
+        }
+        words[0] = both(bits, HLO_OP_ADD, words[0], keys[group % 3]);
+        words[1] = both(bits, HLO_OP_ADD, words[1], keys[(group + 1) % 3]);
+        words[1] = with(bits, HLO_OP_ADD, words[1], (uint64_t)group);
+    }
+}
+
+// Philox-4x32 of 10 rounds.
+static void philox(const Bits *bits, HloInstruction *key_low, HloInstruction *key_high, HloInstruction *words[4]) {
+    for (int round = 0; round < 10; round++) {
+        HloInstruction *products[2];
+        for (int i = 0; i < 2; i++) {
+            HloInstruction *wide = spmd_emit_convert(bits->partitioner, words[2 * i], HLO_U64);
+            products[i] = with(bits, HLO_OP_MULTIPLY, wide, i ? 0xCD9E8D57 : 0xD2511F53);
+        }
+        HloInstruction *first = both(bits, HLO_OP_XOR, high_word(bits, products[1]), words[1]);
+        HloInstruction *third = both(bits, HLO_OP_XOR, high_word(bits, products[0]), words[3]);
+        words[0] = both(bits, HLO_OP_XOR, first, key_low);
+        words[1] = low_word(bits, products[1]);
+        words[2] = both(bits, HLO_OP_XOR, third, key_high);
+        words[3] = low_word(bits, products[0]);
+        key_low = with(bits, HLO_OP_ADD, key_low, 0x9E3779B9);
+        key_high = with(bits, HLO_OP_ADD, key_high, 0xBB67AE85);
+    }
+}
+
+// words[lane] by element; `lane` is u64 and below `count`.
+static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInstruction *const *words, int64_t count) {
+    HloInstruction *picked = words[0];
+    for (int64_t i = 1; i < count; i++) {
+        HloInstruction *here = spmd_emit_compare(bits->partitioner, HLO_ComparisonDirection_EQ, lane,
+                                                 number(bits, HLO_U64, (uint64_t)i));
+        picked = spmd_emit_select(bits->partitioner, here, words[i], picked);
+    }
+    return picked;
+}
+
+// The dimension whose neighbours share a block of two 32-bit numbers: the first even one, else the largest.
+static int32_t split_dimension(const HloShape *shape) {
+    int32_t largest = 0;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        if (shape->dims[d] % 2 == 0) return d;
+        if (shape->dims[d] > shape->dims[largest]) largest = d;
+    }
+    return largest;
+}
+
+// state[index] as a u64 scalar.
+static HloInstruction *state_word(SpmdPartitioner *partitioner, HloInstruction *state, int64_t index) {
+    return spmd_emit_reshape(partitioner, spmd_emit_slice(partitioner, state, 0, index, index + 1, 1), NULL, 0);
+}
+
+static HloInstruction *threefry_bits(const Bits *bits, HloInstruction *state, bool wide) {
+    HloInstruction *key = splat(bits, state_word(bits->partitioner, state, 0));
+    int32_t split = wide || bits->global->rank == 0 ? -1 : split_dimension(bits->global);
+    HloInstruction *counter = both(bits, HLO_OP_ADD, splat(bits, state_word(bits->partitioner, state, 1)),
+                                   linear_index(bits, split));
+    HloInstruction *words[2] = {low_word(bits, counter), high_word(bits, counter)};
+    threefry(bits, low_word(bits, key), high_word(bits, key), words);
+    if (wide) return join_words(bits, words[0], words[1]);
+    if (split < 0) return words[0];
+    return pick_lane(bits, with(bits, HLO_OP_AND, index_along(bits, split), 1), words, 2);
+}
+
+static HloInstruction *philox_bits(const Bits *bits, HloInstruction *state, bool wide) {
+    SpmdPartitioner *partitioner = bits->partitioner;
+    HloInstruction *key = splat(bits, state_word(partitioner, state, 0));
+    HloInstruction *start = splat(bits, state_word(partitioner, state, 1));
+    HloInstruction *high = splat(bits, state_word(partitioner, state, state->shape->dims[0] == 3 ? 2 : 0));
+    HloInstruction *index = linear_index(bits, -1);
+    HloInstruction *block = with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, index, wide ? 1 : 2);
+    HloInstruction *low = both(bits, HLO_OP_ADD, start, block);
+    HloInstruction *carry = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, low, start);
+    high = both(bits, HLO_OP_ADD, high, spmd_emit_convert(partitioner, carry, HLO_U64));
+    HloInstruction *words[4] = {low_word(bits, low), high_word(bits, low), low_word(bits, high), high_word(bits, high)};
+    philox(bits, low_word(bits, key), high_word(bits, key), words);
+    if (!wide) return pick_lane(bits, with(bits, HLO_OP_AND, index, 3), words, 4);
+    HloInstruction *pairs[2] = {join_words(bits, words[0], words[1]), join_words(bits, words[2], words[3])};
+    return pick_lane(bits, with(bits, HLO_OP_AND, index, 1), pairs, 2);
+}
+
+// The state after all elements of the global array, the same on every device.
+static HloInstruction *next_state(SpmdPartitioner *partitioner, const HloShape *global, HloInstruction *state,
+                                  bool is_threefry, bool wide) {
+    uint64_t count = (uint64_t)hlo_shape_elements(global), blocks = wide ? (count + 1) / 2 : (count + 3) / 4;
+    if (is_threefry) {
+        blocks = count;
+        if (!wide && global->rank) {
+            uint64_t size = (uint64_t)global->dims[split_dimension(global)];
+            blocks = size ? count / size * ((size + 1) / 2) : 0;
+        }
+    }
+    HloInstruction *words[3] = {state_word(partitioner, state, 0), state_word(partitioner, state, 1)};
+    HloInstruction *after = spmd_emit_binary(partitioner, HLO_OP_ADD, words[1],
+                                             spmd_emit_scalar(partitioner, HLO_U64, (int64_t)blocks));
+    int64_t rank = state->shape->dims[0];
+    if (rank == 3) {
+        words[2] = state_word(partitioner, state, 2);
+        HloInstruction *carry = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, after, words[1]);
+        carry = spmd_emit_convert(partitioner, carry, HLO_U64);
+        if (!is_threefry) words[2] = spmd_emit_binary(partitioner, HLO_OP_ADD, words[2], carry);
+    }
+    words[1] = after;
+    int64_t one = 1;
+    for (int64_t i = 0; i < rank; i++) words[i] = spmd_emit_reshape(partitioner, words[i], &one, 1);
+    return spmd_emit_concatenate(partitioner, words, rank, 0);
+}
+
+static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    const HloShape *state_shape = op->operands[0]->shape;
+    HLO_FAIL_IF(!rule || rule->result_count != 2 || state_shape->type != HLO_U64 || state_shape->rank != 1 ||
+                    (state_shape->dims[0] != 2 && state_shape->dims[0] != 3),
+                HLO_UNIMPLEMENTED, "rng-bit-generator without a u64[2] or u64[3] state cannot be partitioned");
+    bool is_threefry = HLO_ATTRIBUTES(op, RngBits)->algorithm == HLO_RandomAlgorithm_THREE_FRY;
+    HloInstruction *state = spmd_operand_whole(partitioner, 0);
+    Bits bits = {.partitioner = partitioner, .global = hlo_shape_leaf(op->shape, 1), .sharding = spmd_planned(partitioner, 1)};
+    bits.local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, bits.global, bits.sharding);
+    bool wide = hlo_type_info(bits.global->type)->bits == 64;
+    HloInstruction *words = is_threefry ? threefry_bits(&bits, state, wide) : philox_bits(&bits, state, wide);
+    words = spmd_emit_convert(partitioner, words, bits.global->type);
+    HloInstruction *after = next_state(partitioner, bits.global, state, is_threefry, wide);
+    SpmdSharding *whole = spmd_sharding_new(partitioner->arena, 1, spmd_manual_axes(partitioner, op));
+    spmd_define(partitioner, 0, after, whole, 0, HLO_OPCODE_COUNT);
+    spmd_define(partitioner, 1, words, bits.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_rng_bit_generator = {.name = "rng-bit-generator", .rule = rng_bit_generator_rule,
+                                          .partition = rng_bit_generator_partition};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slice, pad, reverse and concatenate: dimensions they leave alone are local, the others need neighbours' elements.
+// Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each device asks its
+// neighbours for what it lacks.
 #include "spmd_partitioner/emit.h"
 
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {
@@ -7,47 +8,134 @@ static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, i
            (!slice->strides.count || slice->strides.items[dim] == 1);
 }
 
-// One factor a dimension, windowed where `local` says that elements move.
-static void add_dim(SpmdRule *rule, int32_t dim, bool local) {
+// One factor a dimension.
+static void add_dim(SpmdRule *rule, int32_t dim, SpmdFactorKind kind) {
     int32_t result = spmd_rule_result(rule, 0);
     int64_t size = rule->tensors[result].shape->dims[dim];
-    int32_t factor = spmd_rule_factor(rule, local ? SPMD_PASS : SPMD_PERMUTE, size);
+    int32_t factor = spmd_rule_factor(rule, kind, size);
     spmd_rule_map(rule, 0, dim, factor);
     spmd_rule_map(rule, result, dim, factor);
 }
 
+// What all windowed ops of this file share: the operand in the chosen sharding, and the axes of windowed dimensions.
+typedef struct Windowed {
+    const SpmdRule *rule;
+    SpmdAxes *factors;
+    SpmdLocal operand;
+    SpmdSharding *sharding;  // of the result
+    const HloShape *shape;   // local, of the result
+    SpmdReason reason;
+} Windowed;
+
+static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    Windowed windowed = {.rule = partitioner->plan->rules[op->id], .reason = {.op = op, .what = "neighbours' elements"}};
+    windowed.factors = spmd_choose(partitioner, windowed.rule, true);
+    windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, 0);
+    windowed.sharding = spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh,
+                                           spmd_rule_result(windowed.rule, 0), windowed.factors,
+                                           spmd_manual_axes(partitioner, op));
+    windowed.shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, windowed.sharding);
+    return windowed;
+}
+
+// True if dimension `dim` is windowed and sharded.
+static bool moves(const Windowed *windowed, int32_t dim) {
+    int32_t factor = windowed->rule->tensors[0].dims[dim].items[0];
+    return windowed->rule->factors.items[factor].kind == SPMD_PERMUTE && windowed->sharding->dims[dim].count;
+}
+
+// The window of one dimension; the next dimension works on what it gives.
+static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, int64_t scale, int64_t offset,
+                        int64_t size, HloInstruction *fill) {
+    windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, scale, offset, size, fill,
+                                             &windowed->reason);
+}
+
 static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape;
-    for (int32_t d = 0; d < operand->rank; d++) add_dim(rule, d, is_whole(HLO_ATTRIBUTES(op, Slice), operand, d));
-}
-
-// The limits of dimensions that are taken whole follow the local size.
-static void slice_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
-                         const HloShape *result) {
-    HloSliceAttributes *slice = attributes;
-    int64_t *limits = HLO_ARENA_NEW(arena, int64_t, result->rank);
-    for (int32_t d = 0; d < result->rank; d++) {
-        bool whole = is_whole(HLO_ATTRIBUTES(rule->op, Slice), rule->op->operands[0]->shape, d);
-        limits[d] = whole ? operands[0]->dims[d] : slice->limits.items[d];
+    for (int32_t d = 0; d < operand->rank; d++) {
+        add_dim(rule, d, is_whole(HLO_ATTRIBUTES(op, Slice), operand, d) ? SPMD_PASS : SPMD_PERMUTE);
     }
-    slice->limits.items = limits;
 }
-const SpmdOp spmd_op_slice = {.name = "slice", .rule = slice_rule, .adjust = slice_adjust};
 
+static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
+    Windowed windowed = begin(partitioner, op);
+    HloArena *arena = partitioner->module->arena;
+    int32_t rank = op->shape->rank;
+    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int32_t d = 0; d < rank; d++) {
+        int64_t stride = slice->strides.count ? slice->strides.items[d] : 1;
+        strides[d] = stride;
+        if (moves(&windowed, d)) {
+            int64_t size = windowed.shape->dims[d];
+            limits[d] = (size - 1) * stride + 1;
+            take_window(partitioner, &windowed, d, stride * size, slice->starts.items[d], limits[d], NULL);
+        } else {
+            bool whole = is_whole(slice, op->operands[0]->shape, d);
+            starts[d] = slice->starts.items[d];
+            limits[d] = whole ? windowed.operand.hlo->shape->dims[d] : slice->limits.items[d];
+        }
+    }
+    HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
+    HloSliceAttributes attributes = {{starts, rank}, {limits, rank}, {strides, rank}};
+    hlo_instruction_set_attributes(made, &attributes);
+    spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_slice = {.name = "slice", .rule = slice_rule, .partition = slice_partition};
+
+// Interior padding has no affine windows: such a dimension is needed whole.
 static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
     for (int32_t d = 0; d < op->shape->rank; d++) {
         const HloPadDimension *pad = &padding->items[d];
-        add_dim(rule, d, pad->low == 0 && pad->high == 0 && pad->interior == 0);
+        bool none = pad->low == 0 && pad->high == 0 && pad->interior == 0;
+        add_dim(rule, d, none ? SPMD_PASS : pad->interior ? SPMD_REPLICATE : SPMD_PERMUTE);
     }
 }
-const SpmdOp spmd_op_pad = {.name = "pad", .rule = pad_rule};
+
+static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
+    Windowed windowed = begin(partitioner, op);
+    HloInstruction *operands[2] = {NULL, spmd_operand_whole(partitioner, 1)};
+    HloPadDimension *local = HLO_ARENA_NEW(partitioner->module->arena, HloPadDimension, op->shape->rank);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (moves(&windowed, d)) {
+            int64_t size = windowed.shape->dims[d];
+            take_window(partitioner, &windowed, d, size, -padding->items[d].low, size, operands[1]);
+        } else {
+            local[d] = padding->items[d];
+        }
+    }
+    operands[0] = windowed.operand.hlo;
+    HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, operands, 2);
+    HloPadAttributes attributes = {{local, op->shape->rank}};
+    hlo_instruction_set_attributes(made, &attributes);
+    spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_pad = {.name = "pad", .rule = pad_rule, .partition = pad_partition};
 
 static void reverse_rule(SpmdRule *rule, const HloInstruction *op) {
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
-    for (int32_t d = 0; d < op->shape->rank; d++) add_dim(rule, d, !hlo_ints_contain(dimensions, d));
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        add_dim(rule, d, hlo_ints_contain(dimensions, d) ? SPMD_PERMUTE : SPMD_PASS);
+    }
 }
-const SpmdOp spmd_op_reverse = {.name = "reverse", .rule = reverse_rule};
+
+static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    Windowed windowed = begin(partitioner, op);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        int64_t size = windowed.shape->dims[d];
+        if (moves(&windowed, d)) take_window(partitioner, &windowed, d, -size, op->shape->dims[d] - size, size, NULL);
+    }
+    HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
+    spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_reverse = {.name = "reverse", .rule = reverse_rule, .partition = reverse_partition};
 
 static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
