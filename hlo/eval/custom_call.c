@@ -92,6 +92,8 @@ static const struct {
     {"mhlo.tan", call_tan},
     {"mhlo.topk", top_k},
     {"xla.sdy.FuncResultSharding", first_operand},
+    {"xla.sdy.GlobalToLocalShape", hlo_eval_full_to_shard},
+    {"xla.sdy.LocalToGlobalShape", hlo_eval_shard_to_full},
     {"xla.sdy.PropagationBarrier", first_operand},
 };
 

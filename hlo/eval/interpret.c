@@ -115,7 +115,8 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (hlo_is(i, HLO_OP_CUSTOM_CALL)) {
             const char *target = HLO_ATTRIBUTES(i, CustomCall)->target;
-            if (target && !strcmp(target, "SPMDFullToShardShape")) world->manual_regions = true;
+            world->manual_regions = world->manual_regions || (target && (!strcmp(target, "SPMDFullToShardShape") ||
+                                                                         !strcmp(target, "xla.sdy.GlobalToLocalShape")));
         }
         for (int32_t c = 0; c < i->called_count; c++) HLO_TRY(plan_computation(planner, i->called[c]));
     }

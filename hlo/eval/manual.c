@@ -1,21 +1,331 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program; inside a
-// region each holds its own shard.
+// Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole arrays;
+// inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from the
+// annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
+#define MAX_RANK 32
+#define MAX_AXES 32
+
+// Where one device's part of an array lies: part `index` of `count` in every dimension.
+typedef struct Part {
+    int64_t index[MAX_RANK], count[MAX_RANK];
+} Part;
+
+static HloStatus refuse(const HloInstruction *instruction, const char *what) {
+    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region whose border has %s cannot be evaluated", instruction->name,
+                     what);
+}
+
+// ---- annotations in HLO form
+
+// The position of `device` in an order of `count` devices; -1 if it is not there.
+static int64_t position_of(HloArena *arena, const HloIotaDevices *iota, HloInts devices, int64_t count, int64_t device) {
+    if (iota->dims.count == 0 && devices.count == 0) return device < count ? device : -1;
+    const int64_t *order = devices.items;
+    if (iota->dims.count > 0) {
+        int64_t *expanded = hlo_arena_allocate(arena, hlo_array_bytes((size_t)count, sizeof(int64_t)));
+        hlo_iota_devices_expand(iota, expanded);
+        order = expanded;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (order[i] == device) return i;
+    }
+    return -1;
+}
+
+static bool tiled_part(HloArena *arena, const HloSharding *sharding, int64_t rank, int64_t device, Part *part) {
+    HloInts tile = sharding->tile_dims;
+    int64_t count = 1;
+    for (int64_t i = 0; i < tile.count; i++) count *= tile.items[i];
+    int64_t position = position_of(arena, &sharding->iota, sharding->devices, count, device);
+    if (position < 0 || tile.count < rank) return false;
+    for (int64_t i = tile.count - 1; i >= 0; i--) {
+        if (i < rank) {
+            part->index[i] = position % tile.items[i];
+            part->count[i] = tile.items[i];
+        }
+        position /= tile.items[i];
+    }
+    return true;
+}
+
+// The coordinate of a device at mesh position `position` along one axis or part of it.
+static void axis_part(const int64_t *sizes, int64_t axes, int64_t position, int64_t axis, int64_t pre, int64_t size,
+                      int64_t *index, int64_t *count) {
+    for (int64_t i = axes - 1; i > axis; i--) position /= sizes[i];
+    int64_t coordinate = position % sizes[axis];
+    if (size > 0) coordinate = coordinate / (sizes[axis] / (pre * size)) % size;
+    int64_t steps = size > 0 ? size : sizes[axis];
+    *index = *index * steps + coordinate;
+    *count *= steps;
+}
+
+static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t rank, int64_t device, Part *part) {
+    if (named->whole == HLO_SHARDING_REPLICATED) return true;
+    const HloMesh *mesh = &named->mesh;
+    int64_t count = 1;
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) count *= mesh->axis_sizes.items[i];
+    int64_t position = position_of(arena, &mesh->iota, mesh->device_ids, count, device);
+    if (position < 0 || named->dim_count < rank) return false;
+    for (int64_t d = 0; d < rank; d++) {
+        for (int64_t a = 0; a < named->dims[d].count; a++) {
+            HloAxisRef ref = named->dims[d].items[a];
+            axis_part(mesh->axis_sizes.items, mesh->axis_sizes.count, position, ref.axis, ref.pre_size, ref.size,
+                      &part->index[d], &part->count[d]);
+        }
+    }
+    return true;
+}
+
+static Part whole_part(void) {
+    Part part = {{0}, {0}};
+    for (int64_t i = 0; i < MAX_RANK; i++) part.count[i] = 1;
+    return part;
+}
+
+static HloStatus sharding_part(HloEvalDevice *device, const HloInstruction *instruction, const HloSharding *sharding,
+                               int64_t rank, Part *part) {
+    *part = whole_part();
+    if (!sharding) return refuse(instruction, "no sharding");
+    bool known;
+    switch (sharding->kind) {
+        case HLO_SHARDING_REPLICATED: known = true; break;
+        case HLO_SHARDING_TILED: known = tiled_part(device->scratch, sharding, rank, device->number, part); break;
+        case HLO_SHARDING_NAMED: known = named_part(device->scratch, sharding->named, rank, device->number, part); break;
+        default: known = false;
+    }
+    return known ? HLO_SUCCESS : refuse(instruction, "this sharding");
+}
+
+// ---- annotations in Shardy's text: #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y":(1)2, "z"}]>, …]>
+
+typedef struct SdyMesh {
+    int64_t axes;
+    const char *names[MAX_AXES];
+    int64_t lengths[MAX_AXES], sizes[MAX_AXES];
+} SdyMesh;
+
+static const char *skip_to(const char *text, const char *wanted) {
+    const char *found = text ? strstr(text, wanted) : NULL;
+    return found ? found + strlen(wanted) : NULL;
+}
+
+// Reads `"name"` at or after `text` but before `end`; returns the place behind it, or NULL.
+static const char *read_name(const char *text, const char *end, const char **name, int64_t *length) {
+    while (text < end && *text != '"') text++;
+    if (text >= end) return NULL;
+    *name = ++text;
+    while (text < end && *text != '"' && *text != '\\') text++;
+    *length = text - *name;
+    while (text < end && *text != '"') text++;
+    return text < end ? text + 1 : NULL;
+}
+
+static const char *module_attribute(const HloModule *module, const char *key) {
+    for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
+        if (!strcmp(module->frontend_attributes.items[i].key, key)) return module->frontend_attributes.items[i].value;
+    }
+    return NULL;
+}
+
+// The mesh called `name` in {name = #sdy.mesh<["x"=2, "y"=2]>, …}. Meshes with device orders of their own are refused.
+static bool find_mesh(const HloModule *module, const char *name, size_t length, SdyMesh *mesh) {
+    const char *text = module_attribute(module, "xla.sdy.meshes");
+    *mesh = (SdyMesh){0};
+    for (const char *at = text; at && *at; at++) {
+        bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        if (!starts || strncmp(at, name, length) || (at[length] != ' ' && at[length] != '=')) continue;
+        const char *list = skip_to(at, "<["), *end = list ? strchr(list, ']') : NULL;
+        if (!end || end[1] != '>') return false;
+        while (list && list < end && mesh->axes < MAX_AXES) {
+            list = read_name(list, end, &mesh->names[mesh->axes], &mesh->lengths[mesh->axes]);
+            while (list && list < end && !isdigit((unsigned char)*list)) list++;
+            if (list && list < end) mesh->sizes[mesh->axes++] = strtoll(list, NULL, 10);
+        }
+        return true;
+    }
+    return false;
+}
+
+// One dimension `{"x", "y":(1)2, ?}` between `text` and `end`.
+static bool read_dimension(const SdyMesh *mesh, const char *text, const char *end, int64_t device, int64_t *index,
+                           int64_t *count) {
+    const char *name;
+    int64_t length;
+    while ((text = read_name(text, end, &name, &length))) {
+        int64_t axis = 0, pre = 1, size = 0;
+        while (axis < mesh->axes && (mesh->lengths[axis] != length || strncmp(mesh->names[axis], name, (size_t)length))) axis++;
+        if (axis == mesh->axes) return false;
+        if (text + 1 < end && text[0] == ':' && text[1] == '(') {
+            char *rest;
+            pre = strtoll(text + 2, &rest, 10);
+            size = strtoll(rest + 1, NULL, 10);
+            if (pre < 1 || size < 1 || mesh->sizes[axis] % (pre * size)) return false;
+        }
+        axis_part(mesh->sizes, mesh->axes, device, axis, pre, size, index, count);
+    }
+    return true;
+}
+
+// Sharding number `value` of the list.
+static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instruction, const char *key, int64_t value,
+                          int64_t rank, Part *part) {
+    *part = whole_part();
+    const char *text = skip_to(hlo_instruction_frontend_attribute(instruction, key), "[");
+    for (int64_t i = 0; i <= value && text; i++) text = skip_to(text, "<@");
+    const char *comma = text ? strchr(text, ',') : NULL;
+    SdyMesh mesh;
+    if (!comma || !find_mesh(device->world->module, text, (size_t)(comma - text), &mesh)) {
+        return refuse(instruction, "this sharding");
+    }
+    text = comma;
+    for (int64_t d = 0; d < rank; d++) {
+        text = skip_to(text, "{");
+        const char *end = text ? strchr(text, '}') : NULL;
+        if (!end || !read_dimension(&mesh, text, end, device->number, &part->index[d], &part->count[d])) {
+            return refuse(instruction, "this sharding");
+        }
+        text = end;
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- taking apart and putting together
+
+// Dimensions that the region does not split stay whole even where automatic axes shard them.
+static HloStatus fit_part(const HloInstruction *instruction, const HloShape *whole, const HloShape *shard, Part *part) {
+    for (int32_t i = 0; i < whole->rank; i++) {
+        if (shard->dims[i] == whole->dims[i]) {
+            part->index[i] = 0;
+            part->count[i] = 1;
+        } else if (shard->dims[i] * part->count[i] != whole->dims[i]) {
+            return refuse(instruction, "shards that do not make up the array");
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static void copy_part(const HloShape *whole, char *array, const HloShape *shard, char *piece, const Part *part, bool out) {
+    int64_t whole_strides[MAX_RANK], strides[MAX_RANK], offset = 0, bytes = hlo_type_bytes(whole->type);
+    hlo_eval_strides(whole->dims, whole->rank, whole_strides);
+    hlo_eval_strides(shard->dims, shard->rank, strides);
+    for (int32_t i = 0; i < whole->rank; i++) offset += part->index[i] * shard->dims[i] * whole_strides[i];
+    if (hlo_shape_elements(shard) == 0) return;
+    char *place = array + offset * bytes;
+    hlo_eval_copy_strided(out ? piece : place, out ? strides : whole_strides, out ? place : piece,
+                          out ? whole_strides : strides, shard->dims, whole->rank, bytes);
+}
+
+static HloStatus take_part(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalValue *whole,
+                           const HloShape *shard, Part *part, HloEvalValue **result) {
+    if (whole->shape->rank > MAX_RANK) return refuse(instruction, "so many dimensions");
+    HLO_TRY(fit_part(instruction, whole->shape, shard, part));
+    HLO_TRY(hlo_eval_new(device, shard, result));
+    copy_part(whole->shape, whole->data, shard, (*result)->data, part, true);
+    return HLO_SUCCESS;
+}
+
+// The sharding at the border that value `value` of the instruction crosses.
+static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instruction, int64_t value, int64_t rank,
+                             Part *part) {
+    if (rank > MAX_RANK) return refuse(instruction, "so many dimensions");
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    if (!strcmp(target, "xla.sdy.GlobalToLocalShape")) {
+        return sdy_part(device, instruction, "xla.sdy.in_shardings", value, rank, part);
+    }
+    if (!strcmp(target, "xla.sdy.LocalToGlobalShape")) {
+        return sdy_part(device, instruction, "xla.sdy.out_shardings", value, rank, part);
+    }
+    bool enters = !strcmp(target, "SPMDFullToShardShape");
+    return sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding, rank, part);
+}
+
+static const HloShape *value_shape(const HloInstruction *instruction, int64_t value) {
+    return instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[value] : instruction->shape;
+}
+
+// Outside of manual runs (a program already per device) shapes do not change at the border.
+static HloStatus pass_on(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                         HloEvalValue **result) {
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        if (!hlo_shape_equal(value_shape(instruction, k), instruction->operands[k]->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+            return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region needs the devices of its mesh; the run has %lld",
+                             instruction->name, (long long)device->world->device_count);
+        }
+    }
+    if (instruction->shape->type == HLO_TUPLE) {
+        return hlo_eval_new_tuple(device, instruction->shape, operands, instruction->operand_count, result);
+    }
+    *result = hlo_eval_take(operands, 0);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
-    (void)device;
-    if (hlo_shape_equal(instruction->shape, operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
-        *result = hlo_eval_take(operands, 0);
-        return HLO_SUCCESS;
+    if (!device->world->manual_regions) return pass_on(device, instruction, operands, result);
+    bool tuple = instruction->shape->type == HLO_TUPLE;
+    if (tuple) HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        const HloShape *shard = value_shape(instruction, k);
+        Part part;
+        HLO_TRY(border_part(device, instruction, k, shard->rank, &part));
+        HLO_TRY(take_part(device, instruction, operands[k], shard, &part, tuple ? &(*result)->elements[k] : result));
     }
-    return hlo_eval_unsupported(instruction, "a manual region");
+    return HLO_SUCCESS;
+}
+
+// Every device gets the whole of value `value`, put together from the parts of all.
+static HloStatus gather_value(const HloInstruction *instruction, HloEvalParty *parties, int64_t count, int64_t value,
+                              HloEvalValue **wholes) {
+    const HloShape *whole = value_shape(instruction, value);
+    for (int64_t p = 0; p < count; p++) {
+        if (p > 0) {
+            HLO_TRY(hlo_eval_copy_value(parties[p].device, wholes[0], &wholes[p]));
+            continue;
+        }
+        HLO_TRY(hlo_eval_new_zeroed(parties[0].device, whole, &wholes[0]));
+        for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; the first device's stands
+            const HloEvalValue *shard = parties[from].operands[value];
+            Part part;
+            HLO_TRY(border_part(parties[from].device, instruction, value, whole->rank, &part));
+            HLO_TRY(fit_part(instruction, whole, shard->shape, &part));
+            copy_part(whole, wholes[0]->data, shard->shape, shard->data, &part, false);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
+                               int64_t count) {
+    bool tuple = instruction->shape->type == HLO_TUPLE;
+    for (int64_t p = 0; p < count && tuple; p++) {
+        HLO_TRY(hlo_eval_new(parties[p].device, instruction->shape, &parties[p].result));
+    }
+    HloEvalValue **wholes = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        HLO_TRY(gather_value(instruction, parties, count, k, wholes));
+        for (int64_t p = 0; p < count; p++) {
+            if (tuple) {
+                parties[p].result->elements[k] = wholes[p];
+            } else {
+                parties[p].result = wholes[p];
+            }
+        }
+    }
+    return HLO_SUCCESS;
 }
 
 HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
-    return hlo_eval_full_to_shard(device, instruction, operands, result);
+    HloEvalWorld *world = device->world;
+    if (!world->manual_regions) return pass_on(device, instruction, operands, result);
+    int64_t *all = HLO_EVAL_SCRATCH(device, int64_t, world->device_count);
+    for (int64_t d = 0; d < world->device_count; d++) all[d] = d;
+    HloInts group = {.items = all, .count = world->device_count};
+    return hlo_eval_meet(device, instruction, group, operands, exchange_full, result);
 }

@@ -144,3 +144,56 @@ Test(devices, single_device_refuses_a_larger_group) {
     cr_expect_null(result);
     expect_error(status, HLO_INVALID_ARGUMENT, "%r");
 }
+
+// A manual region of an unpartitioned program: shard_map of a@b with psum over y, plus the row of the mesh.
+#define MANUAL_BODY                                                                                                   \
+    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"                            \
+    "body { a = f32[2,2] parameter(0)\n b = f32[2,1] parameter(1)\n"                                                  \
+    " d = f32[2,1] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                                   \
+    " ROOT s = f32[2,1] all-reduce(d), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, "      \
+    "to_apply=add }\n"
+
+static const char *const manual_programs[] = {
+    "HloModule m, num_partitions=4\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " ps = f32[4,4] custom-call(p), custom_call_target=\"Sharding\", sharding={devices=[2,2]<=[4]}\n"
+    " a = f32[2,2] custom-call(ps), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " qs = f32[4,1] custom-call(q), custom_call_target=\"Sharding\", "
+    "sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
+    " b = f32[2,1] custom-call(qs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " cs = f32[2,1] custom-call(c), custom_call_target=\"Sharding\", sharding={manual}\n"
+    " ROOT r = f32[4,1] custom-call(cs), custom_call_target=\"SPMDShardToFullShape\", "
+    "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate} }\n",
+    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, \"y\"=2]>}}\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " t = (f32[2,2], f32[2,1]) custom-call(p, q), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+    "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {\\\"y\\\"}]>, "
+    "<@mesh, [{\\\"y\\\"}, {}]>]>\"}\n"
+    " a = f32[2,2] get-tuple-element(t), index=0\n b = f32[2,1] get-tuple-element(t), index=1\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " ROOT r = f32[4,1] custom-call(c), custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
+    "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {}]>]>\"} }\n",
+};
+
+Test(devices, manual_regions_run_on_the_devices_of_their_mesh) {
+    float values[20];
+    for (int i = 0; i < 20; i++) values[i] = (float)(i < 16 ? i : i - 15);  // p = 0..15, q = 1..4
+    const float want[4] = {20, 60, 100, 140};
+    for (size_t i = 0; i < HLO_COUNT_OF(manual_programs); i++) {
+        HloStatus status;
+        HloLiteral *result = run_floats(manual_programs[i], values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, want, 4);
+        hlo_literal_free(result);
+    }
+}
+
+Test(devices, manual_region_on_one_device_is_refused) {
+    float values[20] = {0};
+    HloStatus status;
+    HloEvalOptions options = {.device_count = 1};
+    HloLiteral *result = run_floats(manual_programs[0], values, &options, &status);
+    cr_expect_null(result);
+    expect_error(status, HLO_UNIMPLEMENTED, "manual region");
+}
