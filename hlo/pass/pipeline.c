@@ -19,6 +19,7 @@ static const char *const simplify[] = {
     "while-loop-simplifier",
     "conditional-simplifier",
     "constant-folding",
+    "reshape-mover",
     "cse",
     "dce",
 };
@@ -26,7 +27,12 @@ static const char *const simplify[] = {
 static const char *const simplify_before_partitioning[] = {
     "tuple-simplifier", "algebraic-simplifier", "constant-folding", "cse", "dce",
 };
+static const char *const expand[] = {
+    "batch-norm-expander", "rng-expander", "gather-expander", "scatter-expander", "dce",
+};
+
 static const HloPipeline pipelines[] = {
+    {"expand", "spells complex ops out in simple ones", expand, HLO_COUNT_OF(expand), 1},
     {"simplify", "makes a program smaller until nothing changes", simplify, HLO_COUNT_OF(simplify), 8},
     {"simplify-before-partitioning", "makes a program smaller, keeping calls and shardings",
      simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},

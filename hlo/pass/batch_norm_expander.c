@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalisation in plain arithmetic. Means and variances are taken over all dimensions but the feature's, the
+// variance of the differences from the mean (which loses less than the mean of squares does).
+#include "hlo/pass/support.h"
+
+typedef struct Norm {
+    HloInstruction *like;
+    HloInstruction *x;
+    HloInts dims;     // of x
+    HloInts reduced;  // all dimensions but the feature's
+    int64_t feature;
+    double count;  // elements that one mean is of
+    HloType type;
+} Norm;
+
+static Norm describe(HloInstruction *i) {
+    const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(i, BatchNorm);
+    Norm norm = {.like = i, .x = i->operands[0], .feature = attributes->feature_index, .count = 1};
+    norm.dims = hlo_shape_dims(norm.x->shape);
+    norm.type = norm.x->shape->type;
+    int64_t *reduced = hlo_pass_ints(i, norm.dims.count), count = 0;
+    for (int64_t d = 0; d < norm.dims.count; d++) {
+        if (d == norm.feature) continue;
+        reduced[count++] = d;
+        norm.count *= (double)norm.dims.items[d];
+    }
+    norm.reduced = (HloInts){reduced, count};
+    return norm;
+}
+
+// A vector of features repeated to the size of x.
+static HloInstruction *spread(const Norm *norm, HloInstruction *vector) {
+    return hlo_pass_broadcast(norm->like, vector, norm->dims, HLO_DIMS(norm->feature));
+}
+
+static HloInstruction *op(const Norm *norm, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    return hlo_pass_binary(norm->like, opcode, a, b);
+}
+
+static HloInstruction *constant(const Norm *norm, const HloInstruction *as, double value) {
+    return hlo_pass_splat(norm->like, as->shape->type, hlo_shape_dims(as->shape), value);
+}
+
+// add(a, b) of two scalars, made once a module.
+static HloComputation *adder(const Norm *norm) {
+    HloModule *module = norm->like->parent->module;
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        HloComputation *known = module->computations.items[i];
+        bool fits = known->instruction_count == 3 && known->root->shape->type == norm->type &&
+                    hlo_computation_binary_opcode(known) == HLO_OP_ADD;
+        if (fits) return known;
+    }
+    HloComputation *computation = hlo_computation_new(module, "add");
+    const HloShape *scalar = hlo_shape_scalar(module->arena, norm->type);
+    HloInstruction *parameters[2];
+    for (int64_t i = 0; i < 2; i++) {
+        HloParameterAttributes attributes = {.number = i};
+        parameters[i] = hlo_instruction_new(computation, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, NULL);
+    }
+    hlo_computation_set_root(computation,
+                             hlo_instruction_new(computation, HLO_OP_ADD, scalar, parameters, 2, NULL, NULL));
+    return computation;
+}
+
+static HloInstruction *sum(const Norm *norm, HloInstruction *x) {
+    HloComputation *add = adder(norm);
+    HloInstruction *operands[] = {x, hlo_pass_scalar(norm->like, norm->type, 0)};
+    return hlo_pass_make(norm->like, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
+                                                        .operands = operands,
+                                                        .operand_count = 2,
+                                                        .attributes = &(HloDimensionsAttributes){norm->reduced},
+                                                        .called = &add,
+                                                        .called_count = 1});
+}
+
+static HloInstruction *mean(const Norm *norm, HloInstruction *x) {
+    HloInstruction *total = sum(norm, x);
+    return op(norm, HLO_OP_DIVIDE, total, constant(norm, total, norm->count));
+}
+
+// variance + epsilon, a vector.
+static HloInstruction *shifted(const Norm *norm, HloInstruction *variance) {
+    double epsilon = (double)HLO_ATTRIBUTES(norm->like, BatchNorm)->epsilon;
+    return op(norm, HLO_OP_ADD, variance, constant(norm, variance, epsilon));
+}
+
+// differences * 1/sqrt(variance + epsilon) * scale + offset.
+static HloInstruction *normalize(const Norm *norm, HloInstruction *differences, HloInstruction *variance,
+                                 HloInstruction *scale, HloInstruction *offset) {
+    HloInstruction *factor = hlo_pass_unary(norm->like, HLO_OP_RSQRT, shifted(norm, variance));
+    HloInstruction *unit = op(norm, HLO_OP_MULTIPLY, differences, spread(norm, factor));
+    return op(norm, HLO_OP_ADD, op(norm, HLO_OP_MULTIPLY, unit, spread(norm, scale)), spread(norm, offset));
+}
+
+static HloInstruction *expand_training(HloInstruction *i) {
+    Norm norm = describe(i);
+    HloInstruction *average = mean(&norm, norm.x);
+    HloInstruction *differences = op(&norm, HLO_OP_SUBTRACT, norm.x, spread(&norm, average));
+    HloInstruction *variance = mean(&norm, op(&norm, HLO_OP_MULTIPLY, differences, differences));
+    HloInstruction *results[] = {normalize(&norm, differences, variance, i->operands[1], i->operands[2]), average,
+                                 variance};
+    return hlo_pass_tuple(i, results, 3);
+}
+
+static HloInstruction *expand_inference(HloInstruction *i) {
+    Norm norm = describe(i);
+    HloInstruction *differences = op(&norm, HLO_OP_SUBTRACT, norm.x, spread(&norm, i->operands[3]));
+    return normalize(&norm, differences, i->operands[4], i->operands[1], i->operands[2]);
+}
+
+// With r = 1/sqrt(variance + epsilon) and d = x - mean, for n elements a feature:
+//   offset' = sum g, scale' = r sum g d, x' = scale r (g - (sum g)/n - d r^2 (sum g d)/n).
+static HloInstruction *expand_grad(HloInstruction *i) {
+    Norm norm = describe(i);
+    HloInstruction *scale = i->operands[1], *gradient = i->operands[4];
+    HloInstruction *differences = op(&norm, HLO_OP_SUBTRACT, norm.x, spread(&norm, i->operands[2]));
+    HloInstruction *factor = hlo_pass_unary(i, HLO_OP_RSQRT, shifted(&norm, i->operands[3]));
+    HloInstruction *total = sum(&norm, gradient);
+    HloInstruction *weighted = sum(&norm, op(&norm, HLO_OP_MULTIPLY, gradient, differences));
+    HloInstruction *n = constant(&norm, total, norm.count);
+    HloInstruction *slope =
+        op(&norm, HLO_OP_DIVIDE, op(&norm, HLO_OP_DIVIDE, weighted, n), shifted(&norm, i->operands[3]));
+    HloInstruction *centred = op(&norm, HLO_OP_SUBTRACT, gradient, spread(&norm, op(&norm, HLO_OP_DIVIDE, total, n)));
+    HloInstruction *bent = op(&norm, HLO_OP_MULTIPLY, differences, spread(&norm, slope));
+    HloInstruction *results[] = {op(&norm, HLO_OP_MULTIPLY, spread(&norm, op(&norm, HLO_OP_MULTIPLY, scale, factor)),
+                                    op(&norm, HLO_OP_SUBTRACT, centred, bent)),
+                                 op(&norm, HLO_OP_MULTIPLY, weighted, factor), total};
+    return hlo_pass_tuple(i, results, 3);
+}
+
+static bool expand(HloInstruction *i) {
+    bool known = i->opcode == HLO_OP_BATCH_NORM_TRAINING || i->opcode == HLO_OP_BATCH_NORM_INFERENCE ||
+                 i->opcode == HLO_OP_BATCH_NORM_GRAD;
+    if (!known || !hlo_pass_may_replace(i)) return false;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        const HloShape *shape = i->operands[k]->shape;
+        if (hlo_shape_is_dynamic(shape) || shape->type != i->operands[0]->shape->type) return false;
+    }
+    HloInstruction *result = i->opcode == HLO_OP_BATCH_NORM_TRAINING    ? expand_training(i)
+                             : i->opcode == HLO_OP_BATCH_NORM_INFERENCE ? expand_inference(i)
+                                                                        : expand_grad(i);
+    return hlo_pass_replace(i, result);
+}
+
+HloStatus hlo_pass_batch_norm_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        HloInstruction *last = module->computations.items[c]->last;
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i == last ? NULL : i->next;
+            *changed |= expand(i);
+        }
+    }
+    return HLO_SUCCESS;
+}

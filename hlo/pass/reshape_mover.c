@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reshapes and transposes behind elementwise ops: when all arrays that go into one are reshaped from equal sizes (or
+// transposed alike), the op is done first and its result reshaped. They meet others there and vanish.
+#include "hlo/pass/support.h"
+
+// True if `a` and `b` rearrange in the same way, from the same sizes.
+static bool rearrange_alike(const HloInstruction *a, const HloInstruction *b) {
+    if (a->opcode != b->opcode) return false;
+    if (!hlo_ints_equal(hlo_shape_dims(a->operands[0]->shape), hlo_shape_dims(b->operands[0]->shape))) return false;
+    return a->opcode == HLO_OP_RESHAPE || hlo_attributes_equal(HLO_FAMILY_Dimensions, a->attributes, b->attributes);
+}
+
+// A scalar repeated everywhere can have any sizes.
+static bool repeats_scalar(const HloInstruction *i) {
+    return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
+}
+
+// The first operand that rearranges, if all others rearrange alike or repeat a scalar; NULL otherwise.
+static const HloInstruction *common_rearrangement(const HloInstruction *i) {
+    const HloInstruction *first = NULL;
+    bool saves = false;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        const HloInstruction *operand = i->operands[k];
+        if (repeats_scalar(operand) || operand->shape->rank == 0) continue;
+        bool rearranges = operand->opcode == HLO_OP_RESHAPE || operand->opcode == HLO_OP_TRANSPOSE;
+        if (!rearranges || operand->sharding || operand->control_predecessors.count) return NULL;
+        if (hlo_shape_is_dynamic(operand->shape) || hlo_shape_is_dynamic(operand->operands[0]->shape)) return NULL;
+        if (first && !rearrange_alike(first, operand)) return NULL;
+        if (!first) first = operand;
+        saves |= operand->users.count == 1;
+    }
+    return saves ? first : NULL;
+}
+
+static bool move(HloInstruction *i, const HloPassEnv *env) {
+    if (!hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_COPY || i->sharding) return false;
+    if (i->shape->rank == 0 || hlo_shape_is_dynamic(i->shape) || !hlo_pass_may_replace(i)) return false;
+    const HloInstruction *pattern = common_rearrangement(i);
+    if (!pattern) return false;
+    HloArena *arena = i->parent->module->arena;
+    HloInts dims = hlo_shape_dims(pattern->operands[0]->shape);
+    HloInstruction **operands = HLO_ARENA_NEW(env->scratch, HloInstruction *, i->operand_count);
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        HloInstruction *operand = i->operands[k];
+        if (operand->shape->rank == 0)
+            operands[k] = operand;
+        else if (!repeats_scalar(operand))
+            operands[k] = operand->operands[0];
+        else
+            operands[k] = hlo_pass_broadcast(i, operand->operands[0], dims, (HloInts){NULL, 0});
+    }
+    const HloShape *shape = hlo_shape_array(arena, i->shape->type, dims.items, dims.count);
+    if (i->shape->layout) shape = hlo_shape_with_default_layout(arena, shape);
+    HloInstruction *inner = hlo_instruction_clone(i->parent, i, shape, operands, i->operand_count);
+    HloInstruction *outer = pattern->opcode == HLO_OP_RESHAPE
+                                ? hlo_pass_reshape(i, inner, hlo_shape_dims(i->shape))
+                                : hlo_pass_transpose(i, inner, HLO_ATTRIBUTES(pattern, Dimensions)->dimensions);
+    return hlo_pass_replace(i, outer);
+}
+
+HloStatus hlo_pass_reshape_mover(HloModule *module, const HloPassEnv *env, bool *changed) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        hlo_computation_sort(module->computations.items[c]);
+        HloInstruction *last = module->computations.items[c]->last;
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i == last ? NULL : i->next;
+            HloArenaMark mark = hlo_arena_mark(env->scratch);
+            *changed |= move(i, env);
+            hlo_arena_reset(env->scratch, mark);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes that spell ops out or bring them into another form: equal results, and the op is gone.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "check.h"
+
+typedef struct ExpansionCase {
+    const char *pass;
+    HloOpcode gone;  // must not be there afterwards
+    double tolerance;
+    const char *called, *body;
+} ExpansionCase;
+
+#define ADD "c {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] add(a, b)\n}\n\n"
+#define SUB "c {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT t = s32[] subtract(a, b)\n}\n\n"
+#define P(number, type) "  p" #number " = " type " parameter(" #number ")\n"
+
+static const ExpansionCase cases[] = {
+    {"gather-expander", HLO_OP_GATHER, 0, "",
+     P(0, "f32[6,7,5]")
+         P(1, "s32[4,2]") "  ROOT r = f32[4,5] gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0,1}, "
+                          "start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1,5}\n"},
+    {"gather-expander", HLO_OP_GATHER, 0, "",
+     P(0, "f32[6,7]") P(1, "s32[2,3]") "  ROOT r = f32[2,4,3,7] gather(p0, p1), offset_dims={1,3}, "
+                                       "collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=2, "
+                                       "slice_sizes={4,7}\n"},
+    {"gather-expander", HLO_OP_GATHER, 0, "",
+     P(0, "s32[3,8,5]")
+         P(1, "s32[3,4,1]") "  ROOT r = s32[3,4,5] gather(p0, p1), offset_dims={2}, "
+                            "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+                            "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,5}\n"},
+    {"scatter-expander", HLO_OP_SCATTER, 1e-6, ADD,
+     P(0, "f32[6,5]") P(1, "s32[7,1]")
+         P(2, "f32[7,5]") "  ROOT r = f32[6,5] scatter(p0, p1, p2), "
+                          "update_window_dims={1}, inserted_window_dims={0}, "
+                          "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=c\n"},
+    {"scatter-expander", HLO_OP_SCATTER, 0, SUB,
+     P(0, "s32[6,5]") P(1, "s32[2,9]")
+         P(2, "s32[2,9,3]") "  ROOT r = s32[6,5] scatter(p0, p1, p2), "
+                            "update_window_dims={0,2}, inserted_window_dims={}, "
+                            "scatter_dims_to_operand_dims={1,0}, index_vector_dim=0, to_apply=c\n"},
+    {"scatter-expander", HLO_OP_SCATTER, 0, SUB,
+     P(0, "s32[3,8]") P(1, "s32[3,4,1]")
+         P(2, "s32[3,4]") "  ROOT r = s32[3,8] scatter(p0, p1, p2), "
+                          "update_window_dims={}, inserted_window_dims={1}, "
+                          "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
+                          "scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=c\n"},
+    {"batch-norm-expander", HLO_OP_BATCH_NORM_TRAINING, 1e-4, "",
+     P(0, "f32[4,3,5]") P(1, "f32[3]")
+         P(2, "f32[3]") "  ROOT r = (f32[4,3,5], f32[3], f32[3]) "
+                        "batch-norm-training(p0, p1, p2), epsilon=0.01, feature_index=1\n"},
+    {"batch-norm-expander", HLO_OP_BATCH_NORM_INFERENCE, 1e-4, "",
+     P(0, "f32[4,3]") P(1, "f32[3]") P(2, "f32[3]")
+         P(3, "f32[3]") "  v = f32[3] multiply(p1, p1)\n  ROOT r = f32[4,3] batch-norm-inference(p0, p1, p2, p3, v), "
+                        "epsilon=0.1, "
+                        "feature_index=1\n"},
+    {"batch-norm-expander", HLO_OP_BATCH_NORM_GRAD, 1e-4, "",
+     P(0, "f32[4,3]") P(1, "f32[3]") P(2, "f32[3]")
+         P(3, "f32[4,3]") "  v = f32[3] multiply(p1, p1)\n  ROOT r = (f32[4,3], f32[3], f32[3]) batch-norm-grad(p0, "
+                          "p1, p2, v, p3), "
+                          "epsilon=0.1, feature_index=1\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[2]") "  ROOT r = (u64[2], u32[5,6,3]) rng-bit-generator(p0), algorithm=rng_three_fry\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[2]") "  ROOT r = (u64[2], u8[7,3]) rng-bit-generator(p0), algorithm=rng_three_fry\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[2]") "  ROOT r = (u64[2], u64[7]) rng-bit-generator(p0), algorithm=rng_three_fry\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[2]") "  ROOT r = (u64[2], u32[]) rng-bit-generator(p0), algorithm=rng_three_fry\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[3]") "  ROOT r = (u64[3], u32[5,3]) rng-bit-generator(p0), algorithm=rng_philox\n"},
+    {"rng-expander", HLO_OP_RNG_BIT_GENERATOR, 0, "",
+     P(0, "u64[2]") "  ROOT r = (u64[2], s64[5]) rng-bit-generator(p0), algorithm=rng_philox\n"},
+    {"dot-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
+     P(0, "f32[2,3,4,5]") P(1, "f32[5,6,2,3]") "  ROOT r = f32[2,4,6] dot(p0, p1), lhs_batch_dims={0}, "
+                                               "rhs_batch_dims={2}, lhs_contracting_dims={1,3}, "
+                                               "rhs_contracting_dims={3,0}\n"},
+    {"dot-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
+     P(0, "f32[3,4]")
+         P(1, "f32[2]") "  ROOT r = f32[3,4,2] dot(p0, p1), lhs_contracting_dims={}, rhs_contracting_dims={}\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[2,4,5,3]") P(1, "f32[1,1,3,6]") "  ROOT r = f32[2,6,4,5] convolution(p0, p1), window={size=1x1}, "
+                                               "dim_labels=b01f_01io->bf01\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[4,3]") P(1, "f32[6,3]") "  ROOT r = f32[4,6] convolution(p0, p1), dim_labels=bf_oi->bf\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[2,5,3]") P(1, "f32[5,3,6]") "  ROOT r = f32[2,1,6] convolution(p0, p1), window={size=5}, "
+                                           "dim_labels=b0f_0io->b0f\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[2,5,3]") P(1, "f32[5,3,6]") "  ROOT r = f32[2,1,6] convolution(p0, p1), window={size=5 rhs_reversal=1}, "
+                                           "dim_labels=b0f_0io->b0f\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[2,1,3]") P(1, "f32[5,3,6]") "  ROOT r = f32[2,5,6] convolution(p0, p1), "
+                                           "window={size=5 pad=4_4 rhs_reversal=1}, dim_labels=b0f_0io->b0f\n"},
+    {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
+     P(0, "f32[2,5,3]") P(1, "f32[5,3,6]") "  ROOT r = f32[2,5,6] convolution(p0, p1), "
+                                           "window={size=5 stride=4 lhs_dilate=5}, dim_labels=b0f_0io->b0f\n"},
+    {"layout-normalization", HLO_OP_BITCAST, 0, "",
+     P(0, "f32[4,6]{0,1}") "  b = f32[6,4]{1,0} bitcast(p0)\n  ROOT r = f32[2,3,4]{1,2,0} bitcast(b)\n"},
+};
+
+static HloText program(const ExpansionCase *one) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\n\n%sENTRY main {\n%s}\n", one->called, one->body);
+    return text;
+}
+
+ParameterizedTestParameters(pass_expanders, compute_the_same) {
+    static size_t indices[HLO_COUNT_OF(cases)];
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) indices[i] = i;
+    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(cases));
+}
+
+ParameterizedTest(size_t *index, pass_expanders, compute_the_same) {
+    const ExpansionCase *one = &cases[*index];
+    HloText text = program(one);
+    HloModule *module = check_parse(text.data);
+    cr_assert_null(hlo_run_passes(module, (const char *const[]){one->pass, "dce"}, 2, NULL));
+    for (const HloInstruction *i = module->entry->first; i; i = i->next) {
+        cr_expect_neq(i->opcode, one->gone, "%s is still there", i->name);
+    }
+    hlo_module_free(module);
+    check_same_results(one->pass, text.data, one->tolerance);
+    HloText all = {0};
+    hlo_text_format(&all, "%s,simplify", one->pass);
+    check_same_results(all.data, text.data, one->tolerance);
+    hlo_text_free(&all);
+    hlo_text_free(&text);
+}
+
+Test(pass_expanders, canonical_dots_stay) {
+    const char *body = P(0, "f32[2,3,4]") P(1, "f32[2,4,5]")
+        "  ROOT r = f32[2,3,5] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={1}\n";
+    check_body("dot-canonicalizer", body, body);
+}
+
+Test(pass_expanders, real_convolutions_stay) {
+    const char *body = P(0, "f32[2,5,3]")
+        P(1, "f32[3,3,6]") "  ROOT r = f32[2,3,6] convolution(p0, p1), window={size=3}, dim_labels=b0f_0io->b0f\n";
+    check_body("convolution-to-dot", body, body);
+}
+
+Test(pass_expanders, reshapes_move_behind_elementwise_ops) {
+    check_body("reshape-mover,dce",
+               P(0, "f32[2,3]") P(1, "f32[2,3]") "  a = f32[6] reshape(p0)\n  b = f32[6] reshape(p1)\n"
+                                                 "  ROOT r = pred[6] compare(a, b), direction=LT\n",
+               P(0, "f32[2,3]") P(1, "f32[2,3]") "  c = pred[2,3] compare(p0, p1), direction=LT\n"
+                                                 "  ROOT r = pred[6] reshape(c)\n");
+}
+
+Test(pass_expanders, transposes_move_with_repeated_scalars) {
+    check_body("reshape-mover,dce",
+               P(0, "f32[2,3]") P(1, "f32[]") "  a = f32[3,2] transpose(p0), dimensions={1,0}\n"
+                                              "  b = f32[3,2] broadcast(p1), dimensions={}\n"
+                                              "  ROOT r = f32[3,2] multiply(a, b)\n",
+               P(0, "f32[2,3]") P(1, "f32[]") "  b = f32[2,3] broadcast(p1), dimensions={}\n"
+                                              "  c = f32[2,3] multiply(p0, b)\n"
+                                              "  ROOT r = f32[3,2] transpose(c), dimensions={1,0}\n");
+}
+
+Test(pass_expanders, unlike_reshapes_stay) {
+    const char *body = P(0, "f32[2,3]")
+        P(1, "f32[3,2]") "  a = f32[6] reshape(p0)\n  b = f32[6] reshape(p1)\n  ROOT r = f32[6] add(a, b)\n";
+    check_body("reshape-mover", body, body);
+}
