@@ -197,7 +197,7 @@ static void lex_string(HloLexer *lexer, char *at) {
         if (*at == '\\' && at[1] != 0) {
             lexer->token.escaped = true;
             at++;
-        } else if (at >= lexer->end || *at == '\\') {
+        } else if (*at == 0 || *at == '\\') {
             finish(lexer, HLO_TOKEN_BAD, start - 1, start);
             return;
         }
@@ -255,7 +255,7 @@ void hlo_lex(HloLexer *lexer) {
 bool hlo_lex_json(HloLexer *lexer) {
     char *start = lexer->token.start;
     int64_t depth = 0;
-    for (char *at = start; at < lexer->end; at++) {
+    for (char *at = start; *at; at++) {
         if (*at == '{') {
             depth++;
         } else if (*at == '}') {
@@ -264,8 +264,10 @@ bool hlo_lex_json(HloLexer *lexer) {
             lexer->token.escaped = false;
             return true;
         } else if (*at == '"') {
-            for (at++; at < lexer->end && *at != '"'; at++) at += *at == '\\';
-            if (at >= lexer->end) return false;
+            for (at++; *at && *at != '"'; at++) {
+                if (*at == '\\' && at[1]) at++;
+            }
+            if (!*at) return false;
         }
     }
     return false;
@@ -348,7 +350,7 @@ int64_t hlo_lex_unescape(char *text, size_t length) {
             return -1;
         }
     }
-    if (!at) return -1;
+    if (!at || memchr(text, 0, (size_t)(to - text))) return -1;
     *to = 0;
     return to - text;
 }

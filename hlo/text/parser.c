@@ -38,12 +38,15 @@ bool hlo_parser_enter(HloParser *parser) {
     return true;
 }
 
-bool hlo_parser_expect(HloParser *parser, int kind, const char *what) {
-    if (hlo_parser_eat(parser, kind)) return true;
+bool hlo_parser_unexpected(HloParser *parser, const char *what) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == HLO_TOKEN_END) return HLO_PARSER_FAIL(parser, "expected %s, but the text ends", what);
     int shown = token->length > 40 ? 40 : (int)token->length;
     return HLO_PARSER_FAIL(parser, "expected %s, not '%.*s'", what, shown, token->text);
+}
+
+bool hlo_parser_expect(HloParser *parser, int kind, const char *what) {
+    return hlo_parser_eat(parser, kind) || hlo_parser_unexpected(parser, what);
 }
 
 bool hlo_parser_is_word(const HloParser *parser, const char *word) {
@@ -72,7 +75,7 @@ bool hlo_parser_is_reserved(const char *text, size_t length) {
 }
 
 bool hlo_parse_int(HloParser *parser, int64_t *value) {
-    if (parser->lexer.token.kind != HLO_TOKEN_INT) return hlo_parser_expect(parser, HLO_TOKEN_INT, "an integer");
+    if (parser->lexer.token.kind != HLO_TOKEN_INT) return hlo_parser_unexpected(parser, "an integer");
     *value = parser->lexer.token.integer;
     hlo_lex(&parser->lexer);
     return true;
@@ -91,7 +94,7 @@ bool hlo_parse_double(HloParser *parser, double *value) {
     } else if (hlo_parser_is_word(parser, "inf")) {
         *value = INFINITY;
     } else {
-        return hlo_parser_expect(parser, HLO_TOKEN_DECIMAL, "a number");
+        return hlo_parser_unexpected(parser, "a number");
     }
     hlo_lex(&parser->lexer);
     return true;
@@ -100,7 +103,7 @@ bool hlo_parse_double(HloParser *parser, double *value) {
 bool hlo_parse_bool(HloParser *parser, bool *value) {
     *value = hlo_parser_is_word(parser, "true");
     if (!*value && !hlo_parser_is_word(parser, "false")) {
-        return hlo_parser_expect(parser, HLO_TOKEN_BAD, "true or false");
+        return hlo_parser_unexpected(parser, "true or false");
     }
     hlo_lex(&parser->lexer);
     return true;
@@ -110,7 +113,7 @@ bool hlo_parse_name(HloParser *parser, const char **name, size_t *length) {
     HloToken token = parser->lexer.token;
     bool plain = token.kind == HLO_TOKEN_IDENTIFIER;
     if ((!plain && token.kind != HLO_TOKEN_NAME) || (plain && hlo_parser_is_reserved(token.text, token.length))) {
-        return hlo_parser_expect(parser, HLO_TOKEN_BAD, "a name");
+        return hlo_parser_unexpected(parser, "a name");
     }
     hlo_lex(&parser->lexer);
     token.text[token.length] = 0;
@@ -122,7 +125,7 @@ bool hlo_parse_name(HloParser *parser, const char **name, size_t *length) {
 bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *length) {
     HloToken token = parser->lexer.token;
     if (token.kind != HLO_TOKEN_ATTRIBUTE) {
-        return hlo_parser_expect(parser, HLO_TOKEN_ATTRIBUTE, "an attribute, name=value");
+        return hlo_parser_unexpected(parser, "an attribute, name=value");
     }
     hlo_lex(&parser->lexer);
     token.text[token.length] = 0;
@@ -133,9 +136,9 @@ bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *leng
 
 bool hlo_parse_string(HloParser *parser, const char **string) {
     HloToken token = parser->lexer.token;
-    if (token.kind != HLO_TOKEN_STRING) return hlo_parser_expect(parser, HLO_TOKEN_STRING, "a string");
+    if (token.kind != HLO_TOKEN_STRING) return hlo_parser_unexpected(parser, "a string");
     if (token.escaped && hlo_lex_unescape(token.text, token.length) < 0) {
-        return HLO_PARSER_FAIL(parser, "malformed escape in a string");
+        return HLO_PARSER_FAIL(parser, "malformed escape in a string, or one that stands for NUL");
     }
     hlo_lex(&parser->lexer);
     if (!token.escaped) token.text[token.length] = 0;
@@ -240,6 +243,8 @@ static HloStatus run_job(void *argument) {
     lexer->begin = hlo_arena_string(parser->arena, parser->original, job->length);
     lexer->end = lexer->begin + job->length;
     lexer->at = lexer->begin;
+    hlo_vector_reserve(parser->scratch, &parser->operands, 16);
+    hlo_vector_reserve(parser->scratch, &parser->numbers, 16);
     hlo_lex(lexer);
     bool ok = job->parse(parser, job->result);
     HLO_BUG_IF(ok != (parser->status == NULL));

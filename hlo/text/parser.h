@@ -80,6 +80,8 @@ static inline bool hlo_parser_eat(HloParser *parser, int kind) {
     hlo_lex(&parser->lexer);
     return true;
 }
+// An error: the current token is not `what`. Always false.
+bool hlo_parser_unexpected(HloParser *parser, const char *what);
 // The token must be `kind`, described as `what` in the error.
 bool hlo_parser_expect(HloParser *parser, int kind, const char *what);
 // True if the current token is an identifier spelled so.

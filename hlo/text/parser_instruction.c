@@ -63,7 +63,7 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
     } suffixes[] = {{"-start", HLO_OP_ASYNC_START}, {"-update", HLO_OP_ASYNC_UPDATE}, {"-done", HLO_OP_ASYNC_DONE}};
     const HloToken *token = &parser->lexer.token;
     *wrapped = HLO_OPCODE_COUNT;
-    if (token->kind != HLO_TOKEN_IDENTIFIER) return hlo_parser_expect(parser, HLO_TOKEN_IDENTIFIER, "an opcode");
+    if (token->kind != HLO_TOKEN_IDENTIFIER) return hlo_parser_unexpected(parser, "an opcode");
     *opcode = hlo_op_from_text(token->text, token->length);
     for (size_t i = 0; *opcode == HLO_OPCODE_COUNT && i < HLO_COUNT_OF(suffixes); i++) {
         size_t length = strlen(suffixes[i].suffix);
@@ -162,7 +162,7 @@ static bool parse_operand(HloParser *parser, HloInstruction **operand) {
         if (next != ',' && next != ')') return parse_value(parser, shape, NULL, operand);
     }
     if (!shape && kind != HLO_TOKEN_IDENTIFIER && kind != HLO_TOKEN_NAME) {
-        return hlo_parser_expect(parser, HLO_TOKEN_BAD, "an operand");
+        return hlo_parser_unexpected(parser, "an operand");
     }
     if (!hlo_parse_name(parser, &name, &length)) return false;
     *operand = hlo_parser_find(parser, name, length);

@@ -99,7 +99,7 @@ static bool set_element(HloParser *parser, HloType type, void *to) {
     const char *where = parser->lexer.token.start;
     HloTypeKind kind = hlo_type_kind(type);
     if (kind == HLO_KIND_COMPLEX) {
-        if (hlo_parser_kind(parser) != '(') return hlo_parser_expect(parser, '(', "a complex number, (real, imaginary)");
+        if (hlo_parser_kind(parser) != '(') return hlo_parser_unexpected(parser, "a complex number, (real, imaginary)");
         return set_complex(parser, type, to);
     }
     if (kind == HLO_KIND_FLOAT) {

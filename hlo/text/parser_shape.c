@@ -232,7 +232,7 @@ static bool parse_array(HloParser *parser, const HloShape **result) {
     const HloToken *token = &parser->lexer.token;
     HloType type = token->kind == HLO_TOKEN_IDENTIFIER ? hlo_type_from_text(token->text, token->length) : HLO_INVALID;
     if (type == HLO_INVALID || type == HLO_TUPLE || type == HLO_BUFFER) {
-        return hlo_parser_expect(parser, HLO_TOKEN_BAD, "a shape");
+        return hlo_parser_unexpected(parser, "a shape");
     }
     hlo_lex(&parser->lexer);
     HloShape *shape = HLO_ARENA_NEW(parser->arena, HloShape, 1);

@@ -171,7 +171,7 @@ static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
 static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis) {
     const HloToken token = parser->lexer.token;
     bool named = token.kind == HLO_TOKEN_IDENTIFIER || token.kind == HLO_TOKEN_NAME || token.kind == HLO_TOKEN_STRING;
-    if (!named && token.kind != HLO_TOKEN_INT) return hlo_parser_expect(parser, HLO_TOKEN_NAME, "a mesh axis");
+    if (!named && token.kind != HLO_TOKEN_INT) return hlo_parser_unexpected(parser, "a mesh axis");
     *axis = (HloAxisRef){.axis = find_axis(mesh, token.text, token.length), .pre_size = 1};
     if (axis->axis < 0) {
         return HLO_PARSER_FAIL(parser, "the mesh has no axis '%.*s'", (int)token.length, token.text);

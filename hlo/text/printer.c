@@ -82,46 +82,44 @@ static bool is_fused(const HloComputation *computation) {
     return computation->callers.count > 0 && computation->callers.items[0]->opcode == HLO_OP_FUSION;
 }
 
-typedef struct Walk {
-    HloPrinter *printer;
-    uint8_t *state;  // by id: 0 unseen, 1 being visited, 2 placed
-    HLO_VECTOR(const HloInstruction *) stack;
-    HLO_VECTOR(const HloInstruction *) order;
-} Walk;
-
-// Depth first: control predecessors before operands, the first operand first.
-static void visit(Walk *walk, const HloInstruction *start) {
-    HloArena *scratch = walk->printer->scratch;
-    hlo_vector_push(scratch, &walk->stack, start);
-    while (walk->stack.count > 0) {
-        const HloInstruction *top = walk->stack.items[walk->stack.count - 1];
-        uint8_t *state = &walk->state[top->id];
+// Appends what `start` needs and itself, depth first: control predecessors before operands, the first operand first.
+static void visit(HloPrinter *printer, const HloInstruction *start) {
+    HloArena *scratch = printer->scratch;
+    uint8_t *states = printer->state;
+    hlo_vector_push(scratch, &printer->visits, start);
+    while (printer->visits.count > 0) {
+        const HloInstruction *top = printer->visits.items[printer->visits.count - 1];
+        uint8_t *state = &states[top->id];
         if (*state == 0) {
             *state = 1;
             for (int32_t i = top->operand_count - 1; i >= 0; i--) {
-                if (walk->state[top->operands[i]->id] == 0) hlo_vector_push(scratch, &walk->stack, top->operands[i]);
+                if (states[top->operands[i]->id] == 0) hlo_vector_push(scratch, &printer->visits, top->operands[i]);
             }
             for (int64_t i = 0; i < top->control_predecessors.count; i++) {
                 const HloInstruction *before = top->control_predecessors.items[i];
-                if (walk->state[before->id] == 0) hlo_vector_push(scratch, &walk->stack, before);
+                if (states[before->id] == 0) hlo_vector_push(scratch, &printer->visits, before);
             }
             continue;
         }
-        walk->stack.count--;
-        if (*state == 1) hlo_vector_push(scratch, &walk->order, top);
+        printer->visits.count--;
+        if (*state == 1) hlo_vector_push(scratch, &printer->order, top);
         *state = 2;
     }
 }
 
-// The instructions as they are printed: the schedule, else depth first from those that nothing uses.
-// A computation that is printed inside an instruction is printed without its schedule.
-static void order_instructions(Walk *walk, const HloComputation *computation) {
-    bool scheduled = computation->module->is_scheduled && !is_fused(computation) && !walk->printer->in_computation;
+// Appends the instructions as they are printed: the schedule, else depth first from those that nothing uses. A
+// computation that is printed inside an instruction is printed without its schedule.
+static void order_instructions(HloPrinter *printer, const HloComputation *computation) {
+    bool scheduled = computation->module->is_scheduled && !is_fused(computation) && !printer->in_computation;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        printer->state[i->id] = 0;
+        printer->canonical[i->id] = 0;
+    }
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (scheduled) {
-            hlo_vector_push(walk->printer->scratch, &walk->order, i);
+            hlo_vector_push(printer->scratch, &printer->order, i);
         } else if (i->users.count == 0) {
-            visit(walk, i);
+            visit(printer, i);
         }
     }
 }
@@ -147,23 +145,19 @@ static void print_program_shape(HloPrinter *printer, const HloComputation *compu
     hlo_shape_print(text, computation->root->shape, false);
 }
 
-static uint8_t *visit_states(HloPrinter *printer, const HloModule *module) {
-    return HLO_ARENA_NEW(printer->scratch, uint8_t, module->instruction_limit);
-}
-
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
     HloText *text = printer->text;
     int32_t outer_canonical = printer->next_canonical;
     bool outer = printer->in_computation;
     printer->next_canonical = 0;
-    Walk walk = {.printer = printer, .state = visit_states(printer, computation->module)};
-    order_instructions(&walk, computation);
+    int64_t base = printer->order.count;
+    order_instructions(printer, computation);
+    int64_t end = printer->order.count;
     printer->in_computation = true;
-    for (int64_t i = 0; i < walk.order.count; i++) printer->canonical[walk.order.items[i]->id] = 0;
     print_indent(text, indent);
     hlo_text_append(text, "{\n", 2);
-    for (int64_t i = 0; i < walk.order.count; i++) {
-        const HloInstruction *instruction = walk.order.items[i];
+    for (int64_t i = base; i < end; i++) {
+        const HloInstruction *instruction = printer->order.items[i];
         print_indent(text, indent + 1);
         if (instruction == computation->root) hlo_text_append(text, "ROOT ", 5);
         hlo_printer_instruction(printer, instruction, indent + 1);
@@ -175,6 +169,7 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
         hlo_text_string(text, ", execution_thread=");
         hlo_printer_quoted(text, computation->execution_thread);
     }
+    printer->order.count = base;
     printer->next_canonical = outer_canonical;
     printer->in_computation = outer;
 }
@@ -357,6 +352,7 @@ static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloPrinter *printer = &job->printer;
     printer->canonical = HLO_ARENA_NEW(printer->scratch, int32_t, job->module->instruction_limit);
+    printer->state = HLO_ARENA_NEW(printer->scratch, uint8_t, job->module->instruction_limit);
     if (job->instruction) {
         hlo_printer_instruction(printer, job->instruction, printer->options.indent);
     } else if (job->computation) {
