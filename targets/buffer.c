@@ -44,16 +44,17 @@ static HloStatus no_memory(const HloShape *shape) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld bytes", (long long)hlo_shape_bytes(shape));
 }
 
-// A ready buffer with storage of undefined content.
-static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, TargetBuffer **result) {
+// A ready buffer; `dense` is its content, or NULL for an undefined one.
+static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
                 "a buffer holds one array, not %s", hlo_type_text(shape->type));
     HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) return no_memory(shape);
-    buffer->storage = target_storage_new(&buffer->client->store, hlo_shape_bytes(shape),
-                                         memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device)
-                                                                                 : NULL);
+    TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
+    const int64_t bytes = hlo_shape_bytes(shape);
+    buffer->storage = dense ? target_storage_from_host(&buffer->client->store, dense, bytes, meter)
+                            : target_storage_new(&buffer->client->store, bytes, meter);
     if (!buffer->storage) {
         free_buffer(buffer);
         return no_memory(shape);
@@ -64,7 +65,7 @@ static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, TargetB
 }
 
 HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memory, TargetBuffer **buffer) {
-    HLO_TRY(new_filled(shape, memory, buffer));
+    HLO_TRY(new_filled(shape, memory, NULL, buffer));
     memset((*buffer)->storage->data, 0, (size_t)(*buffer)->storage->bytes);
     return HLO_SUCCESS;
 }
@@ -103,16 +104,14 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
     HLO_FAIL_IF(array->rank < 0 || array->rank > kMaximumRank, HLO_INVALID_ARGUMENT, "an array of rank %lld",
                 (long long)array->rank);
     const HloShape shape = {.type = array->type, .rank = (int32_t)array->rank, .dims = array->dims};
-    HLO_TRY(new_filled(&shape, memory, buffer));
     const int64_t width = hlo_type_bytes(array->type);
     int64_t dense[kMaximumRank];
+    HLO_TRY(hlo_shape_check_dims(array->type, array->dims, array->rank));
     dense_strides(array->dims, array->rank, width, NULL, dense);
-    char *to = (*buffer)->storage->data;
-    if (!array->byte_strides || memcmp(dense, array->byte_strides, sizeof(int64_t) * (size_t)array->rank) == 0) {
-        if ((*buffer)->storage->bytes) memcpy(to, array->data, (size_t)(*buffer)->storage->bytes);
-    } else {
-        copy_strided(to, dense, array->data, array->byte_strides, array->dims, array->rank, width);
-    }
+    if (!array->byte_strides || memcmp(dense, array->byte_strides, sizeof(int64_t) * (size_t)array->rank) == 0)
+        return new_filled(&shape, memory, array->data ? array->data : "", buffer);
+    HLO_TRY(new_filled(&shape, memory, NULL, buffer));
+    copy_strided((*buffer)->storage->data, dense, array->data, array->byte_strides, array->dims, array->rank, width);
     return HLO_SUCCESS;
 }
 
@@ -302,6 +301,7 @@ HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, i
     return HLO_SUCCESS;
 }
 
+// All memories are this host's, and buffers do not change: the copy is another name for the same storage.
 typedef struct MemoryCopy {
     TargetBuffer *from, *to;
 } MemoryCopy;
@@ -310,17 +310,7 @@ static void finish_memory_copy(HloStatus status, void *argument) {
     MemoryCopy *copy = argument;
     TargetStorage *from = status ? NULL : target_buffer_take_storage(copy->from);
     if (!status && !from) status = deleted_error();
-    if (!status) {
-        TargetMemory *memory = copy->to->memory;
-        TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
-        TargetStorage *to = target_storage_new(&copy->to->client->store, from->bytes, meter);
-        if (to) {
-            if (from->bytes) memcpy(to->data, from->data, (size_t)from->bytes);
-            target_buffer_fill(copy->to, to);
-        } else {
-            status = no_memory(copy->to->shape);
-        }
-    }
+    if (!status) target_buffer_fill(copy->to, target_storage_retain(from));
     target_storage_release(from);
     target_event_set(copy->to->ready, status);
     target_buffer_release(copy->from);

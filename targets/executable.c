@@ -92,6 +92,7 @@ TargetExecutable *target_executable_retain(TargetExecutable *executable) {
 
 void target_executable_release(TargetExecutable *executable) {
     if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
+    cpu_share_plan_free(executable->sharing);
     cpu_executable_free(executable->program);
     hlo_free(executable->devices);
     hlo_free(executable->name);

@@ -162,13 +162,30 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     return HLO_SUCCESS;
 }
 
+// Results that are equal by construction stand in one memory from now on, so that the next step finds them so.
+static void share_results(Execution *execution, RunMemory *memory) {
+    for (int64_t d = 0; d < execution->device_count; d++) {
+        for (int64_t i = 0; i < execution->result_count; i++) {
+            const int64_t leader = cpu_share_result_leader(execution->executable->sharing, i, d);
+            if (leader == d) continue;
+            target_storage_release(memory->results[d * execution->result_count + i]);
+            memory->results[d * execution->result_count + i] =
+                target_storage_retain(memory->results[leader * execution->result_count + i]);
+        }
+    }
+}
+
 static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
-    const CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
+    CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
                               .results = (void *const *const *)memory->result_lists,
                               .arenas = memory->arenas};
-    HLO_TRY(cpu_execute(execution->executable->program, execution->executable->client->pool, &run));
+    TargetExecutable *executable = execution->executable;
+    cpu_share_plan_update(executable->program, &run, &executable->sharing);
+    run.sharing = executable->sharing;
+    HLO_TRY(cpu_execute(executable->program, executable->client->pool, &run));
+    if (executable->sharing) share_results(execution, memory);
     const int64_t total = execution->device_count * execution->result_count;
     for (int64_t i = 0; i < total; i++) {
         target_buffer_fill(execution->results[i], memory->results[i]);

@@ -108,6 +108,7 @@ struct TargetExecutable {
     TargetDevice **devices;   // by place in the assignment
     TargetNumerics numerics;
     uint64_t fingerprint;
+    CpuSharePlan *sharing;    // of the last execution; only the queue's running task touches it
     TargetCostAnalysis cost;
 };
 

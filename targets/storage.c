@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { kSmallestBytes = 64, kSteps = 4, kHugeBytes = 2 * 1024 * 1024 };
+enum { kSmallestBytes = 64, kSharedBytes = 4096, kSteps = 4, kHugeBytes = 2 * 1024 * 1024 };
 
 // Classes are 64, 80, 96, 112, 128, 160, …: four a doubling, so at most a fifth is wasted.
 static int32_t class_of(int64_t bytes) {
@@ -100,6 +100,52 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMe
     return storage;
 }
 
+// A storage of the list with these many bytes, with a reference; NULL when there is none from `*place` on.
+static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t *place) {
+    TargetStorage *found = NULL;
+    pthread_mutex_lock(&pool->lock);
+    for (; *place < kTargetRecent && !found; ++*place) {
+        TargetStorage *storage = pool->recent[*place];
+        if (!storage || storage->bytes != bytes) continue;
+        int64_t references = atomic_load(&storage->references);
+        while (references > 0 &&
+               !atomic_compare_exchange_weak(&storage->references, &references, references + 1)) {}
+        if (references > 0) found = storage;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+static void remember(TargetStorePool *pool, TargetStorage *storage) {
+    pthread_mutex_lock(&pool->lock);
+    TargetStorage **place = &pool->recent[pool->next_recent++ % kTargetRecent];
+    if (*place) (*place)->is_recent = false;
+    *place = storage;
+    storage->is_recent = true;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void forget(TargetStorePool *pool, const TargetStorage *storage) {
+    pthread_mutex_lock(&pool->lock);
+    for (int64_t i = 0; i < kTargetRecent && storage->is_recent; i++)
+        if (pool->recent[i] == storage) pool->recent[i] = NULL;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter) {
+    const bool large = bytes >= kSharedBytes;
+    TargetStorage *found;
+    for (int64_t place = 0; large && (found = next_recent(pool, bytes, &place));) {
+        if (memcmp(found->data, data, (size_t)bytes) == 0) return found;
+        target_storage_release(found);
+    }
+    TargetStorage *storage = target_storage_new(pool, bytes, meter);
+    if (!storage) return NULL;
+    if (bytes) memcpy(storage->data, data, (size_t)bytes);
+    if (large) remember(pool, storage);
+    return storage;
+}
+
 TargetStorage *target_storage_retain(TargetStorage *storage) {
     atomic_fetch_add(&storage->references, 1);
     return storage;
@@ -108,6 +154,7 @@ TargetStorage *target_storage_retain(TargetStorage *storage) {
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
     TargetStorePool *pool = storage->pool;
+    forget(pool, storage);
     if (storage->meter) {
         atomic_fetch_sub(&storage->meter->in_use, storage->bytes);
         atomic_fetch_sub(&storage->meter->count, 1);

@@ -17,7 +17,7 @@ typedef struct TargetMeter {
     int64_t limit;
 } TargetMeter;
 
-enum { kTargetSizeClasses = 192 };
+enum { kTargetSizeClasses = 192, kTargetRecent = 16 };
 
 typedef struct TargetFreeBlock {
     struct TargetFreeBlock *next;
@@ -28,6 +28,8 @@ typedef struct TargetStorePool {
     pthread_mutex_t lock;
     TargetFreeBlock *free[kTargetSizeClasses];
     int64_t kept_bytes, limit_bytes;
+    struct TargetStorage *recent[kTargetRecent];  // latest large storages made from host data, without references
+    int64_t next_recent;
 } TargetStorePool;
 
 typedef struct TargetStorage {
@@ -37,6 +39,7 @@ typedef struct TargetStorage {
     int32_t size_class;
     TargetStorePool *pool;
     TargetMeter *meter;       // NULL: not counted
+    bool is_recent;           // the pool's list names it
 } TargetStorage;
 
 // An empty pool.
@@ -48,6 +51,9 @@ void target_store_pool_after_fork(TargetStorePool *pool);
 
 // Memory of `bytes` bytes with one reference; content undefined. NULL when memory is short.
 TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter);
+// Storage with the content of `bytes` bytes at `data`: a storage made from the same bytes a moment ago if there is one
+// (the shards of a replicated array are), else a new one. NULL when memory is short.
+TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter);
 // Adds a reference; returns `storage`.
 TargetStorage *target_storage_retain(TargetStorage *storage);
 // Takes a reference; the last one gives the memory to the pool. Accepts NULL.

@@ -157,7 +157,12 @@ static HloStatus compile_protected(void *argument) {
     collect_collectives(executable->arena, steps, &collectives);
     executable->collectives = collectives.items;
     executable->collective_count = (int32_t)collectives.count;
-    cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth);
+    cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
+                     &executable->shareable_count);
+    executable->array_count = (int32_t)program->arrays.count;
+    int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
+    for (int64_t i = 0; i < program->entry->parameters.count; i++) arguments[i] = program->entry->parameters.items[i]->id;
+    executable->argument_arrays = arguments;
     CpuSignature *signature = &executable->signature;
     signature->arena_bytes = assignment.arena_bytes;
     signature->result_alias = hlo_arena_copy(executable->arena, assignment.result_alias,

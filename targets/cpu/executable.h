@@ -43,13 +43,25 @@ const char *cpu_fallback_ops(const CpuExecutable *executable);
 // The thunks for people.
 void cpu_executable_print(const CpuExecutable *executable, HloText *text);
 
+// What an execution need compute only once: see share.h.
+typedef struct CpuSharePlan CpuSharePlan;
+
 // One run. Addresses by device number (replica * partitions + partition), aligned to 64 bytes. A result may share its
 // address with the argument that result_alias names, and with nothing else.
 typedef struct CpuExecution {
     void *const *const *arguments;
     void *const *const *results;
     void *const *arenas;          // arena_bytes each
+    const CpuSharePlan *sharing;  // made for these arguments, or NULL
 } CpuExecution;
+
+// Brings *plan (NULL at first) in line with which argument addresses of this execution are equal; NULL comes out when
+// nothing can be shared. One thread at a time. Free it with cpu_share_plan_free().
+void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan);
+// Accepts NULL.
+void cpu_share_plan_free(CpuSharePlan *plan);
+// The first device whose result `result` equals that of `device`.
+int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device);
 
 // Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for each
 // other for ever, naming who waits where for whom. Any thread; several runs of one executable may go on at once.

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "targets/cpu/fallback.h"
+#include "targets/cpu/share.h"
 
 enum {
     kSerialCost = 20000,   // below this many elementary operations a device: not worth waking workers
@@ -130,7 +131,14 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
     HLO_BUG_IF(true);
 }
 
-// Runs the device until it reaches a collective (returned; the device waits at it) or its end (NULL).
+// The classes of devices that run this thunk once, or NULL when this device runs it for itself.
+static const int16_t *shared_leaders(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
+    if (!run->sharing || thunk->share_index < 0) return NULL;
+    const int16_t *leaders = run->sharing->leaders[thunk->share_index];
+    return leaders && cpu_share_class_size(leaders, run->device_count, device->number) > 1 ? leaders : NULL;
+}
+
+// Runs the device until it reaches a collective or a shared kernel (returned; the device waits at it) or its end (NULL).
 static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const CpuThunk **waits_at) {
     *waits_at = NULL;
     while (device->frame_count) {
@@ -140,7 +148,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             continue;
         }
         const CpuThunk *thunk = &frame->list->thunks[frame->next++];
-        if (thunk->kind == CPU_STEP_COLLECTIVE) {
+        if (thunk->kind == CPU_STEP_COLLECTIVE || shared_leaders(run, device, thunk)) {
             *waits_at = thunk;
             return HLO_SUCCESS;
         }
@@ -210,6 +218,37 @@ static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
         push_work(run, (CpuWork){.meeting = meeting, .collective = collective, .part = part});
 }
 
+// ---- shared kernels --------------------------------------------------------------------------------------------------
+
+// Lock held, released while the kernel runs. The last device of a class to arrive computes for all.
+static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    const int16_t *leaders = run->sharing->leaders[thunk->share_index];
+    const int16_t leader = leaders[device->number];
+    int64_t *arrived = &run->shared_arrivals[thunk->share_index * run->device_count + leader];
+    device->waits_at = thunk;
+    if (++*arrived < cpu_share_class_size(leaders, run->device_count, device->number)) return;
+    *arrived = 0;
+    pthread_mutex_unlock(&run->lock);
+    const HloStatus status = run_thunk(run, device, thunk, pool);
+    for (int64_t d = 0; d < run->device_count && !status; d++) {
+        if (leaders[d] != leader || d == device->number) continue;
+        for (int32_t i = thunk->read_count; i < thunk->read_count + thunk->write_count; i++)
+            if (thunk->slice_bytes[i - thunk->read_count])
+                memcpy(address(&run->devices[d], thunk->slices[i]), address(device, thunk->slices[i]),
+                       (size_t)thunk->slice_bytes[i - thunk->read_count]);
+    }
+    pthread_mutex_lock(&run->lock);
+    if (status) {
+        fail(run, hlo_status_annotate(status, "%%%s", thunk->name));
+        return;
+    }
+    for (int64_t d = 0; d < run->device_count; d++) {
+        if (leaders[d] != leader) continue;
+        run->devices[d].waits_at = NULL;
+        push_work(run, (CpuWork){.device = &run->devices[d]});
+    }
+}
+
 // ---- deadlocks -------------------------------------------------------------------------------------------------------
 
 // The devices of the group that are not there, as "devices 1, 2".
@@ -235,7 +274,7 @@ static HloStatus deadlock(const CpuRun *run) {
     int64_t told_count = 0;
     for (int64_t d = 0; d < run->device_count && told_count < 8; d++) {
         const CpuDevice *device = &run->devices[d];
-        bool known = !device->waits_at;
+        bool known = !device->waits_at || device->waits_at->kind != CPU_STEP_COLLECTIVE;
         for (int64_t i = 0; i < told_count && !known; i++) known = told[i] == device->waits_at;
         if (known) continue;
         told[told_count++] = device->waits_at;
@@ -262,7 +301,8 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     const HloStatus status = advance(run, device, pool, &waits_at);
     pthread_mutex_lock(&run->lock);
     if (status) fail(run, status);
-    else if (waits_at) arrive(run, device, waits_at);
+    else if (waits_at && waits_at->kind == CPU_STEP_COLLECTIVE) arrive(run, device, waits_at);
+    else if (waits_at) arrive_shared(run, device, waits_at, pool);
     else if (++run->finished == run->device_count) atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
@@ -361,7 +401,9 @@ static HloStatus allocate_meetings(CpuRun *run) {
     run->queue_capacity = run->device_count * (1 + parts);
     run->queue = hlo_allocate_zeroed((size_t)run->queue_capacity, sizeof(CpuWork));
     run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuMeeting));
-    HLO_FAIL_IF(!run->meetings || !run->queue, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
+    run->shared_arrivals =
+        hlo_allocate_zeroed((size_t)(executable->shareable_count * run->device_count) + 1, sizeof(int64_t));
+    HLO_FAIL_IF(!run->meetings || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
     run->meeting_count = total;
     for (int32_t i = 0; i < executable->collective_count; i++)
         for (int64_t g = 0; g < executable->collectives[i]->group_count; g++)
@@ -373,6 +415,7 @@ static void free_run(CpuRun *run) {
     for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
     hlo_free(run->meetings);
     hlo_free(run->first_meeting);
+    hlo_free(run->shared_arrivals);
     hlo_free(run->queue);
     hlo_free(run->devices);
     hlo_free(run->bases);
@@ -384,6 +427,7 @@ static void free_run(CpuRun *run) {
 HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution) {
     CpuRun run = {.executable = executable,
                   .pool = pool,
+                  .sharing = execution->sharing,
                   .device_count = executable->replica_count * executable->partition_count};
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);

@@ -50,6 +50,8 @@ typedef struct CpuRun {
     CpuMeeting *meetings;
     int64_t meeting_count;
     int64_t *first_meeting;  // by collective
+    const CpuSharePlan *sharing;
+    int64_t *shared_arrivals;  // [share index][leader]
     bool alone;              // one worker does it all
     pthread_mutex_t lock;    // everything below
     CpuWork *queue;          // a ring

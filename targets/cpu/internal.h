@@ -19,6 +19,9 @@ struct CpuExecutable {
     bool tpu_numerics;
     const CpuCollective *const *collectives;  // by index
     int32_t collective_count;
+    int32_t shareable_count;   // share indices given to thunks
+    int32_t array_count;
+    const int32_t *argument_arrays;  // ids of the arguments' arrays
 };
 
 HLO_END_C

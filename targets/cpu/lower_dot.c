@@ -23,6 +23,7 @@ typedef struct DotKernel {
     DotDim *outer;
     int64_t outer_count;
     int64_t widths[3];  // bytes of an element
+    bool swapped;       // computes the transposed product of the transposed operands, right side first
 } DotKernel;
 
 // Appends a dimension, merging it into the last one where that has exactly this one's extent as its step.
@@ -112,7 +113,7 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
         if (kernel->outer[d++].size == 0) return HLO_SUCCESS;
     }
     for (;;) {
-        HLO_TRY(cpu_matmul(pool, &kernel->matmul, out, left, right));
+        HLO_TRY(cpu_matmul(pool, &kernel->matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right));
         int64_t d = 0;
         for (; d < kernel->outer_count; d++) {
             const DotDim *dim = &kernel->outer[d];
@@ -129,6 +130,23 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
 
 static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
+}
+
+// A result that is stored column by column is the transposed product, row by row.
+static void swap_sides(CpuMatmul *matmul) {
+    const CpuMatmul from = *matmul;
+    matmul->lhs_type = from.rhs_type;
+    matmul->rhs_type = from.lhs_type;
+    matmul->m = from.n;
+    matmul->n = from.m;
+    matmul->lhs_batch_stride = from.rhs_batch_stride;
+    matmul->rhs_batch_stride = from.lhs_batch_stride;
+    matmul->lhs_m_stride = from.rhs_n_stride;
+    matmul->lhs_k_stride = from.rhs_k_stride;
+    matmul->rhs_n_stride = from.lhs_m_stride;
+    matmul->rhs_k_stride = from.lhs_k_stride;
+    matmul->out_m_stride = from.out_n_stride;
+    matmul->out_n_stride = from.out_m_stride;
 }
 
 static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
@@ -180,6 +198,8 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     kernel->matmul = (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2],
                                  .precision = precision};
     fill_matmul(&kernel->matmul, batch, m, n, take(&roles.k, kernel));
+    kernel->swapped = m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
+    if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, run_dot, kernel);
     step->cost = node->results[0]->elements * (kernel->matmul.k / 16 + 1);

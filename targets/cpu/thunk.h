@@ -41,6 +41,7 @@ typedef struct CpuThunkList {
     const CpuCopy *end_copies;   // results to their places, in order
     int32_t end_copy_count;
     CpuSlice predicate;          // of a condition: its result
+    const int32_t *results;      // ids of the arrays that are the region's results
 } CpuThunkList;
 
 struct CpuThunk {
@@ -51,7 +52,11 @@ struct CpuThunk {
     const CpuCopy *copies;       // done before anything else
     int32_t copy_count;
     const CpuSlice *slices;      // reads, then writes
+    const int32_t *arrays;       // ids of the arrays in those places
     int32_t read_count, write_count;
+    const int64_t *slice_bytes;  // of the writes
+    int32_t share_index;         // of a kernel worth running once for several devices, else -1
+    bool varies;                 // equal inputs may give different results
     CpuKernelFunction *run;
     const void *kernel;          // of run; the CpuCollective of a collective; the CpuFallback of a fallback
     bool replica;                // device id: the replica's number rather than the partition's
@@ -63,8 +68,9 @@ struct CpuThunk {
 
 // Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
 // temporaries may grow by staging places.
+// `shareable` gets the number of share indices.
 void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
-                      int32_t *depth);
+                      int32_t *depth, int32_t *shareable);
 
 HLO_END_C
 

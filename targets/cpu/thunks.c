@@ -8,6 +8,7 @@ typedef HLO_VECTOR(CpuCopy) CopyVector;
 typedef struct ThunkBuilder {
     HloArena *arena;
     CpuAssignment *assignment;
+    int32_t shareable;
 } ThunkBuilder;
 
 static bool same_slice(CpuSlice a, CpuSlice b) { return a.base == b.base && a.offset == b.offset; }
@@ -96,6 +97,14 @@ static void build_regions(ThunkBuilder *builder, const CpuStep *step, CpuThunk *
     if (!loop) thunk->predicate_type = step->node->operands[0]->shape->type;
 }
 
+// A kernel whose results take far longer to compute than to copy.
+static bool is_worth_sharing(const CpuStep *step) {
+    enum { kMinimumElements = 1024, kCostAnElement = 8 };
+    int64_t elements = 0;
+    for (int32_t i = 0; i < step->write_count; i++) elements += step->writes[i]->elements;
+    return step->kind == CPU_STEP_KERNEL && elements >= kMinimumElements && step->cost >= elements * kCostAnElement;
+}
+
 static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t level, int32_t *depth) {
     CpuThunk thunk = {.kind = step->kind, .name = step->node->instruction->name, .run = step->run,
                       .kernel = step->kernel, .cost = step->cost, .read_count = step->read_count,
@@ -104,6 +113,16 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
     for (int32_t i = 0; i < step->read_count; i++) slices[i] = cpu_array_slice(step->reads[i]);
     for (int32_t i = 0; i < step->write_count; i++) slices[step->read_count + i] = cpu_array_slice(step->writes[i]);
     thunk.slices = slices;
+    int32_t *arrays = HLO_ARENA_NEW(builder->arena, int32_t, step->read_count + step->write_count);
+    for (int32_t i = 0; i < step->read_count; i++) arrays[i] = cpu_array_root(step->reads[i])->id;
+    for (int32_t i = 0; i < step->write_count; i++) arrays[step->read_count + i] = cpu_array_root(step->writes[i])->id;
+    thunk.arrays = arrays;
+    int64_t *bytes = HLO_ARENA_NEW(builder->arena, int64_t, step->write_count);
+    for (int32_t i = 0; i < step->write_count; i++) bytes[i] = step->writes[i]->bytes;
+    thunk.slice_bytes = bytes;
+    thunk.share_index = is_worth_sharing(step) ? builder->shareable++ : -1;
+    thunk.varies = hlo_op_is(step->node->opcode, HLO_OP_IS_NONDETERMINISTIC | HLO_OP_IS_SIDE_EFFECT) ||
+                   hlo_instruction_has_side_effect(step->node->instruction);
     if (step->loop_count) build_loops(builder, step, &thunk);
     if (step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL)
         build_regions(builder, step, &thunk, level, depth);
@@ -131,15 +150,20 @@ static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSl
         add_copy(builder, &copies, cpu_array_slice(result), targets[i], result->bytes);
     }
     copies = sequence_copies(builder, copies);
+    int32_t *results = HLO_ARENA_NEW(builder->arena, int32_t, steps->region->results.count);
+    for (int64_t i = 0; i < steps->region->results.count; i++)
+        results[i] = cpu_array_root(steps->region->results.items[i])->id;
     *list = (CpuThunkList){.thunks = thunks,
                            .count = steps->steps.count,
+                           .results = results,
                            .end_copies = copies.items,
                            .end_copy_count = (int32_t)copies.count};
 }
 
 void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
-                      int32_t *depth) {
-    ThunkBuilder builder = {arena, assignment};
+                      int32_t *depth, int32_t *shareable) {
+    ThunkBuilder builder = {arena, assignment, 0};
     *depth = 0;
     build_list(&builder, steps, assignment->result_slices, list, 0, depth);
+    *shareable = builder.shareable;
 }

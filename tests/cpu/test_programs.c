@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // compiled == eval for every program in tests/cpu/programs, with one thread and with three, whose results must also be
-// equal bit for bit.
+// equal bit for bit; with different arguments on every device and with equal ones on pairs of them.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <glob.h>
@@ -41,6 +41,8 @@ ParameterizedTest(Program *program, programs, compiled_equals_eval) {
     HloLiteral *one[64] = {0}, *three[64] = {0};
     CompiledCheck check = {.seed = 7, .threads = 1};
     cr_assert(compiled_equals_eval(module, &check, &message), "%s: %s", program->path, message.data);
+    check.replicas = 2;
+    cr_assert(compiled_equals_eval(module, &check, &message), "%s, replicated: %s", program->path, message.data);
     cr_assert(compiled_run(module, &check, one, &message), "%s", message.data);
     check.threads = 3;
     cr_assert(compiled_run(module, &check, three, &message), "%s", message.data);

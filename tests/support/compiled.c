@@ -86,14 +86,15 @@ static HloLiteral *leaf_of(const HloLiteral *literal, int64_t index) {
 }
 
 // Literals [device][parameter] from the seed.
-static HloLiteral ***make_arguments(const HloModule *module, uint64_t seed) {
+static HloLiteral ***make_arguments(const HloModule *module, const CompiledCheck *check) {
     const int64_t devices = device_count(module), count = module->entry->parameters.count;
+    const int64_t equal = check->replicas > 0 ? check->replicas : 1;
     HloLiteral ***arguments = calloc((size_t)devices, sizeof *arguments);
     for (int64_t d = 0; d < devices; d++) {
         arguments[d] = calloc((size_t)count + 1, sizeof **arguments);
         for (int64_t i = 0; i < count; i++)
             arguments[d][i] = compiled_random(module->entry->parameters.items[i]->shape,
-                                              seed + (uint64_t)(1000 * d + i));
+                                              check->seed + (uint64_t)(1000 * (d / equal) + i));
     }
     return arguments;
 }
@@ -171,7 +172,7 @@ static bool run_with(const HloModule *module, HloLiteral ***arguments, const Com
 }
 
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message) {
-    HloLiteral ***arguments = make_arguments(module, check->seed);
+    HloLiteral ***arguments = make_arguments(module, check);
     const bool ok = run_with(module, arguments, check, results, message);
     free_arguments(module, arguments);
     return ok;
@@ -222,7 +223,7 @@ static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t devi
 
 bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message) {
     const int64_t devices = device_count(module);
-    HloLiteral ***arguments = make_arguments(module, check->seed);
+    HloLiteral ***arguments = make_arguments(module, check);
     HloLiteral **have = calloc((size_t)devices, sizeof *have), **want = calloc((size_t)devices, sizeof *want);
     const HloEvalOptions options = {
         .numerics = check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};

@@ -12,6 +12,7 @@ typedef struct CompiledCheck {
     uint64_t seed;            // of the arguments
     TargetNumerics numerics;
     double tolerance;         // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
+    int64_t replicas;         // so many neighbouring devices get equal arguments; 0: 1
     bool allow_fallback;      // instructions that the evaluator runs are no failure
 } CompiledCheck;
 

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values are equal on which devices: a partition of the devices for every array, as the first device of each
+// device's class, found by walking the thunks once (loops until nothing changes).
+#include "targets/cpu/share.h"
+
+#include <string.h>
+
+enum { kMaximumDevices = 64 };
+
+typedef int16_t Classes[kMaximumDevices];
+
+typedef struct Analysis {
+    const CpuExecutable *executable;
+    int64_t devices;
+    int16_t *classes;   // [array][device]
+    int16_t *leaders;   // [share index][device]
+    bool changed;
+} Analysis;
+
+static int16_t *classes_of(const Analysis *analysis, int32_t array) { return analysis->classes + array * analysis->devices; }
+
+// ---- partitions ------------------------------------------------------------------------------------------------------
+
+// Splits the classes of `into` where `by` tells devices apart.
+static void refine(const Analysis *analysis, int16_t *into, const int16_t *by) {
+    Classes result;
+    for (int16_t d = 0; d < analysis->devices; d++) {
+        int16_t e = 0;
+        while (into[e] != into[d] || by[e] != by[d]) e++;
+        result[d] = e;
+    }
+    memcpy(into, result, sizeof(int16_t) * (size_t)analysis->devices);
+}
+
+static void split_all(const Analysis *analysis, int16_t *into) {
+    for (int16_t d = 0; d < analysis->devices; d++) into[d] = d;
+}
+
+static void set(Analysis *analysis, int32_t array, const int16_t *value) {
+    int16_t *to = classes_of(analysis, array);
+    const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
+    if (memcmp(to, value, bytes) == 0) return;
+    memcpy(to, value, bytes);
+    analysis->changed = true;
+}
+
+// ---- thunks ----------------------------------------------------------------------------------------------------------
+
+static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control);
+
+// True if devices d and e get the same from the collective, when its operands are equal as `operand` says.
+static bool exchange_equal(const CpuCollective *collective, const int16_t *operand, int64_t d, int64_t e) {
+    const CpuCollectiveGroup *a = &collective->groups[collective->group_of[d]];
+    const CpuCollectiveGroup *b = &collective->groups[collective->group_of[e]];
+    const bool everyone_alike = collective->opcode == HLO_OP_ALL_REDUCE || collective->opcode == HLO_OP_ALL_GATHER ||
+                                collective->opcode == HLO_OP_COLLECTIVE_BROADCAST;
+    if (a->count != b->count || (!everyone_alike && collective->member_of[d] != collective->member_of[e])) return false;
+    for (int64_t m = 0; m < a->count; m++)
+        if (operand[a->devices[m]] != operand[b->devices[m]]) return false;
+    return true;
+}
+
+static void exchange(const Analysis *analysis, const CpuCollective *collective, int16_t *value) {
+    Classes result;
+    for (int16_t d = 0; d < analysis->devices; d++) {
+        int16_t e = 0;
+        while (e < d && !exchange_equal(collective, value, d, e)) e++;
+        result[d] = e;
+    }
+    memcpy(value, result, sizeof(int16_t) * (size_t)analysis->devices);
+}
+
+static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
+    const int64_t partitions = analysis->executable->partition_count;
+    Classes ids;
+    for (int16_t d = 0; d < analysis->devices; d++)
+        ids[d] = (int16_t)(replica ? d / partitions : d % partitions);
+    refine(analysis, value, ids);
+}
+
+static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int16_t *control, int16_t *value) {
+    memcpy(value, control, sizeof(int16_t) * (size_t)analysis->devices);
+    for (int32_t i = 0; i < thunk->read_count; i++) refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
+}
+
+static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
+    const int32_t *states = thunk->arrays + thunk->read_count;
+    for (int32_t i = 0; i < thunk->write_count; i++) {
+        Classes value;
+        memcpy(value, control, sizeof value);
+        refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
+        set(analysis, states[i], value);
+    }
+    do {
+        Classes inside;
+        memcpy(inside, control, sizeof inside);
+        walk(analysis, &thunk->regions[0], control);
+        refine(analysis, inside, classes_of(analysis, thunk->regions[0].results[0]));
+        walk(analysis, &thunk->regions[1], inside);
+        analysis->changed = false;
+        for (int32_t i = 0; i < thunk->write_count; i++) {
+            Classes value;
+            memcpy(value, inside, sizeof value);
+            refine(analysis, value, classes_of(analysis, states[i]));
+            refine(analysis, value, classes_of(analysis, thunk->regions[1].results[i]));
+            set(analysis, states[i], value);
+        }
+    } while (analysis->changed);
+}
+
+static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
+    Classes inside;
+    memcpy(inside, control, sizeof inside);
+    refine(analysis, inside, classes_of(analysis, thunk->arrays[0]));
+    for (int32_t r = 0; r < thunk->region_count; r++) walk(analysis, &thunk->regions[r], inside);
+    for (int32_t i = 0; i < thunk->write_count; i++) {
+        Classes value;
+        memcpy(value, inside, sizeof value);
+        for (int32_t r = 0; r < thunk->region_count; r++)
+            refine(analysis, value, classes_of(analysis, thunk->regions[r].results[i]));
+        set(analysis, thunk->arrays[thunk->read_count + i], value);
+    }
+}
+
+static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
+    Classes value;
+    read_all(analysis, thunk, control, value);
+    if (thunk->kind == CPU_STEP_DEVICE_ID) device_ids(analysis, thunk->replica, value);
+    if (thunk->kind == CPU_STEP_COLLECTIVE) exchange(analysis, thunk->kernel, value);
+    if (thunk->varies) split_all(analysis, value);
+    for (int32_t i = 0; i < thunk->write_count; i++) set(analysis, thunk->arrays[thunk->read_count + i], value);
+    if (thunk->share_index >= 0)
+        memcpy(analysis->leaders + thunk->share_index * analysis->devices, value,
+               sizeof(int16_t) * (size_t)analysis->devices);
+}
+
+static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const CpuThunk *thunk = &list->thunks[i];
+        if (thunk->kind == CPU_STEP_WHILE) walk_while(analysis, thunk, control);
+        else if (thunk->kind == CPU_STEP_CONDITIONAL) walk_conditional(analysis, thunk, control);
+        else walk_plain(analysis, thunk, control);
+    }
+}
+
+// ---- plans -----------------------------------------------------------------------------------------------------------
+
+// False when no two devices have an argument in common.
+static bool read_pattern(const CpuExecutable *executable, const CpuExecution *execution, int64_t devices,
+                         int16_t *pattern) {
+    bool some = false;
+    for (int64_t i = 0; i < executable->signature.argument_count; i++) {
+        int16_t *row = pattern + i * devices;
+        for (int16_t d = 0; d < devices; d++) {
+            int16_t e = 0;
+            while (execution->arguments[e][i] != execution->arguments[d][i]) e++;
+            row[d] = e;
+            some = some || e != d;
+        }
+    }
+    return some;
+}
+
+// One block: the plan, its pattern, its tables.
+static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) {
+    const int64_t arguments = executable->signature.argument_count, results = executable->signature.result_count;
+    const int64_t rows = arguments + results + executable->shareable_count;
+    CpuSharePlan *plan = hlo_allocate_zeroed(1, sizeof(CpuSharePlan) +
+                                                    sizeof(void *) * (size_t)executable->shareable_count +
+                                                    sizeof(int16_t) * (size_t)(rows * devices));
+    if (!plan) return NULL;
+    plan->devices = devices;
+    plan->argument_count = arguments;
+    plan->leaders = (const int16_t **)(plan + 1);
+    plan->pattern = (int16_t *)(plan->leaders + executable->shareable_count);
+    plan->result_leaders = plan->pattern + arguments * devices;
+    return plan;
+}
+
+static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
+    const int64_t devices = plan->devices;
+    const CpuSignature *signature = &executable->signature;
+    Analysis analysis = {.executable = executable, .devices = devices};
+    analysis.classes = hlo_allocate_zeroed((size_t)(executable->array_count * devices) + 1, sizeof(int16_t));
+    if (!analysis.classes) return false;
+    analysis.leaders = (int16_t *)(uintptr_t)plan->result_leaders + signature->result_count * devices;
+    for (int64_t i = 0; i < signature->argument_count; i++)
+        memcpy(classes_of(&analysis, executable->argument_arrays[i]), plan->pattern + i * devices,
+               sizeof(int16_t) * (size_t)devices);
+    const Classes everywhere = {0};
+    walk(&analysis, &executable->entry, everywhere);
+    for (int64_t i = 0; i < signature->result_count; i++)
+        memcpy((int16_t *)(uintptr_t)plan->result_leaders + i * devices,
+               classes_of(&analysis, executable->entry.results[i]), sizeof(int16_t) * (size_t)devices);
+    for (int32_t i = 0; i < executable->shareable_count; i++) {
+        const int16_t *leaders = analysis.leaders + i * devices;
+        for (int16_t d = 0; d < devices; d++)
+            if (leaders[d] != d) plan->leaders[i] = leaders;
+    }
+    hlo_free(analysis.classes);
+    return true;
+}
+
+void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan) {
+    const int64_t devices = executable->replica_count * executable->partition_count;
+    if (devices < 2 || devices > kMaximumDevices) return;
+    CpuSharePlan *fresh = new_plan(executable, devices);
+    if (!fresh) {
+        cpu_share_plan_free(*plan);
+        *plan = NULL;
+        return;
+    }
+    const bool some = read_pattern(executable, execution, devices, fresh->pattern);
+    const size_t bytes = sizeof(int16_t) * (size_t)(fresh->argument_count * devices);
+    if (some && *plan && memcmp((*plan)->pattern, fresh->pattern, bytes) == 0) {
+        cpu_share_plan_free(fresh);
+        return;
+    }
+    cpu_share_plan_free(*plan);
+    *plan = NULL;
+    if (some && analyse(executable, fresh)) *plan = fresh;
+    else cpu_share_plan_free(fresh);
+}
+
+void cpu_share_plan_free(CpuSharePlan *plan) { hlo_free(plan); }
+
+int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device) {
+    return plan->result_leaders[result * plan->devices + device];
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work that several devices would repeat. Devices whose arguments stand in the same memory (replicated parameters)
+// compute the same values until something that differs enters; costly kernels among those run once and are copied. Which
+// arrays are equal on which devices follows from the program and from which argument addresses are equal, so it is
+// always right, whatever the arguments hold.
+#ifndef MESHLO_TARGETS_CPU_SHARE_H_
+#define MESHLO_TARGETS_CPU_SHARE_H_
+
+#include "targets/cpu/internal.h"
+
+HLO_BEGIN_C
+
+struct CpuSharePlan {
+    int64_t devices;
+    int64_t argument_count;
+    int16_t *pattern;             // [argument][device]: the first device with the same address
+    const int16_t **leaders;      // by share index: [device] the first device with the same value; NULL: nothing to share
+    const int16_t *result_leaders;  // [result][device]
+};
+
+// The members of a device's class.
+static inline int64_t cpu_share_class_size(const int16_t *leaders, int64_t devices, int64_t device) {
+    int64_t count = 0;
+    for (int64_t d = 0; d < devices; d++) count += leaders[d] == leaders[device];
+    return count;
+}
+
+HLO_END_C
+
+#endif
