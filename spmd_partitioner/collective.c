@@ -6,18 +6,36 @@
 
 static HloArena *arena_of(SpmdPartitioner *partitioner) { return partitioner->module->arena; }
 
-// Writes reason and remedy where they survive passes and text: into frontend attributes.
-static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason) {
-    HloText text = {0};
-    const SpmdMesh *mesh = partitioner->mesh;
-    hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
+// The shardings that disagree, as far as the reason knows them.
+static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdReason *reason) {
     if (reason->from) {
-        hlo_text_string(&text, " is ");
-        spmd_sharding_print(&text, mesh, reason->from);
+        hlo_text_string(text, " is ");
+        spmd_sharding_print(text, mesh, reason->from);
     }
     if (reason->to) {
-        hlo_text_string(&text, reason->from ? ", needed as " : " is needed as ");
-        spmd_sharding_print(&text, mesh, reason->to);
+        hlo_text_string(text, reason->from ? ", needed as " : " is needed as ");
+        spmd_sharding_print(text, mesh, reason->to);
+    }
+}
+
+static bool sums(const HloInstruction *collective) {
+    return hlo_is(collective, HLO_OP_ALL_REDUCE) || hlo_is(collective, HLO_OP_REDUCE_SCATTER);
+}
+
+// Writes the reason where it survives passes and text: into a frontend attribute.
+static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
+                    const SpmdAxes *axes) {
+    HloText text = {0};
+    if (sums(collective) && reason->summed) {
+        hlo_text_format(&text, "%s %s combines a dimension that is sharded over ", hlo_op_text(reason->summed->opcode),
+                        reason->summed->name);
+        spmd_axes_print(&text, partitioner->mesh, axes);
+        hlo_text_string(&text, ": each device has a part of the result");
+        if (reason->to) hlo_text_string(&text, ", needed as ");
+        if (reason->to) spmd_sharding_print(&text, partitioner->mesh, reason->to);
+    } else {
+        hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
+        explain_shardings(partitioner->mesh, &text, reason);
     }
     if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.reason", text.data);
     hlo_text_free(&text);
@@ -26,12 +44,17 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
 static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                            const SpmdAxes *axes) {
     HloText text = {0};
-    if (hlo_is(collective, HLO_OP_ALL_REDUCE) || hlo_is(collective, HLO_OP_REDUCE_SCATTER)) {
-        hlo_text_format(&text, "do not shard a summed dimension of %s over ", reason->op->name);
+    if (sums(collective) && reason->summed) {
+        hlo_text_format(&text, "keep ");
         spmd_axes_print(&text, partitioner->mesh, axes);
+        hlo_text_format(&text, " off the combined dimension of %s: shard its operands along another one", reason->summed->name);
     } else if (reason->from && reason->to) {
-        hlo_text_format(&text, "annotate the producer of this array (%s of %s) with ", reason->what, reason->op->name);
+        hlo_text_string(&text, "annotate what makes this array with ");
         spmd_sharding_print(&text, partitioner->mesh, reason->to);
+        hlo_text_format(&text, ", or let %s take ", reason->op->name);
+        spmd_sharding_print(&text, partitioner->mesh, reason->from);
+    } else if (hlo_is(collective, HLO_OP_COLLECTIVE_PERMUTE)) {
+        hlo_text_format(&text, "shard %s along a dimension that it does not move elements in", reason->op->name);
     }
     if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy", text.data);
     hlo_text_free(&text);
@@ -47,7 +70,7 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     };
     if (dim >= 0) attributes.dimensions = hlo_ints(arena_of(partitioner), &dim, 1);
     HloInstruction *made = spmd_emit(partitioner, opcode, shape, &operand, 1, &attributes);
-    explain(partitioner, made, reason);
+    explain(partitioner, made, reason, axes);
     explain_remedy(partitioner, made, reason, axes);
     return made;
 }
@@ -99,7 +122,7 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
                                   const SpmdReason *reason) {
     HloPermuteAttributes attributes = {.channel_id = partitioner->next_channel++, .source_target_pairs = pairs};
     HloInstruction *made = spmd_emit(partitioner, HLO_OP_COLLECTIVE_PERMUTE, operand->shape, &operand, 1, &attributes);
-    explain(partitioner, made, reason);
+    explain(partitioner, made, reason, NULL);
     explain_remedy(partitioner, made, reason, NULL);
     return made;
 }

@@ -378,16 +378,22 @@ static HloStatus annotation_foreign(HloArena *arena, const SpmdMesh *mesh, const
     }
     int64_t count = mesh->device_count;
     int64_t *ours = HLO_ARENA_NEW(arena, int64_t, count), *map = HLO_ARENA_NEW(arena, int64_t, count);
-    bool *seen = HLO_ARENA_NEW(arena, bool, count);
     tile_order(mesh, annotation->sharding, ours);
     const int64_t *theirs = device_list(arena, sharding, count);
-    for (int64_t i = 0; i < count; i++) {
-        HLO_FAIL_IF(theirs[i] < 0 || theirs[i] >= count || seen[theirs[i]], HLO_INVALID_ARGUMENT,
-                    "device %lld is repeated or out of range in a sharding", (long long)theirs[i]);
-        seen[theirs[i]] = true;
-        map[ours[i]] = theirs[i];
-    }
+    for (int64_t i = 0; i < count; i++) map[ours[i]] = theirs[i];
     annotation->devices = map;
+    return HLO_SUCCESS;
+}
+
+// Every device once.
+static HloStatus check_list(HloArena *arena, HloInts devices) {
+    bool *seen = HLO_ARENA_NEW(arena, bool, devices.count);
+    for (int64_t i = 0; i < devices.count; i++) {
+        int64_t device = devices.items[i];
+        HLO_FAIL_IF(device < 0 || device >= devices.count || seen[device], HLO_INVALID_ARGUMENT,
+                    "device %lld is repeated or out of range in a sharding", (long long)device);
+        seen[device] = true;
+    }
     return HLO_SUCCESS;
 }
 
@@ -401,6 +407,7 @@ static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, co
     int64_t listed = sharding->iota.dims.count ? product_of(sharding->iota.dims) : sharding->devices.count;
     HLO_FAIL_IF(listed != devices, HLO_INVALID_ARGUMENT, "a sharding of %lld tiles lists %lld devices",
                 (long long)devices, (long long)listed);
+    if (!sharding->iota.dims.count) HLO_TRY(check_list(arena, sharding->devices));
     Tiles tiles;
     if (tiles_new(arena, sharding, &tiles) && annotation_from_tiles(mesh, sharding, &tiles, rank, annotation)) {
         return HLO_SUCCESS;

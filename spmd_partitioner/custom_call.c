@@ -38,6 +38,8 @@ SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op) {
     for (size_t i = 0; target && i < HLO_COUNT_OF(targets); i++) {
         if (!strcmp(target, targets[i].target)) return targets[i].kind;
     }
+    // lapack_spotrf_ffi and its family: matrices in the last two dimensions, everything in front is batch.
+    if (target && !strncmp(target, "lapack_", 7)) return SPMD_CALL_BATCHED;
     return SPMD_CALL_UNKNOWN;
 }
 

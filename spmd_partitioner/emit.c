@@ -62,6 +62,10 @@ static HloInstruction *emit_literal(SpmdPartitioner *partitioner, const HloLiter
 }
 
 HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int64_t value) {
+    uint64_t key = hlo_hash_mix((uint64_t)type + 1, (uint64_t)value);
+    int64_t *found = hlo_int_map_find(&partitioner->scope->scalars, key);
+    HloInstruction *known = found ? (HloInstruction *)(intptr_t)*found : NULL;
+    if (known && known->shape->type == type) return known;
     HloLiteral *literal = hlo_literal_in_arena(arena_of(partitioner), array_shape(partitioner, type, NULL, 0));
     if (hlo_type_is_complex(type)) {
         hlo_literal_set_complex(literal, 0, (double)value);
@@ -70,7 +74,9 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
     } else {
         hlo_literal_set_int64(literal, 0, value);
     }
-    return emit_literal(partitioner, literal);
+    HloInstruction *made = emit_literal(partitioner, literal);
+    hlo_int_map_set(partitioner->arena, &partitioner->scope->scalars, key, (intptr_t)made);
+    return made;
 }
 
 // The largest or smallest value of an integer type, as the low bits of a 64-bit number.

@@ -195,8 +195,10 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
                                       to, keep);
     if (!reason.from) reason.from = local.sharding;
     if (!reason.to) reason.to = to;
+    reason.summed = local.summed;
     SpmdLocal result = spmd_emit_path(partitioner, local, &path, &reason);
     result.sharding = to;
+    if (!result.partial) result.summed = NULL;
     cache_add(partitioner->arena, &partitioner->scope->reshards, local.hlo->id, to, keep, result);
     return result;
 }
@@ -241,6 +243,11 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
     const SpmdArray *array = spmd_plan_array(partitioner->plan, op, leaf);
     SpmdLocal local = {.hlo = hlo, .global = hlo_shape_leaf(op->shape, leaf), .sharding = sharding, .partial = partial,
                        .reduction = reduction};
+    if (partial) {
+        // What passes a partial result on did not make it.
+        bool passes = op->operand_count == 1 && spmd_operand(partitioner, 0).summed;
+        local.summed = passes ? spmd_operand(partitioner, 0).summed : op;
+    }
     bool now = array->annotated || (partial && !can_stay_partial(partitioner, op, reduction));
     if (now) local = spmd_reshard(partitioner, local, array->sharding, 0, (SpmdReason){.op = op, .what = "result"});
     spmd_define_as(partitioner, leaf, &local);

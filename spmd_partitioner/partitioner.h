@@ -14,6 +14,7 @@ typedef struct SpmdLocal {
     const SpmdSharding *sharding;
     SpmdAtomSet partial;           // axes over which the devices' values still have to be combined
     HloOpcode reduction;           // with this op
+    const HloInstruction *summed;  // the source op that left it partial; NULL if it is not
 } SpmdLocal;
 
 // The computation that is being written.
@@ -22,6 +23,7 @@ typedef struct SpmdScope {
     HloInstruction *device;         // partition-id, made when first needed
     HloIntMap indices;              // hash of an axis list -> its shard index instruction (as intptr)
     HloIntMap reshards;             // by id of an instruction in the scope: SpmdCached chain of its reshards
+    HloIntMap scalars;              // type and value -> constant
     HloIntMap frees;                // by source instruction id: SpmdCached chain of a free array's forms
 } SpmdScope;
 
@@ -30,6 +32,7 @@ typedef struct SpmdReason {
     const HloInstruction *op;       // source instruction
     const char *what;               // "operand 1", "result", "while carry 2"
     const SpmdSharding *from, *to;  // NULL where they do not say anything
+    const HloInstruction *summed;   // of partial results: the op that sums over a sharded dimension
 } SpmdReason;
 
 struct SpmdPartitioner {

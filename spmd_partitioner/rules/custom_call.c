@@ -22,6 +22,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
         case SPMD_CALL_IDENTITY:
         case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank); return;
         case SPMD_CALL_TOPK: same_dims(rule, rank - 1); return;
+        case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0); return;
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL:
         case SPMD_CALL_UNKNOWN: return;
@@ -71,13 +72,28 @@ static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloIn
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
         case SPMD_CALL_ELEMENTWISE:
+        case SPMD_CALL_BATCHED:
         case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);
         case SPMD_CALL_UNKNOWN: break;
     }
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     return hlo_error(HLO_UNIMPLEMENTED, "custom-call target \"%s\" has no partition rule", target ? target : "");
 }
-const SpmdOp spmd_op_custom_call = {.name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition};
+// Layout constraints name the operands' shapes: the local ones now.
+static void custom_call_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
+                               const HloShape *result) {
+    HloCustomCallAttributes *call = attributes;
+    (void)result;
+    if (!call->operand_layouts.count) return;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, call->operand_layouts.count);
+    for (int64_t i = 0; i < call->operand_layouts.count; i++) {
+        const HloShape *written = call->operand_layouts.items[i];
+        shapes[i] = i < rule->operand_count ? hlo_shape_with_layout(arena, operands[i], written->layout) : written;
+    }
+    call->operand_layouts.items = shapes;
+}
+const SpmdOp spmd_op_custom_call = {.name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition,
+                                    .adjust = custom_call_adjust};
 
 // ---- collectives of the program itself ----
 

@@ -61,3 +61,25 @@ static void batch_norm_inference_rule(SpmdRule *rule, const HloInstruction *op) 
     }
 }
 const SpmdOp spmd_op_batch_norm_inference = {.name = "batch-norm-inference", .rule = batch_norm_inference_rule};
+
+// Training and gradient sum over everything but the feature dimension: those dimensions are needed whole.
+static void batch_norm_rule(SpmdRule *rule, const HloInstruction *op) {
+    int64_t feature = HLO_ATTRIBUTES(op, BatchNorm)->feature_index;
+    int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->operands[0]->shape->dims[feature]);
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
+        spmd_rule_map(rule, t, rule->tensors[t].shape->rank == 1 ? 0 : feature, factor);
+    }
+}
+const SpmdOp spmd_op_batch_norm = {.name = "batch-norm", .rule = batch_norm_rule};
+
+// The size of a dimension is that of the whole array.
+static HloStatus get_dimension_size_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloShape *shape = op->operands[0]->shape;
+    int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
+    HLO_FAIL_IF(hlo_shape_is_dynamic(shape), HLO_UNIMPLEMENTED, "get-dimension-size of a dynamic array cannot be partitioned");
+    SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
+    local.hlo = spmd_emit_scalar(partitioner, op->shape->type, shape->dims[dim]);
+    spmd_define_as(partitioner, 0, &local);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_get_dimension_size = {.name = "get-dimension-size", .partition = get_dimension_size_partition};

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which collectives programs get, what is refused and how, what reports say.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/text/text.h"
+#include "tests/spmd/check.h"
+
+static void expect_collectives(const char *text, const SpmdOptions *options, const char *want) {
+    char *counts = collectives_of(text, options);
+    cr_expect_str_eq(counts, want, "%s, not %s, for\n%s", counts, want, text);
+    hlo_free(counts);
+    check_partitioned(text, options, 3);
+}
+
+// The minimal collectives of small programs on four devices.
+static const struct {
+    const char *body, *want;
+} minimal[] = {
+    // A product whose summed dimension is sharded: one all-reduce; one reduce-scatter where the result is sharded too.
+    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}", "1 all-reduce"},
+    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}", "1 reduce-scatter"},
+    // From one dimension to another: one all-to-all. From another device order: one permute (jax#21562 in small).
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}", "1 all-to-all"},
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[2,2]T(1,0)}", "1 collective-permute"},
+    {"p = f32[8,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}", ""},
+    // Rows of a sharded table: nobody gathers the table.
+    {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n i = s32[3] parameter(1), sharding={replicated}\n"
+     " ROOT g = f32[3,8] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}, "
+     "sharding={replicated}", "1 all-reduce"},
+    // An update at a run-time place of a sharded array needs nothing.
+    {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n u = f32[3,8] parameter(1), sharding={replicated}\n"
+     " i = s32[] parameter(2), sharding={replicated}\n z = s32[] constant(0)\n"
+     " ROOT g = f32[64,8] dynamic-update-slice(p, u, i, z), sharding={devices=[4,1]<=[4]}", ""},
+    // Neighbours' borders only.
+    {"p = f32[32] parameter(0), sharding={devices=[4]<=[4]}\n z = f32[] constant(0)\n"
+     " ROOT g = f32[32] pad(p, z), padding=1_-1, sharding={devices=[4]<=[4]}", "1 collective-permute"},
+    // Random bits never communicate.
+    {"s = u64[2] parameter(0), sharding={replicated}\n"
+     " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, {devices=[4,1]<=[4]}}", ""},
+    // A sorted dimension: its axes move to the other one and back.
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+     " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}", "2 all-to-all"},
+};
+
+Test(partition, minimal_collectives) {
+    for (size_t i = 0; i < HLO_COUNT_OF(minimal); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nENTRY e {\n %s\n}\n", minimal[i].body);
+        expect_collectives(text.data, NULL, minimal[i].want);
+        hlo_text_free(&text);
+    }
+}
+
+static char *read_example(const char *name) {
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/examples/%s", MESHLO_SOURCE_DIR, name);
+    HloFileContent file = {0};
+    HloStatus status = hlo_file_read(path, 1 << 24, &file);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    char *text = hlo_allocate(file.size + 1);
+    memcpy(text, file.data, file.size);
+    text[file.size] = 0;
+    hlo_file_content_free(&file);
+    return text;
+}
+
+// The third document's network, gradient on batch=4, model=2. XLA gives it these too: three sums of activations over model,
+// eight of gradients over batch (measured with jax 0.10.2 before its combiner runs).
+Test(partition, tutorial_network_gradient) {
+    char *text = read_example("mlp_gradient_512.hlo");
+    SpmdOptions options = {.no_optimize = true};
+    expect_collectives(text, &options, "11 all-reduce");
+    hlo_free(text);
+}
+
+static void expect_refused(const char *text, const SpmdOptions *options, HloCode code, const char *part) {
+    HloModule *module = parse_text(text), *partitioned = NULL;
+    HloStatus status = spmd_partition(module, options, &partitioned, NULL);
+    cr_assert_not_null(status, "not refused: %s", text);
+    cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
+    cr_expect(strstr(hlo_status_message(status), part), "'%s' is not in: %s", part, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+Test(partition, refuses_by_name) {
+    expect_refused("HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n"
+                   " ROOT c = f32[4] custom-call(p), custom_call_target=\"mystery\"\n}\n", NULL, HLO_UNIMPLEMENTED, "mystery");
+    expect_refused("HloModule m, num_partitions=2\nENTRY e {\n ROOT c = u32[] partition-id()\n}\n", NULL, HLO_UNIMPLEMENTED, "partition-id");
+    expect_refused("HloModule m, num_partitions=2\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n"
+                   "ENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] all-reduce(p), replica_groups={}, to_apply=sum\n}\n",
+                   NULL, HLO_UNIMPLEMENTED, "all-reduce");
+    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n}\n", NULL,
+                   HLO_INVALID_ARGUMENT, "2 devices");
+    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2,2]<=[4]}\n}\n", NULL,
+                   HLO_INVALID_ARGUMENT, "rank 1");
+    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[4]0,1,1,2}\n}\n", NULL,
+                   HLO_INVALID_ARGUMENT, "repeated");
+    const char *plain = "ENTRY e {\n ROOT p = f32[4] parameter(0)\n}\n";
+    const SpmdMeshAxis mesh[] = {{"x", 4}};
+    const char *const shards[][1] = {{"p7=x"}, {"r9=x"}, {"q=x"}, {"p0"}, {"p0=y"}, {"p0=x,x"}};
+    const char *const parts[] = {"p7", "r9", "'q'", "TARGET=SPEC", "unknown mesh axis 'y'", "more dimensions"};
+    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
+        SpmdOptions options = {.mesh = mesh, .mesh_axis_count = 1, .shards = shards[i], .shard_count = 1};
+        expect_refused(plain, &options, HLO_INVALID_ARGUMENT, parts[i]);
+    }
+    SpmdOptions wrong = {.mesh = mesh, .mesh_axis_count = 1, .num_partitions = 8};
+    expect_refused(plain, &wrong, HLO_INVALID_ARGUMENT, "4 devices");
+}
+
+Test(partition, options_shard_a_plain_program) {
+    const SpmdMeshAxis mesh[] = {{"x", 2}, {"y", 2}};
+    const char *const shards[] = {"p0=x,y", "p1=y,-", "r0=x,-"};
+    SpmdOptions options = {.mesh = mesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 3};
+    expect_collectives("ENTRY e {\n p = f32[8,6] parameter(0)\n q = f32[6,5] parameter(1)\n"
+                       " ROOT d = f32[8,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n", &options, "1 all-reduce");
+}
+
+Test(report, says_why_where_and_how_much) {
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+        " q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+        " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}, "
+        "metadata={op_name=\"layer/dot\" source_file=\"net.py\" source_line=42}\n}\n");
+    HloModule *partitioned;
+    SpmdReport *report;
+    cr_assert_null(spmd_partition(module, NULL, &partitioned, &report));
+    cr_assert_eq(report->collective_count, 1);
+    const SpmdCollective *one = &report->collectives[0];
+    cr_expect_str_eq(one->opcode, "all-reduce");
+    cr_expect_eq(one->bytes_per_device, 2 * 3 * 8 * 8 * 4 / 4);  // ring: 2 (g-1)/g of the array
+    cr_expect_eq(one->group_size, 4);
+    cr_expect_eq(one->num_groups, 1);
+    cr_expect_eq(one->trip_count, 1);
+    cr_expect_str_eq(one->source, "net.py:42");
+    cr_expect(strstr(one->reason, "dot d combines a dimension that is sharded over axis0"), "%s", one->reason);
+    cr_expect(*one->remedy);
+    HloText text = {0};
+    HloJsonWriter writer = {.text = &text};
+    spmd_report_json(&writer, report);
+    HloArena *arena = hlo_arena_new();
+    HloJsonValue *value;
+    cr_assert_null(hlo_json_parse(arena, "report", text.data, text.length, &value));
+    cr_expect_eq(hlo_json_get(value, "total_bytes_per_device")->integer, one->bytes_per_device);
+    cr_expect_eq(hlo_json_get(value, "collectives")->count, 1);
+    hlo_arena_free(arena);
+    hlo_text_free(&text);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+// A collective in a loop counts as often as the loop runs.
+Test(report, counts_trips) {
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=2\n\nc {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        " n = s32[] constant(5)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
+        "b {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n o = s32[] constant(1)\n j = s32[] add(i, o)\n"
+        " x = f32[4,4] get-tuple-element(p), index=1\n d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = (s32[], f32[4,4]) tuple(j, d)\n}\n\n"
+        "ENTRY e {\n z = s32[] constant(0)\n a = f32[4,4] parameter(0), sharding={devices=[2,1]<=[2]}\n t = (s32[], f32[4,4]) tuple(z, a)\n"
+        " w = (s32[], f32[4,4]) while(t), condition=c, body=b\n ROOT r = f32[4,4] get-tuple-element(w), index=1\n}\n");
+    HloModule *partitioned;
+    SpmdReport *report;
+    cr_assert_null(spmd_partition(module, NULL, &partitioned, &report));
+    cr_assert_gt(report->collective_count, 0);
+    cr_expect_eq(report->collectives[0].trip_count, 5);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+Test(partition, a_partitioned_module_is_known_and_refused) {
+    HloModule *module = parse_text("HloModule m, num_partitions=2\nENTRY e {\n ROOT p = f32[5] parameter(0), sharding={devices=[2]<=[2]}\n}\n");
+    HloModule *partitioned, *again;
+    cr_assert_null(spmd_partition(module, NULL, &partitioned, NULL));
+    cr_expect(spmd_is_partitioned(partitioned) && !spmd_is_partitioned(module));
+    SpmdBoundary *boundary;
+    cr_assert_null(spmd_boundary_new(partitioned, &boundary));
+    cr_expect_eq(boundary->parameters[0].local->dims[0], 3);
+    cr_expect_eq(boundary->parameters[0].global->dims[0], 5);
+    cr_expect_eq(boundary->results[0].global->dims[0], 5);
+    spmd_boundary_free(boundary);
+    HloStatus status = spmd_partition(partitioned, NULL, &again, NULL);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+Test(partition, memory_failures_are_statuses) {
+    const char *text = "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+                       " ROOT c = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}\n}\n";
+    HloModule *module = parse_text(text);
+    for (int64_t countdown = 0; countdown < 40; countdown++) {
+        HloModule *partitioned = NULL;
+        SpmdReport *report = NULL;
+        hlo_allocation_fail_after(countdown);
+        HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
+        hlo_allocation_fail_after(-1);
+        if (status) {
+            cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED, "%s", hlo_status_message(status));
+            hlo_status_free(status);
+            continue;
+        }
+        spmd_report_free(report);
+        hlo_module_free(partitioned);
+    }
+    hlo_module_free(module);
+}
