@@ -31,6 +31,7 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
 
 static HloStatus print_format(const HloModule *module, int64_t format, int64_t form, HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
+    if (format == kDot) return hlo_dot_draw(module, text);
     if (format == kProto) return hlo_module_to_proto(module, text);
     HLO_FAIL_IF(format != kHlo, HLO_UNIMPLEMENTED, "writing %s is not supported", kFormats[format]);
     HLO_TRY(hlo_print(module, &forms[form], text));

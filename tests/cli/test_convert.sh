@@ -8,6 +8,8 @@ for form in short canonical long; do
     exits 0 "convert $form" meshlo convert "$small" --print $form
     says out "HloModule" "convert $form: a module"
 done
+exits 0 "dot drawing" meshlo convert "$small" --to dot
+says out "digraph" "dot drawing: a graph"
 exits 0 "standard input" bash -c '"$MESHLO" convert - <"$0" >out.hlo' "$small"
 check "standard input: same text" cmp long.hlo out.hlo
 xz -k -c "$small" >small.hlo.xz
