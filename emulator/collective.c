@@ -9,6 +9,9 @@
 
 typedef HLO_VECTOR(EmuLinkBytes) LinkBytesVector;
 
+// Members of an irregular group whose routes are followed one by one.
+#define MAX_ROUTED_SENDERS 1024
+
 // Directions in which the data of a ring algorithm flows.
 typedef enum RingKind {
     RING_GATHER,   // from each member to all others
@@ -284,9 +287,11 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
         int64_t hops = 0;
         for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
             hops += load_exchange_axis(network, &grid, axis, block);
-        for (int64_t i = 0; !grid.is_grid && i < group.count; i++)
+        // Of very large groups every so-and-so-many-th member sends for its neighbours in the list too.
+        const int64_t stride = group.count / MAX_ROUTED_SENDERS + 1;
+        for (int64_t i = 0; !grid.is_grid && i < group.count; i += stride)
             for (int64_t j = 0; j < group.count; j++) {
-                const int64_t here = load_route(network, group.items[i], group.items[j], block);
+                const int64_t here = load_route(network, group.items[i], group.items[j], block * (double)stride);
                 if (here > hops) hops = here;
             }
         if (hops > longest) longest = hops;

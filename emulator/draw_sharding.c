@@ -69,6 +69,7 @@ typedef struct Drawing {
     int64_t count;
     EmuBoxStyle style;
     HloText *text;
+    HloText name;  // of one cell while it is put together; freed outside of hlo_protect()
     int64_t rows, columns;
     Cell *cells;
     int64_t *column_width, *row_height;
@@ -117,13 +118,13 @@ static HloStatus fill_cells(Drawing *drawing) {
     for (int64_t at = 0; at < cells; at++) {
         HLO_FAIL_IF(!members[at].count, HLO_INVALID_ARGUMENT, "the shards do not tile the array as a grid");
         qsort(members[at].items, (size_t)members[at].count, sizeof(int64_t), compare_numbers);
-        HloText label = {0};
-        hlo_text_format(&label, "%s ", drawing->label);
+        HloText *name = &drawing->name;
+        name->length = 0;
+        hlo_text_format(name, "%s ", drawing->label);
         for (int64_t i = 0; i < members[at].count; i++)
-            hlo_text_format(&label, "%s%lld", i ? "," : "", (long long)members[at].items[i]);
-        drawing->cells[at].label_length = (int64_t)label.length;
-        drawing->cells[at].label = label.data ? hlo_arena_string(drawing->arena, label.data, label.length) : "";
-        hlo_text_free(&label);
+            hlo_text_format(name, "%s%lld", i ? "," : "", (long long)members[at].items[i]);
+        drawing->cells[at].label_length = (int64_t)name->length;
+        drawing->cells[at].label = name->data ? hlo_arena_string(drawing->arena, name->data, name->length) : "";
     }
     return HLO_SUCCESS;
 }
@@ -213,6 +214,7 @@ HloStatus emu_draw_sharding(const char *label, const int64_t *dims, int64_t rank
                        .count = count, .style = style, .text = text};
     HLO_FAIL_IF(!drawing.arena, HLO_RESOURCE_EXHAUSTED, "no memory to draw");
     HloStatus status = hlo_protect(draw, &drawing);
+    hlo_text_free(&drawing.name);
     hlo_arena_free(drawing.arena);
     return status;
 }

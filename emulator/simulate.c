@@ -28,6 +28,7 @@ typedef struct Simulation {
     EmuProgram *program;
     EmuNetwork *network;
     EmuReport *report;
+    HloText *text;           // for printing; whoever called hlo_protect() frees it
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
     double *link_bytes;      // by link
@@ -316,16 +317,15 @@ static void collect_memory(Simulation *simulation) {
     for (int64_t i = 0; i < report->buffer_count; i++) {
         const EmuBuffer *buffer = &memory.largest[i];
         const HloMetadata *metadata = buffer->instruction->metadata;
-        HloText shape = {0};
-        hlo_shape_print(&shape, buffer->shape, true);
+        simulation->text->length = 0;
+        hlo_shape_print(simulation->text, buffer->shape, true);
         buffers[i] = (EmuBufferUse){.instruction = copy_string(report->arena, buffer->instruction->name),
                                     .kind = kinds[buffer->kind],
                                     .op_name = copy_string(report->arena, metadata ? metadata->op_name : NULL),
                                     .source = source_of(report->arena, buffer->instruction),
                                     .bytes = buffer->bytes,
                                     .unpadded_bytes = buffer->unpadded_bytes,
-                                    .shape = copy_string(report->arena, shape.data)};
-        hlo_text_free(&shape);
+                                    .shape = copy_string(report->arena, simulation->text->data)};
     }
     report->buffers = buffers;
 }
@@ -359,6 +359,7 @@ typedef struct SimulateCall {
     const EmuOptions *options;
     HloArena *scratch;
     HloArena *network_scratch;
+    HloText text;
     EmuReport *report;
 } SimulateCall;
 
@@ -382,6 +383,7 @@ static HloStatus simulate(void *argument) {
     const EmuChip *chip = &call->topology->chip;
     Simulation *simulation = HLO_ARENA_NEW(call->scratch, Simulation, 1);
     simulation->report = report;
+    simulation->text = &call->text;
     simulation->program = emu_program_new(call->scratch, module, call->topology);
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
@@ -431,6 +433,7 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
         else
             *report = call.report;
     }
+    hlo_text_free(&call.text);
     hlo_arena_free(call.network_scratch);
     hlo_arena_free(call.scratch);
     return status;

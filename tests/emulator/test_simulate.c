@@ -433,7 +433,7 @@ Test(emulator_simulate, running_out_of_memory_is_reported) {
     HloModule *module = parse(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""));
     EmuTopology *topology = NULL;
     cr_assert_null(emu_topology_parse("v5p-8", &topology));
-    for (int64_t after = 0; after < 12; after++) {
+    for (int64_t after = 0; after < 40; after++) {
         EmuReport *report = NULL;
         hlo_allocation_fail_after(after);
         HloStatus status = emu_simulate(module, topology, NULL, &report);
