@@ -127,10 +127,9 @@ static HloStatus job_compile(Job *job, CliTimes *times) {
     HLO_TRY(target_client_new(execution->machine, &job->client));
     cli_progress(job->context, "compiling");
     double start = cli_seconds();
-    job->context->stage = CLI_STAGE_PROGRAM;
+    job->context->stage = CLI_STAGE_RUN;  // the program is verified: what is refused now would go wrong while running
     HLO_TRY(target_compile(job->client, execution->program->per_device, &options, &job->executable));
     times->compile_seconds = cli_seconds() - start;
-    job->context->stage = CLI_STAGE_RUN;
     return HLO_SUCCESS;
 }
 
