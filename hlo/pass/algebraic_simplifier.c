@@ -67,7 +67,6 @@ HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env
                                         hlo_simplify_shape(), hlo_simplify_slice(), hlo_simplify_compute()}};
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
-        hlo_computation_sort(module->computations.items[c]);
         simplify(&simplifier, module->computations.items[c]);
         hlo_arena_reset(env->scratch, mark);
     }

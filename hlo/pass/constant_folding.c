@@ -133,7 +133,6 @@ static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
 
 HloStatus hlo_pass_constant_folding(HloModule *module, const HloPassEnv *env, bool *changed) {
     for (int64_t c = 0; c < module->computations.count; c++) {
-        hlo_computation_sort(module->computations.items[c]);
         HloInstruction *last = module->computations.items[c]->last;
         for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
             next = i == last ? NULL : i->next;

@@ -54,7 +54,6 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
 HloStatus hlo_pass_cse(HloModule *module, const HloPassEnv *env, bool *changed) {
     for (int64_t i = 0; i < module->computations.count; i++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
-        hlo_computation_sort(module->computations.items[i]);
         *changed |= share(module->computations.items[i], env);
         hlo_arena_reset(env->scratch, mark);
     }

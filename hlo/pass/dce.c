@@ -25,7 +25,6 @@ static bool remove_dead(HloComputation *computation) {
 HloStatus hlo_pass_dce(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     for (int64_t i = 0; i < module->computations.count; i++) {
-        hlo_computation_sort(module->computations.items[i]);
         *changed |= remove_dead(module->computations.items[i]);
     }
     int64_t before = module->computations.count;

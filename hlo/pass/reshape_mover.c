@@ -60,7 +60,6 @@ static bool move(HloInstruction *i, const HloPassEnv *env) {
 
 HloStatus hlo_pass_reshape_mover(HloModule *module, const HloPassEnv *env, bool *changed) {
     for (int64_t c = 0; c < module->computations.count; c++) {
-        hlo_computation_sort(module->computations.items[c]);
         HloInstruction *last = module->computations.items[c]->last;
         for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
             next = i == last ? NULL : i->next;

@@ -65,9 +65,28 @@ static HloStatus pass_body(void *argument) {
     return status;
 }
 
+// True when operands and control predecessors stand first; `passed` has a mark for every id of the module.
+static bool is_in_order(const HloComputation *computation, bool *passed) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int64_t k = 0; k < i->operand_count; k++) {
+            if (!passed[i->operands[k]->id]) return false;
+        }
+        for (int64_t k = 0; k < i->control_predecessors.count; k++) {
+            if (!passed[i->control_predecessors.items[k]->id]) return false;
+        }
+        passed[i->id] = true;
+    }
+    return true;
+}
+
 static HloStatus sort_body(void *argument) {
     HloModule *module = argument;
-    for (int64_t i = 0; i < module->computations.count; i++) hlo_computation_sort(module->computations.items[i]);
+    HloArena *scratch = hlo_arena_scratch_new();
+    bool *passed = HLO_ARENA_NEW(scratch, bool, module->instruction_limit);
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        if (!is_in_order(module->computations.items[i], passed)) hlo_computation_sort(module->computations.items[i]);
+    }
+    hlo_arena_free(scratch);
     return HLO_SUCCESS;
 }
 

@@ -214,34 +214,37 @@ bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Inlining
 
-static void copy_control_edges(const HloComputation *body, HloInstruction *const *copies) {
+static HloInstruction *copy_of(const HloIntMap *copies, const HloInstruction *instruction) {
+    int64_t *found = hlo_int_map_find(copies, (uint64_t)instruction->id);
+    HLO_BUG_IF(!found);  // a body is a list with operands first
+    return (HloInstruction *)(uintptr_t)*found;
+}
+
+static void copy_control_edges(const HloComputation *body, const HloIntMap *copies) {
     for (const HloInstruction *i = body->first; i; i = i->next) {
         if (i->opcode == HLO_OP_PARAMETER) continue;
         for (int64_t p = 0; p < i->control_predecessors.count; p++) {
-            hlo_instruction_add_control_edge(copies[i->control_predecessors.items[p]->id], copies[i->id]);
+            hlo_instruction_add_control_edge(copy_of(copies, i->control_predecessors.items[p]), copy_of(copies, i));
         }
     }
 }
 
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch) {
-    HloModule *module = like->parent->module;
-    HloInstruction **copies = HLO_ARENA_NEW(scratch, HloInstruction *, module->instruction_limit);
-    int64_t count;
-    HloInstruction **order = hlo_computation_post_order(body, scratch, &count);
-    for (int64_t n = 0; n < count; n++) {
-        const HloInstruction *i = order[n];
+    HloIntMap copies = {0};
+    for (const HloInstruction *i = body->first; i; i = i->next) {
+        HloInstruction *copy;
         if (i->opcode == HLO_OP_PARAMETER) {
-            copies[i->id] = arguments[hlo_parameter_number(i)];
-            continue;
+            copy = arguments[hlo_parameter_number(i)];
+        } else {
+            HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
+            for (int64_t k = 0; k < i->operand_count; k++) operands[k] = copy_of(&copies, i->operands[k]);
+            copy = hlo_instruction_clone(like->parent, i, i->shape, operands, i->operand_count);
+            // In a schedule the copies stand where the call stood.
+            hlo_instruction_move_before(copy, like);
         }
-        HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
-        for (int64_t k = 0; k < i->operand_count; k++) operands[k] = copies[i->operands[k]->id];
-        HloInstruction *copy = hlo_instruction_clone(like->parent, i, i->shape, operands, i->operand_count);
-        copies[i->id] = copy;
-        // In a schedule the copies stand where the call stood.
-        hlo_instruction_move_before(copy, like);
+        hlo_int_map_set(scratch, &copies, (uint64_t)i->id, (int64_t)(uintptr_t)copy);
     }
-    copy_control_edges(body, copies);
-    return copies[body->root->id];
+    copy_control_edges(body, &copies);
+    return copy_of(&copies, body->root);
 }

@@ -29,7 +29,6 @@ static bool simplify(HloInstruction *instruction) {
 HloStatus hlo_pass_tuple_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     for (int64_t c = 0; c < module->computations.count; c++) {
-        hlo_computation_sort(module->computations.items[c]);
         for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
             next = i->next;
             *changed |= simplify(i);
