@@ -186,6 +186,7 @@ PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "an array of %lld bytes does not fit in %zu", (long long)bytes,
                          args->dst_size);
     }
+    if (target_buffer_is_deleted(buffer)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
     const int64_t *order;
     TargetEvent *event;
     PJRT_TRY(host_order(args->host_layout, shape->rank, &order));

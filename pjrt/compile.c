@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/pass/pass.h"
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
@@ -156,6 +157,13 @@ static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions) {
     return spmd_boundary_new(partitioned, &executable->boundary);
 }
 
+// Functions are inlined, so that propagation sees through them and loops fuse across them.
+static HloStatus simplify(HloModule *module) {
+    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "dce"};
+    HloPassOptions options = {.skip_verify = true};
+    return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
+}
+
 static TargetNumerics chosen_numerics(void) {
     const char *text = getenv("MESHLO_NUMERICS");
     if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;
@@ -171,6 +179,7 @@ static HloStatus build(PjrtExecutable *executable, TargetClient *client, const P
     HLO_TRY(read_program(program, &executable->module));
     apply_options(executable->module, &parsed);
     HLO_TRY(hlo_verify(executable->module));
+    HLO_TRY(simplify(executable->module));
     if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions));
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,

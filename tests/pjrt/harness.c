@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/pjrt/harness.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <string.h>
+
+const PjrtApi *harness_api(void) {
+    static const PjrtApi *api;
+    if (api) return api;
+    void *library = dlopen(MESHLO_PJRT_LIBRARY, RTLD_LAZY);
+    cr_assert(library, "%s", dlerror());
+    const PjrtApi *(*get)(void);
+    *(void **)&get = dlsym(library, "GetPjrtApi");
+    cr_assert(get);
+    api = get();
+    return api;
+}
+
+static const char *message_of(PjrtError *error) {
+    PjrtErrorMessageArgs args = {.struct_size = sizeof(args), .error = error};
+    CALL(Error_Message, &args);
+    return args.message;
+}
+
+static void destroy_error(PjrtError *error) {
+    PjrtErrorDestroyArgs args = {.struct_size = sizeof(args), .object = error};
+    CALL(Error_Destroy, &args);
+}
+
+void harness_must(PjrtError *error, const char *what) { cr_assert(!error, "%s: %s", what, message_of(error)); }
+
+void harness_refused(PjrtError *error, int code, const char *text) {
+    cr_assert(error, "nothing was refused");
+    PjrtErrorGetCodeArgs args = {.struct_size = sizeof(args), .error = error};
+    harness_must(CALL(Error_GetCode, &args), "code");
+    cr_assert_eq(args.code, code, "code %d: %s", args.code, message_of(error));
+    cr_assert(strstr(message_of(error), text), "%s", message_of(error));
+    destroy_error(error);
+}
+
+PjrtClient *harness_client(const char *topology) {
+    PjrtNamedValue option = {.struct_size = sizeof(option), .name = "topology", .name_size = 8,
+                             .type = PJRT_VALUE_STRING, .value_size = strlen(topology)};
+    option.value.string = topology;
+    PjrtClientCreateArgs args = {.struct_size = sizeof(args), .create_options = &option, .num_options = 1};
+    harness_must(CALL(Client_Create, &args), "Client_Create");
+    return args.client;
+}
+
+void harness_destroy_client(PjrtClient *client) {
+    PjrtClientDestroyArgs args = {.struct_size = sizeof(args), .object = client};
+    harness_must(CALL(Client_Destroy, &args), "Client_Destroy");
+}
+
+PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_t columns, float start) {
+    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
+    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
+    int64_t dims[] = {rows, columns}, count = rows * columns;
+    float *data = malloc((size_t)count * sizeof(*data));
+    for (int64_t i = 0; i < count; i++) data[i] = start + (float)i;
+    PjrtClientBufferFromHostBufferArgs args = {.struct_size = sizeof(args), .client = client, .data = data, .type = 11,
+                                               .dims = dims, .num_dims = 2, .device = devices.devices[device]};
+    harness_must(CALL(Client_BufferFromHostBuffer, &args), "BufferFromHostBuffer");
+    free(data);
+    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = args.done_with_host_buffer};
+    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    return args.buffer;
+}
+
+void harness_read(PjrtBuffer *buffer, float *out, int64_t count) {
+    PjrtBufferToHostBufferArgs args = {.struct_size = sizeof(args), .src = buffer, .dst = out,
+                                       .dst_size = (size_t)count * sizeof(*out)};
+    harness_must(CALL(Buffer_ToHostBuffer, &args), "ToHostBuffer");
+    PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = args.event};
+    harness_must(CALL(Event_Await, &wait), "Await");
+    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = args.event};
+    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
+}
+
+void harness_destroy_buffer(PjrtBuffer *buffer) {
+    PjrtBufferDestroyArgs args = {.struct_size = sizeof(args), .object = buffer};
+    harness_must(CALL(Buffer_Destroy, &args), "Buffer_Destroy");
+}
+
+PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
+                                      PjrtError **error) {
+    // CompileOptionsProto {3: {4: replicas, 5: partitions, 6: use_spmd}}
+    unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
+    PjrtProgram program = {.struct_size = sizeof(program), .code = (char *)(uintptr_t)code, .code_size = size,
+                           .format = "mlir", .format_size = 4};
+    PjrtClientCompileArgs args = {.struct_size = sizeof(args), .client = client, .program = &program,
+                                  .compile_options = (const char *)options, .compile_options_size = sizeof(options)};
+    *error = CALL(Client_Compile, &args);
+    return *error ? NULL : args.executable;
+}
