@@ -39,7 +39,7 @@ ParameterizedTest(Program *program, programs, compiled_equals_eval) {
     HloModule *module = load(program->path);
     HloText message = {0};
     HloLiteral *one[64] = {0}, *three[64] = {0};
-    CompiledCheck check = {.seed = 7, .threads = 1};
+    CompiledCheck check = {.seed = 7, .threads = 1, .tolerance = 1e-4};
     cr_assert(compiled_equals_eval(module, &check, &message), "%s: %s", program->path, message.data);
     check.replicas = 2;
     cr_assert(compiled_equals_eval(module, &check, &message), "%s, replicated: %s", program->path, message.data);
