@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in blocks,
-// and for each pair a small patch matrix is written that stays in the second-level cache while BLAS multiplies it.
+// and for each pair a small patch matrix is written that stays in the second-level cache while it is multiplied.
 #include "targets/cpu/convolution.h"
 
 #include <string.h>
@@ -20,6 +20,7 @@ typedef struct PositionDim {
 typedef struct ConvolutionJob {
     const CpuConvolution *c;
     const CpuLoopKernels *kernels;
+    CpuFeatures features;
     HloType compute;
     int width;                       // of the compute type
     int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
@@ -33,13 +34,13 @@ typedef struct ConvolutionJob {
     bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
     bool in_place;                   // patches are the input itself
     int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
-    bool direct, direct_transposed;  // results are written by BLAS: [position][feature] or [feature][position]
+    bool direct, direct_transposed;  // products are written in place: [position][feature] or [feature][position]
     int64_t block_places, tile, tiles;
     const char *input, *kernel;      // of the compute type
     char *packed;                    // [group][depth][group_outputs]
     char *out;
     char *scratch;
-    size_t scratch_each;
+    size_t patch_bytes, result_bytes, scratch_each;
 } ConvolutionJob;
 
 // ---- addressing --------------------------------------------------------------------------------------------------------------
@@ -215,22 +216,25 @@ static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p
 
 // ---- tiles -----------------------------------------------------------------------------------------------------------------------
 
+// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of features.
+static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride, int64_t result_stride) {
+    const int64_t depth = (s1 - s0) * job->group_inputs, outputs = job->group_outputs;
+    const int64_t position = job->by_rows ? patch_stride : 1, place = job->by_rows ? 1 : patch_stride;
+    CpuProduct p = {.type = job->compute, .precision = job->c->precision, .features = job->features, .accumulate = s0 > 0, .m = count,
+                    .n = outputs, .k = depth, .a_m_stride = position, .a_k_stride = place, .b_k_stride = outputs, .b_n_stride = 1, .ldc = result_stride};
+    if (!job->direct_transposed) return p;
+    p.m = outputs, p.n = count;
+    p.a_m_stride = 1, p.a_k_stride = outputs, p.b_k_stride = place, p.b_n_stride = position;
+    return p;
+}
+
 // Adds the product of one block of places to the tile's results.
 static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1, const char *patches,
-                           int64_t patch_stride, char *result, int64_t result_stride, float *scratch) {
-    const int64_t depth = (s1 - s0) * job->group_inputs;
+                           int64_t patch_stride, char *result, int64_t result_stride, char *scratch) {
     const char *kernel = job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
-    CpuProduct p = {.type = job->compute, .m = count, .n = job->group_outputs, .k = depth, .lda = patch_stride,
-                    .ldb = job->group_outputs, .ldc = result_stride, .a_transposed = !job->by_rows, .accumulate = s0 > 0};
-    const void *a = patches, *b = kernel;
-    if (job->direct_transposed) {
-        p = (CpuProduct){.type = job->compute, .m = job->group_outputs, .n = count, .k = depth, .lda = job->group_outputs,
-                         .ldb = patch_stride, .ldc = result_stride, .a_transposed = true, .b_transposed = job->by_rows, .accumulate = s0 > 0};
-        a = kernel, b = patches;
-    }
-    if (job->c->precision != CPU_PRECISION_EXACT && job->compute == HLO_F32)
-        cpu_matmul_passes(job->c->precision, &p, (float *)(void *)result, a, b, scratch);
-    else cpu_matmul_serial(&p, result, a, b);
+    const CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
+    const bool turned = job->direct_transposed;
+    cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
 }
 
 static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
@@ -243,8 +247,7 @@ static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int
 static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ConvolutionJob *job = argument;
     char *patches = job->scratch + (size_t)worker * job->scratch_each;
-    char *results = patches + job->tile * job->block_places * job->group_inputs * job->width;
-    float *passes = (float *)(void *)(results + job->tile * job->group_outputs * job->width);
+    char *results = patches + job->patch_bytes, *rest = results + job->result_bytes;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t group = unit / job->tiles, p0 = unit % job->tiles * job->tile;
         const int64_t count = job->positions - p0 < job->tile ? job->positions - p0 : job->tile;
@@ -262,7 +265,7 @@ static void convolution_task(void *argument, int64_t begin, int64_t end, int wor
                 stride = job->c->input_features;
             } else if (job->by_rows) fill_rows(job, input, p0, count, s0, s1, patches);
             else fill_columns(job, input, p0, count, s0, s1, patches);
-            multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, passes);
+            multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, rest);
         }
         if (!placed) write_rows(job, group, p0, count, result);
     }
@@ -324,16 +327,18 @@ static void plan_tiles(ConvolutionJob *job) {
     const int64_t row = job->merge_last ? job->c->dims[job->c->rank - 1].kernel_size : 1;
     places = places / row * row;
     if (places < row) places = row;
-    job->block_places = places < job->places ? places : job->places;
+    // The bf16 passes drop NaNs of their low parts, so they must see a whole sum at once.
+    job->block_places = places < job->places && job->c->precision == CPU_PRECISION_EXACT ? places : job->places;
     job->tile = kTilePositions;
     // At least eight tiles a group where there are few groups, and never thinner than 32 positions.
     while (job->tile > 32 && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
     if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
     job->tiles = (job->positions + job->tile - 1) / job->tile;
-    const size_t patch = (size_t)(job->tile * job->block_places * job->group_inputs), kernel = (size_t)(job->block_places * job->group_inputs * job->group_outputs);
-    job->scratch_each = (patch + (size_t)(job->tile * job->group_outputs)) * (size_t)job->width;
-    if (job->c->precision != CPU_PRECISION_EXACT) job->scratch_each += 3 * sizeof(float) * (patch + kernel);
-    job->scratch_each = (job->scratch_each + 127) / 64 * 64;
+    const int64_t patch = job->tile * job->block_places * job->group_inputs, result = job->tile * job->group_outputs;
+    job->patch_bytes = ((size_t)(patch * job->width) + 63) / 64 * 64;
+    job->result_bytes = ((size_t)(result * job->width) + 63) / 64 * 64;
+    const CpuProduct product = block_product(job, job->tile, 0, job->block_places, 1, 1);
+    job->scratch_each = job->patch_bytes + job->result_bytes + cpu_product_scratch_bytes(&product);
 }
 
 static HloStatus check(const CpuConvolution *c, HloType compute) {
@@ -353,13 +358,13 @@ static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void 
     if (from == job->compute) return 0;
     cpu_matmul_pack(job->kernels, from, job->compute, memory, array, 1, count, 0, 1);
     *result = memory;
-    return (size_t)(count * job->width);
+    return ((size_t)(count * job->width) + 63) / 64 * 64;
 }
 
 static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, const void *kernel, int64_t inputs, int64_t kernels) {
     const CpuConvolution *c = job->c;
-    const size_t packed = hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width);
-    const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width);
+    const size_t packed = (hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width) + 63) / 64 * 64;
+    const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width) + 128;
     const size_t all = packed + converted + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
     char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
@@ -376,7 +381,7 @@ static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, cons
 }
 
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
-    ConvolutionJob job = {.c = c, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .out = out,
+    ConvolutionJob job = {.c = c, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .features = cpu_pool_features(pool), .out = out,
                           .compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type), .places = 1};
     HLO_TRY(check(c, job.compute));
     job.width = hlo_type_bytes(job.compute);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products with any strides: f32, f64, c64 and c128 by OpenBLAS called serially from the pool's threads, narrow
-// floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size alone, so
-// results do not depend on the number of workers.
+// Matrix products with any strides: f32, f64, c64 and c128 by packed kernels of our own (gemm.h says why not OpenBLAS),
+// narrow floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size alone,
+// so results do not depend on the number of workers.
 #ifndef MESHLO_TARGETS_CPU_MATMUL_H_
 #define MESHLO_TARGETS_CPU_MATMUL_H_
 

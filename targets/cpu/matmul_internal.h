@@ -3,6 +3,9 @@
 #ifndef MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/matmul.h"
 
@@ -18,21 +21,21 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
-// c[m][n] (row stride ldc) = beta * c + a * b with a stored as [m][k] (row stride lda) or, transposed, as [k][m], and b as
-// [k][n] or, transposed, as [n][k]. beta is 0 or 1. All of the compute type; serial.
+// c[m][n] (row stride ldc) = a * b, added to c where `accumulate` is set, all of the compute type, with the precision of
+// the f32 passes. Strides of a and b in elements.
 typedef struct CpuProduct {
     HloType type;
-    int64_t m, n, k, lda, ldb, ldc;
-    bool a_transposed, b_transposed, accumulate;
+    CpuPrecision precision;
+    CpuFeatures features;
+    bool accumulate;
+    int64_t m, n, k;
+    int64_t a_m_stride, a_k_stride, b_k_stride, b_n_stride, ldc;
 } CpuProduct;
-void cpu_matmul_serial(const CpuProduct *product, void *c, const void *a, const void *b);
 
-// Parts of f32 operands for the bf16 passes: `part` 0 is the highest. Rounds `count` elements of `source` to `target`.
-void cpu_matmul_split(CpuPrecision precision, int part, float *target, const float *source, int64_t count);
+// Bytes of scratch memory for cpu_product_serial(), a multiple of 64.
+size_t cpu_product_scratch_bytes(const CpuProduct *product);
 
-// c = product of f32 operands with a precision; row-major packed operands. Needs 6 * (m + n) * k floats of scratch for
-// the passes (none for EXACT). Serial.
-void cpu_matmul_passes(CpuPrecision precision, const CpuProduct *product, float *c, const float *a, const float *b,
-                       float *scratch);
+// Computes the product on this thread. `scratch` is aligned to 64.
+void cpu_product_serial(const CpuProduct *product, void *c, const void *a, const void *b, void *scratch);
 
 #endif

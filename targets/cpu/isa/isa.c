@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/isa/isa.h"
 
+#include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
 
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
@@ -19,4 +20,13 @@ const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return &cpu_random_kernels_baseline;
+}
+
+const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, int is_double) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return is_double ? &cpu_gemm_f64_avx512 : &cpu_gemm_f32_avx512;
+    if (features >= CPU_FEATURES_AVX2) return is_double ? &cpu_gemm_f64_avx2 : &cpu_gemm_f32_avx2;
+#endif
+    (void)features;
+    return is_double ? &cpu_gemm_f64_baseline : &cpu_gemm_f32_baseline;
 }
