@@ -9,11 +9,44 @@
 
 typedef double _Complex Complex;
 
+#define NAN_PAIR CMPLX(NAN, NAN)
+
 static Complex multiply(Complex a, Complex b) {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
+static bool has_nan(Complex z) { return isnan(creal(z)) || isnan(cimag(z)); }
+
+// The functions below follow XLA at infinities and NaN, where it goes its own way rather than C's Annex G.
+static Complex exp_of(Complex z) {
+    double size = exp(creal(z)), y = cimag(z);
+    return y == 0 ? CMPLX(size, y) : CMPLX(size * cos(y), size * sin(y));
+}
+
+static Complex sin_of(Complex z) {
+    double x = creal(z), y = cimag(z);
+    return CMPLX(sin(x) * cosh(y), cos(x) * sinh(y));
+}
+
+static Complex cos_of(Complex z) {
+    double x = creal(z), y = cimag(z);
+    return CMPLX(cos(x) * cosh(y), -(sin(x) * sinh(y)));
+}
+
+static Complex tanh_of(Complex z) { return creal(z) == 0 && !isfinite(cimag(z)) ? NAN_PAIR : ctanh(z); }
+
+static Complex tan_of(Complex z) { return cimag(z) == 0 && !isfinite(creal(z)) ? NAN_PAIR : ctan(z); }
+
+static Complex sqrt_of(Complex z) {
+    if (has_nan(z)) return NAN_PAIR;
+    bool negative = creal(z) < 0 && cimag(z) == 0;  // -0 counts as +0
+    return negative ? CMPLX(0, sqrt(-creal(z))) : csqrt(z);
+}
+
+static Complex log_of(Complex z) { return has_nan(z) ? NAN_PAIR : clog(z); }
+
 static Complex log1p_of(Complex z) {
+    if (has_nan(z)) return NAN_PAIR;
     double x = creal(z), y = cimag(z);
     // log|1+z| through log1p keeps small arguments accurate.
     double real = fabs(x) < 0.5 && fabs(y) < 0.5 ? 0.5 * log1p(x * (2 + x) + y * y) : log(hypot(1 + x, y));
@@ -29,7 +62,7 @@ static Complex expm1_of(Complex z) {
 
 static Complex sign_of(Complex z) {
     double size = cabs(z);
-    if (isnan(creal(z)) || isnan(cimag(z))) return CMPLX(NAN, NAN);
+    if (has_nan(z)) return NAN_PAIR;
     return size == 0 ? CMPLX(0, 0) : CMPLX(creal(z) / size, cimag(z) / size);
 }
 
@@ -43,12 +76,14 @@ static Complex rsqrt_of(Complex z) {
     return CMPLX(creal(root) / size, -cimag(root) / size);
 }
 
+// |a|^c e^(-d arg a) at the angle c arg a + d log|a|, for a power c + id.
 static Complex power(Complex a, Complex b) {
-    if (b == 0) return 1;
-    if (a == 0) return creal(b) > 0 && cimag(b) == 0 ? CMPLX(0, 0) : cpow(a, b);
-    if (b == 1) return a;
-    if (b == 2) return multiply(a, a);
-    return cpow(a, b);
+    double c = creal(b), d = cimag(b), x = creal(a), y = cimag(a);
+    if ((c == 0 && d == 0) || (x == 1 && y == 0)) return 1;
+    if (x >= 0 && y == 0 && d == 0) return pow(x, c);
+    double norm = x * x + y * y, angle = atan2(y, x), logarithm = log(norm);
+    double size = pow(norm, 0.5 * c) * exp(-d * angle), turn = c * angle + 0.5 * d * logarithm;
+    return CMPLX(size * cos(turn), size * sin(turn));
 }
 
 static Complex atan2_of(Complex y, Complex x) {
@@ -65,21 +100,21 @@ static Complex apply_unary(HloOpcode opcode, Complex z) {
         case HLO_OP_ASINH: return casinh(z);
         case HLO_OP_ATANH: return catanh(z);
         case HLO_OP_CBRT: return cbrt_of(z);
-        case HLO_OP_COS: return ccos(z);
+        case HLO_OP_COS: return cos_of(z);
         case HLO_OP_COSH: return ccosh(z);
-        case HLO_OP_EXP: return cexp(z);
+        case HLO_OP_EXP: return exp_of(z);
         case HLO_OP_EXPM1: return expm1_of(z);
-        case HLO_OP_LOG: return clog(z);
+        case HLO_OP_LOG: return log_of(z);
         case HLO_OP_LOG1P: return log1p_of(z);
-        case HLO_OP_LOGISTIC: return 1 / (1 + cexp(-z));
+        case HLO_OP_LOGISTIC: return 1 / (1 + exp_of(-z));
         case HLO_OP_NEGATE: return CMPLX(-creal(z), -cimag(z));
         case HLO_OP_RSQRT: return rsqrt_of(z);
         case HLO_OP_SIGN: return sign_of(z);
-        case HLO_OP_SIN: return csin(z);
+        case HLO_OP_SIN: return sin_of(z);
         case HLO_OP_SINH: return csinh(z);
-        case HLO_OP_SQRT: return csqrt(z);
-        case HLO_OP_TAN: return ctan(z);
-        case HLO_OP_TANH: return ctanh(z);
+        case HLO_OP_SQRT: return sqrt_of(z);
+        case HLO_OP_TAN: return tan_of(z);
+        case HLO_OP_TANH: return tanh_of(z);
         default: HLO_BUG_IF(true); return z;
     }
 }
@@ -120,9 +155,17 @@ static void part_kernel(const HloInstruction *instruction, const void *const *op
         }
         double value = instruction->opcode == HLO_OP_REAL   ? creal(z)
                        : instruction->opcode == HLO_OP_IMAG ? cimag(z)
+                       : has_nan(z)                         ? NAN
                                                             : cabs(z);
         hlo_eval_encode_double(part, &value, 1, (char *)result + i * hlo_type_bytes(part));
     }
+}
+
+// Products of c64 round every partial product, so that they overflow where f32 does.
+static Complex multiply_narrow(Complex a, Complex b) {
+    float real = (float)(creal(a) * creal(b)) - (float)(cimag(a) * cimag(b));
+    float imaginary = (float)(creal(a) * cimag(b)) + (float)(cimag(a) * creal(b));
+    return CMPLX((double)real, (double)imaginary);
 }
 
 static void binary_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
@@ -132,7 +175,8 @@ static void binary_kernel(const HloInstruction *instruction, const void *const *
         Complex a, b;
         hlo_eval_decode_complex(type, (const char *)operands[0] + i * bytes, 1, &a);
         hlo_eval_decode_complex(type, (const char *)operands[1] + i * bytes, 1, &b);
-        a = apply_binary(instruction->opcode, a, b);
+        bool narrow = instruction->opcode == HLO_OP_MULTIPLY && type == HLO_C64;
+        a = narrow ? multiply_narrow(a, b) : apply_binary(instruction->opcode, a, b);
         hlo_eval_encode_complex(type, &a, 1, (char *)result + i * bytes);
     }
 }

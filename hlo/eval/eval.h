@@ -35,6 +35,7 @@ typedef struct HloEvalOptions {
     int64_t device_count;  // hlo_evaluate: devices that manual (shard_map) regions run on; 0 takes the module's count
     uint64_t seed;         // of rng
     bool trap_nan;         // FAILED_PRECONDITION naming the first instruction that makes a NaN
+    int64_t memory_limit;  // bytes that values may take at once; 0: nine tenths of the machine's memory
     int64_t thread_count;  // devices that run at the same time in a partitioned run; 0: one a processor
 } HloEvalOptions;
 

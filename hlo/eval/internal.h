@@ -7,6 +7,8 @@
 #ifndef MESHLO_HLO_EVAL_INTERNAL_H_
 #define MESHLO_HLO_EVAL_INTERNAL_H_
 
+#include <stdatomic.h>
+
 #include "hlo/eval/eval.h"
 
 // How deep calls may nest.
@@ -23,6 +25,7 @@ typedef struct HloEvalValue {
     struct HloEvalValue **elements;  // of a tuple; NULL entries were moved out
     int64_t *sizes;                 // actual sizes of a dynamic array, or NULL: all at their bounds
     int64_t references;
+    int64_t bytes;                  // of the data, as far as it is the value's own
     bool borrowed;                  // data belongs to a literal
 } HloEvalValue;
 
@@ -65,6 +68,8 @@ struct HloEvalWorld {
     HloEvalDevice *devices;
     int64_t device_count;
     struct HloEvalRendezvous *rendezvous;  // NULL with one device
+    int64_t memory_limit;
+    _Atomic int64_t memory_used;  // by values
 };
 
 // A handler: sets *result to a new reference. operands[] holds one reference each, which the caller drops afterwards; a
@@ -77,8 +82,9 @@ typedef HloStatus HloEvalFunction(HloEvalDevice *device, const HloInstruction *i
 
 // ---- values (value.c)
 
-// A value with uninitialised (or zeroed) data for `shape`; tuples get an empty element list. One reference.
+// A value with uninitialised data for `shape`; tuples get an empty element list. One reference. RESOURCE_EXHAUSTED.
 HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value);
+// A value of zeros, tuples down to their leaves.
 HloStatus hlo_eval_new_zeroed(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value);
 // A tuple of `elements`, each of which gets one more reference.
 HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEvalValue *const *elements, int64_t count,
@@ -138,16 +144,21 @@ HloStatus hlo_eval_unsupported(const HloInstruction *instruction, const char *wh
 
 // ---- numbers (numbers.c)
 
-// `count` elements of a type of up to 64 bits as doubles / floats / wrapping 64-bit integers, and back. Conversions to a
-// float type round to nearest even; back to integers from integers wrap.
+// `count` real elements of any type as doubles.
 void hlo_eval_decode_double(HloType type, const void *data, int64_t count, double *out);
+// Doubles as elements of a float type, rounded to nearest even.
 void hlo_eval_encode_double(HloType type, const double *values, int64_t count, void *out);
+// `count` real elements of any type as floats (f64 and wide integers are rounded).
 void hlo_eval_decode_float(HloType type, const void *data, int64_t count, float *out);
+// Floats as elements of a float type, rounded to nearest even.
 void hlo_eval_encode_float(HloType type, const float *values, int64_t count, void *out);
+// `count` integers or predicates in 64 bits; u64 keeps its bits.
 void hlo_eval_decode_int64(HloType type, const void *data, int64_t count, int64_t *out);
+// 64-bit integers as elements of an integer type, wrapped; as predicates, true when not zero.
 void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, void *out);
-// Complex numbers as pairs of doubles (from real types with imaginary part 0).
+// `count` elements of any type as complex numbers (real ones with imaginary part 0).
 void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, double _Complex *out);
+// Complex numbers as elements of c64 (rounded) or c128.
 void hlo_eval_encode_complex(HloType type, const double _Complex *values, int64_t count, void *out);
 // An integer scalar (element `index` of the value).
 int64_t hlo_eval_integer_at(const HloEvalValue *value, int64_t index);
@@ -163,10 +174,15 @@ float hlo_eval_round_bf16(float value);
 typedef void HloEvalKernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count);
 // The kernel of an element-wise instruction, or NULL when there is none for these types.
 HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction);
+// Its parts: ops on one operand of the instruction's operand type (unary.c), or NULL.
 HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction);
+// Ops on two operands of a type (binary.c), or NULL. Kernels of narrow types look at the opcode of the instruction they get.
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type);
+// Ops on one complex operand (complex.c), or NULL.
 HloEvalKernel *hlo_eval_complex_unary_kernel(HloOpcode opcode);
+// Ops on two complex operands (complex.c), or NULL.
 HloEvalKernel *hlo_eval_complex_binary_kernel(HloOpcode opcode);
+// The kernels of ops that are their own family.
 HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_kernel, hlo_eval_clamp_kernel,
     hlo_eval_reduce_precision_kernel, hlo_eval_stochastic_convert_kernel, hlo_eval_copy_kernel;
 // Elements that kernels working through a buffer take at a time.
@@ -224,9 +240,11 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
 typedef enum HloEvalAccumulator { HLO_EVAL_DOUBLE, HLO_EVAL_INT64, HLO_EVAL_COMPLEX } HloEvalAccumulator;
 // The accumulator for operands of these types.
 HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs);
+// Bytes of one accumulator number.
 int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator);
-// Elements as accumulator numbers, and back (integers wrap, pred is true when not zero).
+// Elements as accumulator numbers.
 void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
+// Accumulator numbers as elements: floats are rounded, integers wrap, pred is true when not zero.
 void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
 // c[m][n] += sum over k of a[m][k] * b[k][n], row-major, k ascending.
 void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m, int64_t n,
@@ -250,9 +268,10 @@ void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes
 
 // ---- manual regions of unpartitioned programs (manual.c)
 
-// SPMDFullToShardShape: this device's part of the whole array; SPMDShardToFullShape: the whole from all devices' parts.
+// SPMDFullToShardShape and its Shardy form: this device's part of the whole array.
 HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result);
+// SPMDShardToFullShape and its Shardy form: the whole from all devices' parts.
 HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result);
 

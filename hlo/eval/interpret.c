@@ -2,6 +2,7 @@
 // The interpreter: prepares computations, steps through them, and the public entry points.
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "hlo/eval/internal.h"
 
@@ -314,10 +315,17 @@ static HloStatus run_request(void *argument) {
     return HLO_SUCCESS;
 }
 
+static int64_t memory_limit(const HloEvalOptions *options) {
+    if (options->memory_limit > 0) return options->memory_limit;
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (int64_t)pages / 10 * 9 * bytes : INT64_MAX;
+}
+
 static HloStatus serve(Request *request, const HloModule *module, const HloEvalOptions *options, int64_t device_count) {
     HloEvalWorld world = {.module = module, .arena = hlo_arena_new(), .device_count = device_count};
     HLO_FAIL_IF(!world.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (options) world.options = *options;
+    world.memory_limit = memory_limit(&world.options);
     world.replica_count = module->replica_count > 0 ? module->replica_count : 1;
     world.partition_count = device_count / world.replica_count;
     request->world = &world;

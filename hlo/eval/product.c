@@ -59,7 +59,8 @@ static HloEvalPasses passes_of(int parts, int count) {
 HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
                               int32_t algorithm, bool matrix_vector) {
     HloEvalPasses exact = {0};
-    if (device->world->options.numerics != HLO_NUMERICS_TPU || lhs != HLO_F32 || rhs != HLO_F32) return exact;
+    bool rounds = (lhs == HLO_F32 && (rhs == HLO_F32 || rhs == HLO_BF16)) || (lhs == HLO_BF16 && rhs == HLO_F32);
+    if (device->world->options.numerics != HLO_NUMERICS_TPU || !rounds) return exact;
     switch (algorithm) {
         case HLO_DotAlgorithm_UNSET: break;
         case HLO_DotAlgorithm_BF16_BF16_BF16:

@@ -24,6 +24,7 @@ static void destroy(HloEvalDevice *device, HloEvalValue *value) {
     }
     if (value->next) value->next->previous = value->previous;
     if (!value->borrowed) hlo_free(value->data);
+    atomic_fetch_sub(&device->world->memory_used, value->bytes);
     hlo_free(value->elements);
     hlo_free(value->sizes);
     hlo_free(value);
@@ -56,9 +57,13 @@ HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValu
             HLO_FAIL_IF(shape->dims[i] < 0, HLO_UNIMPLEMENTED, "a dimension without a bound cannot be evaluated");
         }
         int64_t bytes = hlo_shape_bytes(shape);
-        (*value)->data = hlo_allocate_aligned((size_t)bytes);
+        HloEvalWorld *world = device->world;
+        bool fits = bytes <= world->memory_limit - atomic_load(&world->memory_used);
+        if (fits) (*value)->data = hlo_allocate_aligned((size_t)bytes);
         HLO_FAIL_IF(!(*value)->data, HLO_RESOURCE_EXHAUSTED, "out of memory: an array of %lld bytes cannot be held",
                     (long long)bytes);
+        (*value)->bytes = bytes;
+        atomic_fetch_add(&world->memory_used, bytes);
     }
     return HLO_SUCCESS;
 }
@@ -158,7 +163,9 @@ HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const 
     if (hlo_eval_may_overwrite(value)) {
         HLO_TRY(new_header(device, shape, result));
         (*result)->data = value->data;
+        (*result)->bytes = value->bytes;
         value->data = NULL;
+        value->bytes = 0;
     } else {
         HLO_TRY(hlo_eval_new(device, shape, result));
         memcpy((*result)->data, value->data, (size_t)hlo_shape_bytes(shape));

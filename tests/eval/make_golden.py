@@ -3,7 +3,8 @@
 """Asks jaxlib 0.10.2 (XLA:CPU) what every op gives on inputs made by formula, and writes tests/eval/golden.txt.
 
 One case: a line `case NAME rtol atol input-modes`, the HLO text, then one `out HEX` line a result array.
-Modes, one letter a parameter: `f` edge values then pseudo-random ones, `s` small values, `i` indices from -2 to 8, `u` u64 states.
+Modes, one letter a parameter: `f` edge values then pseudo-random ones, `s` small values, `i` indices from -2 to 8, `u` u64 states,
+`g` (complex) all pairs of edge values.
 The same formulas stand in test_golden.c.
 """
 import os
@@ -32,6 +33,8 @@ DTYPES.update({t: getattr(ml_dtypes, "float8_" + t[2:]) for t in F8})
 # Subnormals are left out: XLA:CPU flushes them, we do not.
 EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 2.0, -2.0, 3e38, -3e38, 1e-7, 100.0, -100.0, 1.5, 2.5,
          -1.5, -2.5, 0.1, -0.9, 0.9, 3.14159265, 88.0, -88.0, 1e10, 7.0]
+# Parts of complex numbers in mode `g`: all pairs of these.
+GRID = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.0, 1e30, -1e-30]
 TOLERANCE = {"f16": 1e-3, "bf16": 8e-3, "f32": 1e-6, "f64": 1e-14, "c64": 4e-6, "c128": 1e-13}
 FLOOR = {"f16": 1e-7, "bf16": 1e-37, "f32": 1e-37, "f64": 1e-300, "c64": 1e-6, "c128": 1e-13}
 
@@ -71,7 +74,9 @@ def array(type_name, dims, mode, parameter):
     count = int(np.prod(dims)) if dims else 1
     if type_name in COMPLEX:
         parts = [element("float", "s", parameter, i) for i in range(2 * count)]
-        values = np.array(parts[0::2]) + 1j * np.array(parts[1::2])
+        if mode == "g":
+            parts = [GRID[i // 2 // 11 % 11 if i % 2 == 0 else i // 2 % 11] for i in range(2 * count)]
+        values = np.array([complex(a, b) for a, b in zip(parts[0::2], parts[1::2])])
     else:
         kind = "pred" if type_name == "pred" else "float"
         if type_name[0] in "su":
@@ -134,6 +139,9 @@ def elementwise():
             out = {"c64": "f32", "c128": "f64"}[t] if t in COMPLEX and op in ("abs", "real", "imag") else t
             loose = op in rounded or t in COMPLEX
             simple(f"{op}.{t}", f"{out}[64]", op, [f"{t}[64]"], "f", rtol=TOLERANCE[t] * loose, atol=FLOOR[t] * loose)
+            # XLA's log-plus-one of c64 loses 1e-30 to underflow; ours does not.
+            if t in COMPLEX and op not in ("real", "imag") and (op, t) != ("log-plus-one", "c64"):
+                simple(f"{op}.grid.{t}", f"{out}[121]", op, [f"{t}[121]"], "g", rtol=1e-5, atol=1e-6)
     for t in FLOATS:
         simple(f"is-finite.{t}", "pred[64]", "is-finite", [f"{t}[64]"], "f")
     for op in ["abs", "negate", "not", "sign", "popcnt", "count-leading-zeros"]:

@@ -37,14 +37,20 @@ static int64_t integer_element(HloType type, char mode, int64_t parameter, int64
     return (int64_t)(mode == 'f' && index < 32 ? edges[(index + 3 * parameter) % 16] : noise);
 }
 
+// Part `part` (0 real, 1 imaginary) of a complex number.
+static double complex_part(char mode, int64_t parameter, int64_t index, int part) {
+    static const double grid[11] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, -2.0, 1e30, -1e-30};
+    if (mode == 'g') return grid[(part ? index : index / 11) % 11];
+    return float_element('s', parameter, 2 * index + part);
+}
+
 static HloLiteral *make_input(const HloShape *shape, char mode, int64_t parameter) {
     HloLiteral *literal = hlo_literal_new(shape);
     cr_assert_not_null(literal);
     int64_t count = hlo_shape_elements(shape);
     for (int64_t i = 0; i < count; i++) {
         if (hlo_type_is_complex(shape->type)) {
-            double re = float_element('s', parameter, 2 * i), im = float_element('s', parameter, 2 * i + 1);
-            hlo_literal_set_complex(literal, i, CMPLX(re, im));
+            hlo_literal_set_complex(literal, i, CMPLX(complex_part(mode, parameter, i, 0), complex_part(mode, parameter, i, 1)));
         } else if (hlo_type_is_float(shape->type)) {
             hlo_literal_set_double(literal, i, float_element(mode, parameter, i));
         } else {
@@ -56,6 +62,7 @@ static HloLiteral *make_input(const HloShape *shape, char mode, int64_t paramete
 
 static bool close_enough(double want, double got, double rtol, double atol) {
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got)) return want == got;
     if (rtol == 0 && atol < 1e-30 && signbit(want) != signbit(got)) return false;
     return want == got || fabs(want - got) <= atol + rtol * fabs(want);
 }

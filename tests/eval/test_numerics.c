@@ -100,6 +100,15 @@ Test(numerics, transfers_are_refused_by_name) {
     expect_error(status, HLO_UNIMPLEMENTED, "%i (infeed)");
 }
 
+Test(numerics, memory_limit_is_kept) {
+    HloEvalOptions options = {.memory_limit = 1 << 20};
+    HloStatus status;
+    HloLiteral *result = run_floats("HloModule m\nENTRY e { z = f32[] constant(1)\n b = f32[1024,1024] broadcast(z), dimensions={}\n"
+                                    " ROOT r = f32[4,4] slice(b), slice={[0:4],[0:4]} }\n", NULL, &options, &status);
+    cr_expect_null(result);
+    expect_error(status, HLO_RESOURCE_EXHAUSTED, "4194304 bytes");
+}
+
 // Every allocation in turn fails: the run must end with RESOURCE_EXHAUSTED or well, and leave nothing behind.
 Test(numerics, short_memory_is_an_error_not_a_crash) {
     HloModule *module = parse_text(DOT("2", ""));
