@@ -302,10 +302,24 @@ static bool parse_shaped_tuple(HloParser *parser, HloLiteral **result) {
     return hlo_parser_expect(parser, ')', "')' of a tuple literal");
 }
 
+// True in front of a tuple shape that a value follows, (s32[], f32[]) (1, 2): the way such literals print, while XLA's
+// parser wants (s32[] 1, f32[] 2).
+static bool at_tuple_shape(const HloParser *parser) {
+    int64_t depth = 0;
+    for (const char *at = parser->lexer.token.start; *at; at++) {
+        if (*at == '(') depth++;
+        if (*at == ')' && --depth == 0) {
+            for (at++; *at == ' ';) at++;
+            return *at == '(' || *at == '{';
+        }
+    }
+    return false;
+}
+
 bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal) {
     if (!hlo_parser_enter(parser)) return false;
     const HloShape *shape;
-    bool ok = hlo_parser_kind(parser) == '('
+    bool ok = hlo_parser_kind(parser) == '(' && !at_tuple_shape(parser)
                   ? parse_shaped_tuple(parser, literal)
                   : hlo_parse_shape_here(parser, &shape) && hlo_parse_literal_value(parser, shape, literal);
     parser->depth--;
