@@ -24,7 +24,7 @@ char *hlo_text_reserve(HloText *text, size_t extra) {
     return text->data + text->length;
 }
 
-void hlo_text_append(HloText *text, const char *data, size_t length) {
+void hlo_text_append_growing(HloText *text, const char *data, size_t length) {
     char *end = hlo_text_reserve(text, length);
     if (!end) return;
     memcpy(end, data, length);

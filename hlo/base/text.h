@@ -20,7 +20,18 @@ typedef struct HloText {
 
 // Makes room for `extra` more bytes and returns where they go, or NULL when memory is short.
 HLO_EXPORT char *hlo_text_reserve(HloText *text, size_t extra);
-HLO_EXPORT void hlo_text_append(HloText *text, const char *data, size_t length);
+// hlo_text_append() where there is no room yet.
+HLO_EXPORT void hlo_text_append_growing(HloText *text, const char *data, size_t length);
+// Appends `length` bytes. Inline, because printers append a few bytes at a time.
+static inline void hlo_text_append(HloText *text, const char *data, size_t length) {
+    if (length >= text->capacity - text->length) {
+        hlo_text_append_growing(text, data, length);
+        return;
+    }
+    memcpy(text->data + text->length, data, length);
+    text->length += length;
+    text->data[text->length] = 0;
+}
 HLO_EXPORT void hlo_text_format(HloText *text, const char *format, ...) HLO_PRINTF(2, 3);
 HLO_EXPORT void hlo_text_format_list(HloText *text, const char *format, va_list arguments);
 // Decimal digits of a number, faster than printf.

@@ -56,7 +56,8 @@ bool hlo_parser_is_word(const HloParser *parser, const char *word) {
 }
 
 bool hlo_parser_is_type(const char *text, size_t length) {
-    if (length < 2 || length > 13 || !strchr("pstufbco", text[0])) return false;
+    // All but pred, bf16, token and opaque have a digit behind their first letter.
+    if (length < 2 || length > 13 || !strchr("pstufbco", text[0]) || !strchr("0123456789rfop", text[1])) return false;
     HloType type = hlo_type_from_text(text, length);
     return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
 }
@@ -243,6 +244,7 @@ static HloStatus run_job(void *argument) {
     lexer->begin = hlo_arena_string(parser->arena, parser->original, job->length);
     lexer->end = lexer->begin + job->length;
     lexer->at = lexer->begin;
+    hlo_parser_index_opcodes(parser);
     hlo_vector_reserve(parser->scratch, &parser->operands, 16);
     hlo_vector_reserve(parser->scratch, &parser->numbers, 16);
     hlo_lex(lexer);

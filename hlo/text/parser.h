@@ -14,6 +14,10 @@ enum { HLO_PARSE_DEPTH_LIMIT = 200 };
 // How long a chain of computations that call one another may be.
 enum { HLO_PARSE_CALL_LIMIT = 1000 };
 
+// A power of two well above the number of opcodes.
+enum { HLO_PARSE_OPCODE_SLOTS = 512 };
+_Static_assert(HLO_OPCODE_COUNT < 255, "opcodes are kept in bytes");
+
 typedef struct HloNameEntry {
     const char *name;
     uint32_t length;
@@ -46,6 +50,7 @@ typedef struct HloParser {
     HloModule *module;
     HloStatus status;
     int depth;
+    unsigned char opcodes[HLO_PARSE_OPCODE_SLOTS];  // 1 + opcode, by a hash of the text
     HloComputation *computation;  // being parsed
     HloNameScope *scope;          // its names
     const char *instruction_name;  // being parsed, for messages
@@ -223,6 +228,9 @@ enum { HLO_PARSE_ROLES = 8 };
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count);
 
 // ---- parser_instruction.c
+
+// Fills parser->opcodes.
+void hlo_parser_index_opcodes(HloParser *parser);
 
 // [ROOT] name = ... ; sets *root if it says so.
 bool hlo_parse_instruction(HloParser *parser, HloInstruction **root);

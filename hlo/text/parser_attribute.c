@@ -18,8 +18,18 @@ typedef enum Common {
     COMMON_ROLE,  // the first of the roles below
 } Common;
 
-static const char *const common_names[] = {"sharding", "metadata", "backend_config", "frontend_attributes",
-                                           "control-predecessors", "origin", "statistics"};
+// A name with its length, so that most comparisons end there.
+#define NAME(text) {text, sizeof(text) - 1}
+static const struct {
+    const char *text;
+    size_t length;
+} common_names[] = {NAME("sharding"),
+                    NAME("metadata"),
+                    NAME("backend_config"),
+                    NAME("frontend_attributes"),
+                    NAME("control-predecessors"),
+                    NAME("origin"),
+                    NAME("statistics")};
 
 typedef enum Role { TO_APPLY, CALLS, CONDITION, BODY, SELECT, SCATTER, TRUE_BRANCH, FALSE_BRANCH, ROLE_COUNT } Role;
 
@@ -114,7 +124,7 @@ static const struct {
 
 static int find_field(const HloFamilyInfo *family, const char *name) {
     for (int i = 0; i < family->field_count; i++) {
-        if (strcmp(family->fields[i].text, name) == 0) return i;
+        if (family->fields[i].text[0] == name[0] && strcmp(family->fields[i].text, name) == 0) return i;
     }
     return -1;
 }
@@ -188,9 +198,9 @@ static bool parse_predecessors(HloParser *parser, HloInstructionVector *predeces
 }
 
 // Which common attribute, role or list a name stands for here; -1 if none.
-static int find_common(HloOpcode opcode, bool async, bool pred_branch, const char *name) {
+static int find_common(HloOpcode opcode, bool async, bool pred_branch, const char *name, size_t length) {
     for (int i = 0; i < (int)HLO_COUNT_OF(common_names); i++) {
-        if (strcmp(common_names[i], name) == 0) return i;
+        if (common_names[i].length == length && memcmp(common_names[i].text, name, length) == 0) return i;
     }
     if (async && strcmp(name, "async_execution_thread") == 0) return COMMON_EXECUTION_THREAD;
     if (async && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
@@ -198,7 +208,7 @@ static int find_common(HloOpcode opcode, bool async, bool pred_branch, const cha
     if (opcode == HLO_OP_CONDITIONAL && !pred_branch && strcmp(name, "branch_computations") == 0) return COMMON_BRANCHES;
     if (opcode == HLO_OP_CUSTOM_CALL && strcmp(name, "called_computations") == 0) return COMMON_CALLED;
     unsigned roles = allowed_roles(opcode, pred_branch);
-    for (int role = 0; role < ROLE_COUNT; role++) {
+    for (int role = 0; roles && role < ROLE_COUNT; role++) {
         if ((roles & BIT(role)) && strcmp(role_names[role], name) == 0) return COMMON_ROLE + role;
     }
     return -1;
@@ -240,7 +250,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
     size_t length;
     const char *where = parser->lexer.token.start;
     if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
-    int common = find_common(opcode, async, pred_branch, name);
+    int common = find_common(opcode, async, pred_branch, name, length);
     if (common >= 0) {
         if (parsed->seen >> common & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
         parsed->seen |= UINT32_C(1) << common;

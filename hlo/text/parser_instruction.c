@@ -55,6 +55,27 @@ static HloInstruction *make(HloParser *parser, HloComputation *computation, HloO
 // ---------------------------------------------------------------------------------------------------------------------
 // Opcodes
 
+static unsigned char *opcode_slot(HloParser *parser, const char *text, size_t length) {
+    for (uint64_t i = hlo_hash_bytes(text, length) % HLO_PARSE_OPCODE_SLOTS;; i = (i + 1) % HLO_PARSE_OPCODE_SLOTS) {
+        unsigned char *slot = &parser->opcodes[i];
+        if (*slot == 0) return slot;
+        const char *known = hlo_op_text((HloOpcode)(*slot - 1));
+        if (strncmp(known, text, length) == 0 && known[length] == 0) return slot;
+    }
+}
+
+void hlo_parser_index_opcodes(HloParser *parser) {
+    for (int opcode = 0; opcode < HLO_OPCODE_COUNT; opcode++) {
+        const char *text = hlo_op_text((HloOpcode)opcode);
+        *opcode_slot(parser, text, strlen(text)) = (unsigned char)(opcode + 1);
+    }
+}
+
+static HloOpcode find_opcode(HloParser *parser, const char *text, size_t length) {
+    unsigned char slot = *opcode_slot(parser, text, length);
+    return slot ? (HloOpcode)(slot - 1) : HLO_OPCODE_COUNT;
+}
+
 // The opcode, and for X-start, X-update and X-done of an op without its own such forms the wrapped one.
 static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrapped) {
     static const struct {
@@ -64,12 +85,12 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
     const HloToken *token = &parser->lexer.token;
     *wrapped = HLO_OPCODE_COUNT;
     if (token->kind != HLO_TOKEN_IDENTIFIER) return hlo_parser_unexpected(parser, "an opcode");
-    *opcode = hlo_op_from_text(token->text, token->length);
+    *opcode = find_opcode(parser, token->text, token->length);
     for (size_t i = 0; *opcode == HLO_OPCODE_COUNT && i < HLO_COUNT_OF(suffixes); i++) {
         size_t length = strlen(suffixes[i].suffix);
         if (token->length <= length) continue;
         if (memcmp(token->text + token->length - length, suffixes[i].suffix, length) != 0) continue;
-        *wrapped = hlo_op_from_text(token->text, token->length - length);
+        *wrapped = find_opcode(parser, token->text, token->length - length);
         if (*wrapped != HLO_OPCODE_COUNT) *opcode = suffixes[i].opcode;
     }
     if (*opcode == HLO_OPCODE_COUNT) {

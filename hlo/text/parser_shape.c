@@ -59,10 +59,10 @@ bool hlo_parser_at_shape(const HloParser *parser) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == '(') return true;
     if (token->kind != HLO_TOKEN_IDENTIFIER || token->length > 13) return false;
-    if (*parser->lexer.at == '[') return hlo_type_from_text(token->text, token->length) != HLO_INVALID;
-    if (token->length == 1 && token->text[0] == 'b') return hlo_lex_peek(&parser->lexer) == '(';
-    HloType type = hlo_type_from_text(token->text, token->length);
-    return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
+    if (*parser->lexer.at == '[') return true;
+    char next = hlo_lex_peek(&parser->lexer);
+    if (token->length == 1 && token->text[0] == 'b') return next == '(';
+    return next == '[';
 }
 
 // [2,<=3,?]

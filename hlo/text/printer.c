@@ -59,7 +59,20 @@ void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction) {
 }
 
 void hlo_printer_shape(HloPrinter *printer, const HloShape *shape) {
-    hlo_shape_print(printer->text, shape, printer->options.include_layout);
+    HloText *text = printer->text;
+    uint64_t hash = hlo_hash_mix(1, (uint64_t)(uintptr_t)shape);
+    HloPrintedShape *known = &printer->shapes[hash % HLO_PRINTED_SHAPES];
+    if (known->shape == shape) {
+        char *end = hlo_text_reserve(text, known->length);
+        if (!end) return;
+        memcpy(end, text->data + known->offset, known->length);
+        text->length += known->length;
+        text->data[text->length] = 0;
+        return;
+    }
+    size_t offset = text->length;
+    hlo_shape_print(text, shape, printer->options.include_layout);
+    *known = (HloPrintedShape){.shape = shape, .offset = offset, .length = text->length - offset};
 }
 
 bool hlo_printer_is_sugar(const HloComputation *computation) {
@@ -154,7 +167,8 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     order_instructions(printer, computation);
     int64_t end = printer->order.count;
     printer->in_computation = true;
-    print_indent(text, indent);
+    // The opening brace stands on the line of the name, if there is one.
+    if (outer) print_indent(text, indent);
     hlo_text_append(text, "{\n", 2);
     for (int64_t i = base; i < end; i++) {
         const HloInstruction *instruction = printer->order.items[i];
@@ -187,14 +201,7 @@ static void print_computation(HloPrinter *printer, const HloComputation *computa
         print_program_shape(printer, computation);
         hlo_text_char(text, ' ');
     }
-    size_t body = text->length;
     hlo_printer_body(printer, computation, options->indent);
-    // The opening brace stands on the line of the name.
-    if (options->indent > 0 && !text->failed) {
-        size_t blanks = 2 * (size_t)options->indent;
-        memmove(text->data + body, text->data + body + blanks, text->length - body - blanks + 1);
-        text->length -= blanks;
-    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -352,6 +359,7 @@ static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloPrinter *printer = &job->printer;
     printer->canonical = HLO_ARENA_NEW(printer->scratch, int32_t, job->module->instruction_limit);
+    printer->shapes = HLO_ARENA_NEW(printer->scratch, HloPrintedShape, HLO_PRINTED_SHAPES);
     printer->state = HLO_ARENA_NEW(printer->scratch, uint8_t, job->module->instruction_limit);
     if (job->instruction) {
         hlo_printer_instruction(printer, job->instruction, printer->options.indent);

@@ -3,7 +3,15 @@
 #ifndef MESHLO_HLO_TEXT_PRINTER_H_
 #define MESHLO_HLO_TEXT_PRINTER_H_
 
+#include "hlo/base/map.h"
 #include "hlo/text/text.h"
+
+// Where a shape was printed before, to be copied from there.
+typedef struct HloPrintedShape {
+    const HloShape *shape;
+    size_t offset, length;
+} HloPrintedShape;
+enum { HLO_PRINTED_SHAPES = 1024 };
 
 typedef struct HloPrinter {
     HloText *text;
@@ -15,7 +23,7 @@ typedef struct HloPrinter {
     HLO_VECTOR(const HloInstruction *) visits;  // a stack
     int32_t next_canonical;  // in the computation being printed
     bool in_computation;
-    HloIntMap *shapes;   // shape -> where its text stands in the output; NULL: do not remember
+    HloPrintedShape *shapes;  // HLO_PRINTED_SHAPES of them, by a hash of the pointer
 } HloPrinter;
 
 // ---- printer.c
