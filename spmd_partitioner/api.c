@@ -56,7 +56,7 @@ static HloStatus run_partition(void *argument) {
     }
     HLO_TRY(plan_module(request, module, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
-    if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options));
+    if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
     return HLO_SUCCESS;
 }
 

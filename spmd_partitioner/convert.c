@@ -18,9 +18,12 @@ typedef struct Tiles {
     int64_t devices;
 } Tiles;
 
+// -1 when it does not fit.
 static int64_t product_of(HloInts ints) {
     int64_t product = 1;
-    for (int64_t i = 0; i < ints.count; i++) product *= ints.items[i];
+    for (int64_t i = 0; i < ints.count; i++) {
+        if (ints.items[i] < 0 || __builtin_mul_overflow(product, ints.items[i], &product)) return -1;
+    }
     return product;
 }
 
@@ -114,6 +117,8 @@ static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *d
 static bool tiles_new(HloArena *arena, const HloSharding *sharding, Tiles *tiles) {
     *tiles = (Tiles){.count = sharding->tile_dims.count, .devices = product_of(sharding->tile_dims)};
     tiles->dims = HLO_ARENA_NEW(arena, Segments, tiles->count);
+    int64_t listed = sharding->iota.dims.count ? product_of(sharding->iota.dims) : sharding->devices.count;
+    if (tiles->devices < 1 || listed != tiles->devices) return false;
     if (sharding->iota.dims.count) return tiles_from_iota(arena, sharding, tiles);
     return tiles_from_list(arena, sharding->tile_dims, sharding->devices.items, tiles);
 }

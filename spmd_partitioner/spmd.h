@@ -27,7 +27,7 @@ typedef struct SpmdOptions {
     const char *const *shards;    // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
     int64_t shard_count;
     bool no_combine;              // leave each collective on its own
-    bool no_async;                // no start/done pairs: collectives stay synchronous
+    bool async;                   // split collectives into start/done pairs and schedule them for overlap
     bool no_optimize;             // no passes after partitioning at all
 } SpmdOptions;
 

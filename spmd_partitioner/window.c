@@ -224,7 +224,9 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
     } else if (spread) {
         plan_by_distance(&window);
     }
-    bool sends = spread && sent_elements(&window) < (window.shards - 1) * window.shard;
+    // Many messages are worth it only where they save at least half of what gathering moves.
+    int64_t weight = window.pieces > 3 ? 2 : 1;
+    bool sends = spread && weight * sent_elements(&window) < (window.shards - 1) * window.shard;
     HloInstruction *result = sends ? exchange(&window) : gather_all(&window);
     return mask_outside(&window, result, fill);
 }

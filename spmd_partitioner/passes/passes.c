@@ -1,8 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/passes/passes.h"
 
-HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options) {
-    (void)module;
-    (void)options;
+#include <string.h>
+
+// What XLA's combiners take for one message, about.
+enum { COMBINE_BYTES = 32 << 20 };
+
+HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
+    spmd_merge_collectives(module, scratch);
+    spmd_hoist_collectives(module, scratch);
+    spmd_form_reduce_scatters(module, scratch);
+    if (!options->no_combine) spmd_combine_all_reduces(module, scratch, COMBINE_BYTES);
+    if (options->async) spmd_make_async(module, scratch);
     return HLO_SUCCESS;
+}
+
+void spmd_remove_unused(HloInstruction *instruction) {
+    bool needed = instruction->users.count || instruction == instruction->parent->root ||
+                  hlo_is(instruction, HLO_OP_PARAMETER) || hlo_instruction_has_side_effect(instruction);
+    if (needed) return;
+    int32_t count = instruction->operand_count;
+    HloInstruction **operands = instruction->operands;
+    hlo_instruction_remove(instruction);
+    for (int32_t i = 0; i < count; i++) {
+        if (operands[i]->parent) spmd_remove_unused(operands[i]);
+    }
+}
+
+void spmd_join_reasons(HloInstruction *to, const HloInstruction *from) {
+    static const char *const keys[] = {"meshlo.reason", "meshlo.remedy"};
+    enum { LONGEST = 600 };  // a combined collective need not tell all of its hundred reasons
+    for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) {
+        const char *ours = hlo_instruction_frontend_attribute(to, keys[i]);
+        const char *theirs = hlo_instruction_frontend_attribute(from, keys[i]);
+        if (!theirs || (ours && (strstr(ours, theirs) || strlen(ours) > LONGEST))) continue;
+        const char *both = hlo_arena_format(to->parent->module->arena, "%s%s%s", ours ? ours : "", ours ? "; " : "", theirs);
+        hlo_instruction_set_frontend_attribute(to, keys[i], both);
+    }
 }

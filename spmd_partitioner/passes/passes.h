@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs after partitioning, each pass in its own file. They keep reasons: what replaces a collective carries its
-// attributes.
+// attributes. Memory errors jump to hlo_protect().
 #ifndef MESHLO_SPMD_PARTITIONER_PASSES_PASSES_H_
 #define MESHLO_SPMD_PARTITIONER_PASSES_PASSES_H_
 
 #include "spmd_partitioner/spmd.h"
 
-// Runs the passes in order. Memory errors jump to hlo_protect().
-HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options);
+// Runs the passes in order.
+HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch);
+
+// One collective for several that do the same to the same operands.
+void spmd_merge_collectives(HloModule *module, HloArena *scratch);
+// Moves collectives of loop-invariant arrays out of loops; the result is carried along.
+void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
+// An all-reduce of which each device keeps only its slice becomes a reduce-scatter.
+void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
+// Joins independent all-reduces of one kind, up to `limit` bytes, into one of a tuple.
+void spmd_combine_all_reduces(HloModule *module, HloArena *scratch, int64_t limit);
+// Splits collectives into start and done, as far apart as the program allows.
+void spmd_make_async(HloModule *module, HloArena *scratch);
+
+// Removes `instruction` and what only it used.
+void spmd_remove_unused(HloInstruction *instruction);
+// Adds the reason of `from` to that of `to`.
+void spmd_join_reasons(HloInstruction *to, const HloInstruction *from);
 
 #endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pattern: dynamic-slice(all-reduce(x)) where device k of each group takes part k. Which part a device takes is found by
+// evaluating the index for every device, so that any spelling of it is recognised.
+#include "spmd_partitioner/passes/passes.h"
+
+enum { DEPTH = 40 };
+
+// The value of a scalar integer instruction on one device; false where it is not a function of the device alone.
+static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_t *value) {
+    int64_t a, b;
+    if (depth == DEPTH || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1) return false;
+    switch (at->opcode) {
+        case HLO_OP_PARTITION_ID: *value = device; return true;
+        case HLO_OP_CONSTANT:
+            if (!hlo_type_is_integer(at->shape->type)) return false;
+            *value = hlo_literal_get_int64(hlo_constant_literal(at), 0);
+            return true;
+        case HLO_OP_CONVERT:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_BITCAST:
+        case HLO_OP_COPY: return value_on(at->operands[0], device, depth + 1, value);
+        case HLO_OP_DYNAMIC_SLICE: {
+            const HloInstruction *table = at->operands[0];
+            if (!hlo_is(table, HLO_OP_CONSTANT) || table->shape->rank != 1 || !hlo_type_is_integer(table->shape->type)) return false;
+            if (!value_on(at->operands[1], device, depth + 1, &a) || a < 0 || a >= table->shape->dims[0]) return false;
+            *value = hlo_literal_get_int64(hlo_constant_literal(table), a);
+            return true;
+        }
+        default: break;
+    }
+    if (at->operand_count != 2) return false;
+    if (!value_on(at->operands[0], device, depth + 1, &a) || !value_on(at->operands[1], device, depth + 1, &b)) return false;
+    switch (at->opcode) {
+        case HLO_OP_ADD: return !__builtin_add_overflow(a, b, value);
+        case HLO_OP_SUBTRACT: return !__builtin_sub_overflow(a, b, value);
+        case HLO_OP_MULTIPLY: return !__builtin_mul_overflow(a, b, value);
+        case HLO_OP_DIVIDE: *value = b > 0 ? a / b : 0; return b > 0 && a >= 0;
+        case HLO_OP_REMAINDER: *value = b > 0 ? a % b : 0; return b > 0 && a >= 0;
+        default: return false;
+    }
+}
+
+// The one dimension that is sliced; -1 if there are several or none.
+static int64_t sliced_dimension(const HloInstruction *slice, const HloShape *whole) {
+    int64_t found = -1;
+    for (int32_t d = 0; d < whole->rank; d++) {
+        if (slice->shape->dims[d] == whole->dims[d]) continue;
+        if (found >= 0) return -1;
+        found = d;
+    }
+    return found;
+}
+
+// True if device k of each group starts at part k along `dim`.
+static bool takes_own_part(const HloInstruction *slice, const HloInstruction *reduce, int64_t dim, HloArena *scratch) {
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(reduce, Collective);
+    int64_t devices = slice->parent->module->num_partitions, count;
+    const HloInts *groups;
+    if (!attributes->channel_id || !attributes->use_global_device_ids || !attributes->replica_groups) return false;
+    HloStatus status = hlo_replica_groups_expand(attributes->replica_groups, devices, scratch, &groups, &count);
+    hlo_status_free(status);
+    if (status) return false;
+    for (int64_t g = 0; g < count; g++) {
+        if (slice->shape->dims[dim] * groups[g].count != reduce->shape->dims[dim]) return false;
+        for (int64_t k = 0; k < groups[g].count; k++) {
+            int64_t start;
+            if (!value_on(slice->operands[dim + 1], groups[g].items[k], 0, &start)) return false;
+            if (start != k * slice->shape->dims[dim]) return false;
+        }
+    }
+    return true;
+}
+
+static void form_one(HloInstruction *reduce, HloArena *scratch) {
+    HloInstruction *slice = reduce->users.items[0];
+    if (!hlo_is(slice, HLO_OP_DYNAMIC_SLICE) || slice->operands[0] != reduce) return;
+    int64_t dim = sliced_dimension(slice, reduce->shape);
+    if (dim < 0 || !takes_own_part(slice, reduce, dim, scratch)) return;
+    HloCollectiveAttributes attributes = *HLO_ATTRIBUTES(reduce, Collective);
+    attributes.dimensions = hlo_ints(reduce->parent->module->arena, &dim, 1);
+    HloInstruction *made = hlo_instruction_new(reduce->parent, HLO_OP_REDUCE_SCATTER, slice->shape, reduce->operands, 1,
+                                               &attributes, NULL);
+    hlo_instruction_set_called(made, reduce->called, reduce->called_count);
+    hlo_instruction_copy_annotations(made, reduce);
+    made->sharding = NULL;
+    hlo_instruction_move_before(made, reduce);
+    hlo_instruction_replace_uses(slice, made);
+    spmd_remove_unused(slice);
+}
+
+void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            bool candidate = hlo_is(at, HLO_OP_ALL_REDUCE) && at->operand_count == 1 && hlo_shape_is_array(at->shape) &&
+                             at->users.count == 1 && at != at->parent->root && at->users.items[0] != at->parent->root;
+            if (candidate) form_one(at, scratch);
+        }
+    }
+}
