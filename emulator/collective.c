@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "emulator/amount.h"
 #include "emulator/collective_groups.h"
 #include "hlo/base/vector.h"
 
@@ -336,16 +337,20 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
 static int64_t operand_bytes(const HloInstruction *collective) {
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     int64_t total = 0;
-    for (int32_t i = 0; i < inner->operand_count; i++) total += hlo_shape_bytes(inner->operands[i]->shape);
+    for (int32_t i = 0; i < inner->operand_count; i++) total = emu_add(total, hlo_shape_bytes(inner->operands[i]->shape));
     return total;
 }
 
 int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size) {
     const int64_t operands = operand_bytes(collective);
     const int64_t g = group_size > 0 ? group_size : 1;
+    // Beyond what integers hold exactly, amounts are near enough.
+    const bool immense = operands > EMU_MOST / 4 / g;
     switch (emu_synchronous_opcode(collective)) {
-        case HLO_OP_ALL_GATHER: return operands * (g - 1);
-        case HLO_OP_ALL_REDUCE: return 2 * (operands / g) * (g - 1) + 2 * (operands % g) * (g - 1) / g;
+        case HLO_OP_ALL_GATHER: return immense ? emu_times(operands, (double)(g - 1)) : operands * (g - 1);
+        case HLO_OP_ALL_REDUCE:
+            if (immense) return emu_times(operands, 2 * (double)(g - 1) / (double)g);
+            return 2 * (operands / g) * (g - 1) + 2 * (operands % g) * (g - 1) / g;
         case HLO_OP_REDUCE_SCATTER:
         case HLO_OP_ALL_TO_ALL:
         case HLO_OP_RAGGED_ALL_TO_ALL: return operands / g * (g - 1) + operands % g * (g - 1) / g;
@@ -390,7 +395,7 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
         if (transfer->group_size <= 1) timing.latency = 0;
     }
     transfer->bytes_per_device = emu_collective_bytes(collective, transfer->group_size);
-    transfer->picoseconds = timing.latency + (int64_t)(timing.seconds * 1e12 + 0.5);
+    transfer->picoseconds = emu_add(timing.latency, emu_picoseconds(timing.seconds));
     HLO_TRY(check_alive(network, collective, &timing.links));
     transfer->links = timing.links.items;
     transfer->link_count = timing.links.count;

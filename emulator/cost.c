@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "emulator/amount.h"
 #include "emulator/layout.h"
 
 // A kernel's cost while it is added up.
@@ -230,6 +231,6 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
         cost->ramp = fmin(1, (double)chip->ramp_dimension / cbrt(sum.largest_product));
         seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
     }
-    cost->picoseconds = chip->op_picoseconds + (int64_t)(seconds * 1e12 + 0.5);
+    cost->picoseconds = emu_add(chip->op_picoseconds, emu_picoseconds(seconds));
     return *cost;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/layout.h"
 
+#include <math.h>
+
 #include "hlo/ir/attributes.h"
 
 // The chosen form of a default layout.
@@ -110,10 +112,13 @@ static double tiled_elements(const HloShape *shape, const HloLayout *layout) {
     return elements;
 }
 
-// Rounds a byte count that may be too large for an integer.
+// The most bytes of one array: far above any machine, and thousands of them still add up without overflow.
+#define MOST_BYTES (INT64_C(1) << 50)
+
+// Rounds a byte count up.
 static int64_t to_bytes(double elements, int64_t bits) {
-    const double bytes = elements * (double)bits / 8;
-    return bytes < 0x1p62 ? (int64_t)bytes + ((double)(int64_t)bytes < bytes) : INT64_C(1) << 62;
+    const double bytes = ceil(elements * (double)bits / 8);
+    return bytes < (double)MOST_BYTES ? (int64_t)bytes : MOST_BYTES;
 }
 
 int64_t emu_unpadded_bytes(const HloShape *shape) {

@@ -14,7 +14,8 @@ HLO_BEGIN_C
 HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape);
 
 // Bytes that a buffer takes in HBM: its tiles as written in the layout, or as emu_default_layout() chooses them when it
-// has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing. `chip`
+// has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing; an array counts
+// with 1 PiB at most. `chip`
 // NULL (host processors): dense.
 HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "emulator/amount.h"
 #include "emulator/collective.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
@@ -42,12 +43,6 @@ typedef struct Simulation {
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
 
-// Adds repeated picoseconds without overflow.
-static int64_t times(int64_t picoseconds, double repeat) {
-    const double product = (double)picoseconds * repeat;
-    return product < 0x1p62 ? (int64_t)product : INT64_C(1) << 62;
-}
-
 // "file:line" of an instruction in the report's arena.
 static const char *source_of(HloArena *arena, const HloInstruction *instruction) {
     const char *file = NULL;
@@ -67,7 +62,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     if (simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name), .opcode = hlo_op_text(instruction->opcode),
                       .source = source_of(arena, instruction), .start = start, .duration = duration,
-                      .count = times(1, simulation->repeat), .depth = simulation->depth - 1,
+                      .count = emu_times(1, simulation->repeat), .depth = simulation->depth - 1,
                       .network = bound == EMU_BOUND_NETWORK, .bound = bound};
     hlo_vector_push(arena, &simulation->ops, op);
     return simulation->ops.count - 1;
@@ -78,24 +73,25 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
     if (!cost.picoseconds) return;
-    cost.picoseconds = times(cost.picoseconds, simulation->slowness);
+    cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);
     const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);
     if (op >= 0) {
         simulation->ops.items[op].flops = cost.matrix_flops + cost.other_flops;
         simulation->ops.items[op].bytes = cost.read_bytes + cost.written_bytes;
     }
-    simulation->now += cost.picoseconds;
+    simulation->now = emu_add(simulation->now, cost.picoseconds);
     report->flops_per_device += (cost.matrix_flops + cost.other_flops) * simulation->repeat;
     report->matrix_flops_per_device += cost.matrix_flops * simulation->repeat;
     report->hbm_bytes_per_device += (cost.read_bytes + cost.written_bytes) * simulation->repeat;
     int64_t *part = cost.bound == EMU_BOUND_MEMORY ? &report->memory_picoseconds : &report->compute_picoseconds;
-    *part += times(cost.picoseconds, simulation->repeat);
+    *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));
 }
 
 // Lets the device wait until `when` for the network.
 static void wait_until(Simulation *simulation, int64_t when) {
     if (when <= simulation->now) return;
-    simulation->report->exposed_picoseconds += times(when - simulation->now, simulation->repeat);
+    int64_t *exposed = &simulation->report->exposed_picoseconds;
+    *exposed = emu_add(*exposed, emu_times(when - simulation->now, simulation->repeat));
     simulation->now = when;
 }
 
@@ -115,7 +111,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     EmuTransfer transfer;
     HLO_TRY(emu_transfer(network, collective, &transfer));
     const int64_t start = resources_free(simulation, transfer.resources);
-    *end = start + transfer.picoseconds;
+    *end = emu_add(start, transfer.picoseconds);
     for (int i = 0; i < 32; i++)
         if (transfer.resources >> i & 1) simulation->free_at[i] = *end;
     for (int64_t i = 0; i < transfer.link_count; i++)
@@ -123,8 +119,10 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     hlo_arena_reset(network->arena, mark);
     const int64_t op = record(simulation, collective, start, transfer.picoseconds, EMU_BOUND_NETWORK);
     if (op >= 0) simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
-    report->collective_picoseconds += times(transfer.picoseconds, simulation->repeat);
-    report->collective_bytes_per_device += times(transfer.bytes_per_device, simulation->repeat);
+    report->collective_picoseconds =
+        emu_add(report->collective_picoseconds, emu_times(transfer.picoseconds, simulation->repeat));
+    report->collective_bytes_per_device =
+        emu_add(report->collective_bytes_per_device, emu_times(transfer.bytes_per_device, simulation->repeat));
     return HLO_SUCCESS;
 }
 
@@ -136,7 +134,7 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     const int copy_engine = 31;
     const int64_t begin = simulation->free_at[copy_engine] > simulation->now ? simulation->free_at[copy_engine]
                                                                              : simulation->now;
-    *end = simulation->free_at[copy_engine] = begin + (int64_t)(bytes / rate * 1e12 + 0.5);
+    *end = simulation->free_at[copy_engine] = emu_add(begin, emu_picoseconds(bytes / rate));
 }
 
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
@@ -184,7 +182,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
     if (!status) status = run_computation(simulation, loop->called[0]);
     simulation->repeat = repeat;
-    if (trips) simulation->now = start + times(simulation->now - start, (double)trips);
+    if (trips) simulation->now = emu_add(start, emu_times(simulation->now - start, (double)trips));
     return status;
 }
 
@@ -199,7 +197,7 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         simulation->now = start;
         *report = before;
         HLO_TRY(run_computation(simulation, conditional->called[i]));
-        sent += report->collective_bytes_per_device - before.collective_bytes_per_device;
+        sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
         if (i && simulation->now <= longest) continue;
         longest = simulation->now;
         longest_report = *report;
@@ -271,7 +269,7 @@ static void collect_links(Simulation *simulation) {
         const double seconds = bytes / (emu_link_bytes_per_second(topology, described.kind) * efficiency);
         const EmuLinkUse use = {link, described.from < 0 ? -1 : topology->devices[described.from].id,
                                 described.to < 0 ? -1 : topology->devices[described.to].id, bytes,
-                                (int64_t)(seconds * 1e12 + 0.5)};
+                                emu_picoseconds(seconds)};
         hlo_vector_push(report->arena, &links, use);
     }
     report->links = links.items;

@@ -428,6 +428,21 @@ Test(emulator_simulate, default_assignments) {
     }
 }
 
+// Amounts beyond any machine stop instead of overflowing.
+Test(emulator_simulate, immense_programs_do_not_overflow) {
+    EmuReport *report = simulate(
+        "HloModule t, num_partitions=8\n" ADD
+        "ENTRY e { a = f32[1048576,1048576,100000] parameter(0)\n b = f32[1048576,1048576,100000] parameter(1)\n"
+        " n = f32[1048576,1048576,100000] sine(a)\n"
+        " ROOT c = (f32[1048576,1048576,100000], f32[1048576,1048576,100000]) all-reduce(n, b), channel_id=1,"
+        " replica_groups={}, use_global_device_ids=true, to_apply=add }",
+        "v5e-8");
+    cr_assert_gt(report->step_picoseconds, 0);
+    cr_assert_gt(report->hbm_peak_bytes, report->hbm_capacity_bytes);
+    cr_assert_gt(report->collective_bytes_per_device, 0);
+    emu_report_free(report);
+}
+
 // Short of memory anywhere: an error, never a crash or a leak.
 Test(emulator_simulate, running_out_of_memory_is_reported) {
     HloModule *module = parse(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""));

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the room: times and sizes that may grow beyond any machine. They stop at EMU_MOST instead of overflowing.
+#ifndef MESHLO_EMULATOR_AMOUNT_H_
+#define MESHLO_EMULATOR_AMOUNT_H_
+
+#include <stdint.h>
+
+// The largest amount: picoseconds of 53 days, bytes of 4 EiB.
+#define EMU_MOST (INT64_C(1) << 62)
+
+// The integer nearest to a number that is not negative; EMU_MOST for what is larger, or no number.
+static inline int64_t emu_amount(double value) {
+    return value < 0x1p62 ? (int64_t)(value + 0.5) : EMU_MOST;
+}
+
+// The sum of two amounts.
+static inline int64_t emu_add(int64_t left, int64_t right) {
+    return left > EMU_MOST - right ? EMU_MOST : left + right;
+}
+
+// An amount several times over.
+static inline int64_t emu_times(int64_t amount, double repeat) { return emu_amount((double)amount * repeat); }
+
+// Picoseconds of a time in seconds.
+static inline int64_t emu_picoseconds(double seconds) { return emu_amount(seconds * 1e12); }
+
+#endif
