@@ -2,6 +2,7 @@
 // Executables: compiled programs with the devices they run on.
 #include <string.h>
 
+#include "hlo/analysis/cost.h"
 #include "targets/internal.h"
 
 // ---- compiling -------------------------------------------------------------------------------------------------------
@@ -39,6 +40,19 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
     return HLO_SUCCESS;
 }
 
+static HloStatus analyse_cost(const HloModule *module, TargetExecutable *executable) {
+    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
+    HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    const HloCost cost = hlo_cost_of_computation(analysis, module->entry);
+    hlo_cost_analysis_free(analysis);
+    executable->cost = (TargetCostAnalysis){.flops = cost.flops,
+                                            .transcendentals = cost.transcendentals,
+                                            .bytes_accessed = cost.bytes_read + cost.bytes_written,
+                                            .collective_bytes = executable->signature->collective_bytes,
+                                            .collective_count = executable->signature->collective_count};
+    return HLO_SUCCESS;
+}
+
 typedef struct CompileCall {
     const HloModule *module;
     const TargetCompileOptions *options;
@@ -68,7 +82,7 @@ static HloStatus fill_executable(void *argument) {
     executable->fingerprint =
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
-    return HLO_SUCCESS;
+    return analyse_cost(module, executable);
 }
 
 HloStatus target_compile(TargetClient *client, const HloModule *module, const TargetCompileOptions *options,

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "hlo/eval/eval.h"
+
 // The leaves of an instruction's value.
 typedef struct Leaves {
     CpuArray **items;
@@ -140,8 +142,11 @@ static void set_literal(CpuArray *array, const HloLiteral *literal) {
 
 static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloLiteral *literal = hlo_constant_literal(instruction);
-    HLO_FAIL_IF(!literal || literal->elided, HLO_INVALID_ARGUMENT, "the values of constant %%%s were elided ({...})",
-                instruction->name);
+    if (literal->elided && hlo_shape_is_array(literal->shape)) {
+        HloLiteral *filled = hlo_literal_in_arena(frame->program->arena, literal->shape);
+        hlo_eval_fill_elided(literal->shape, filled->data);
+        literal = filled;
+    }
     if (frame->map_shape || !hlo_shape_is_tuple(literal->shape)) {
         HLO_TRY(build_plain(frame, instruction, result));
         set_literal(result->items[0], literal);

@@ -112,6 +112,18 @@ static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment 
     return HLO_SUCCESS;
 }
 
+// What one device of a group sends: the ring algorithm moves (g - 1) / g of the full array once, for all-reduces twice.
+static double bytes_sent(const CpuCollective *collective) {
+    const double size = (double)collective->groups[0].count, bytes = (double)collective->bytes;
+    const double share = size > 0 ? (size - 1) / size : 0;
+    switch (collective->opcode) {
+        case HLO_OP_ALL_REDUCE: return 2 * share * bytes;
+        case HLO_OP_ALL_GATHER: return share * size * bytes;
+        case HLO_OP_COLLECTIVE_PERMUTE: return bytes;
+        default: return share * bytes;
+    }
+}
+
 typedef HLO_VECTOR(const CpuCollective *) CollectiveVector;
 
 static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
@@ -140,7 +152,7 @@ static HloStatus compile_protected(void *argument) {
     HLO_TRY(cpu_program_build(call->scratch, executable->module, &program));
     program->replica_count = executable->replica_count;
     program->partition_count = executable->partition_count;
-    cpu_program_simplify(program);
+    cpu_program_simplify(program, executable->tpu_numerics);
     int64_t *wanted;
     HLO_TRY(make_signature(call, program, &wanted));
     CpuLowering lowering = {.program = program,
@@ -157,6 +169,9 @@ static HloStatus compile_protected(void *argument) {
     collect_collectives(executable->arena, steps, &collectives);
     executable->collectives = collectives.items;
     executable->collective_count = (int32_t)collectives.count;
+    executable->signature.collective_count = collectives.count;
+    for (int64_t i = 0; i < collectives.count; i++)
+        executable->signature.collective_bytes += bytes_sent(collectives.items[i]);
     cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
     executable->array_count = (int32_t)program->arrays.count;

@@ -2,6 +2,7 @@
 // Nodes to steps: loops, structure and what has no form of its own.
 #include "targets/cpu/lower.h"
 
+#include "targets/cpu/copy.h"
 #include "targets/cpu/fuse.h"
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
@@ -96,7 +97,43 @@ static HloStatus end_loops(CpuLowering *lowering, CpuNode *node, CpuStep *step, 
     return status;
 }
 
+// A transpose of an array in memory.
+typedef struct TransposeKernel {
+    int rank, width;
+    const int64_t *sizes, *to, *from;
+} TransposeKernel;
+
+static HloStatus run_transpose(const void *data, void *const *arguments, CpuPool *pool) {
+    const TransposeKernel *k = data;
+    cpu_copy_strided(pool, k->rank, k->sizes, k->width, arguments[1], k->to, arguments[0], k->from);
+    return HLO_SUCCESS;
+}
+
+static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) {
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int64_t d = shape->rank, stride = 1; d-- > 0; stride *= shape->dims[d]) strides[d] = stride;
+    return strides;
+}
+
+static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloInts permutation = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
+    const HloShape *from = node->operands[0]->shape, *to = node->results[0]->shape;
+    const int64_t *strides = row_major_strides(lowering->arena, from);
+    int64_t *permuted = HLO_ARENA_NEW(lowering->arena, int64_t, from->rank);
+    for (int64_t i = 0; i < permutation.count; i++) permuted[i] = strides[permutation.items[i]];
+    TransposeKernel *kernel = HLO_ARENA_NEW(lowering->arena, TransposeKernel, 1);
+    *kernel = (TransposeKernel){to->rank, hlo_type_bytes(to->type),
+                                hlo_arena_copy(lowering->arena, to->dims, sizeof(int64_t) * (size_t)to->rank),
+                                row_major_strides(lowering->arena, to), permuted};
+    cpu_step_kernel(lowering, node, step, run_transpose, kernel);
+    return HLO_SUCCESS;
+}
+
 static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    enum { kWorthBlocking = 4096 };
+    if (node->opcode == HLO_OP_TRANSPOSE && cpu_array_root(node->operands[0])->materialized &&
+        node->results[0]->elements >= kWorthBlocking)
+        return lower_transpose(lowering, node, step);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
     const HloStatus emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, node->results, node->results,

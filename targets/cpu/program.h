@@ -80,12 +80,14 @@ typedef struct CpuProgram {
 } CpuProgram;
 
 // Builds the graph of a module's entry computation in `arena`, without dead nodes. UNIMPLEMENTED for what has no
-// meaning on this target (host transfers, dynamic sizes where they cannot be kept), INVALID_ARGUMENT for constants
-// whose values were elided. Jumps to hlo_protect() when memory is short.
+// meaning on this target (host transfers, dynamic sizes). Constants whose values were elided ({...}) get those that the
+// evaluator gives them. Jumps to hlo_protect() when memory is short.
 HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **program);
 
-// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot.
-void cpu_program_simplify(CpuProgram *program);
+// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot, and widenings of narrow
+// floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both sides
+// are widened, because f32 operands are rounded there.)
+void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
 // A new array of this shape.
 CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape);

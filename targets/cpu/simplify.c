@@ -20,17 +20,53 @@ static CpuView through_transpose(HloArena *arena, const CpuNode *transpose, CpuV
     return (CpuView){inner.rank, transpose->results[0]->shape->dims, strides};
 }
 
-// The operand is transpose(x): the dot reads x.
-static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int32_t index) {
-    CpuArray *operand = dot->operands[index];
-    const CpuNode *transpose = operand->producer;
-    views[index] = row_major_view(program->arena, operand->shape);
-    if (!transpose || transpose->opcode != HLO_OP_TRANSPOSE || operand->view) return;
-    CpuArray *inner = transpose->operands[0];
-    views[index] = through_transpose(program->arena, transpose, row_major_view(program->arena, inner->shape));
-    dot->operands[index] = inner;
-    inner->use_count++;
-    operand->use_count--;
+static bool is_narrow(HloType type) { return type == HLO_BF16 || type == HLO_F16; }
+
+// convert(x) to f32, of a narrow float.
+static bool is_widening(const CpuNode *node) {
+    return node && node->opcode == HLO_OP_CONVERT && node->state == CPU_NODE_NORMAL &&
+           node->results[0]->shape->type == HLO_F32 && is_narrow(node->operands[0]->shape->type);
+}
+
+// What remains of an operand when transposes, and widenings if `widenings`, are taken off.
+static CpuArray *strip(CpuArray *array, bool widenings) {
+    for (;;) {
+        const CpuNode *node = array->producer;
+        if (!node || array->view) return array;
+        if (node->opcode != HLO_OP_TRANSPOSE && !(widenings && is_widening(node))) return array;
+        array = node->operands[0];
+    }
+}
+
+// The view of operand `array` in the memory of what strip() leaves of it.
+static CpuView strip_view(HloArena *arena, CpuArray *array, const CpuArray *stripped) {
+    if (array == stripped) return row_major_view(arena, array->shape);
+    const CpuNode *node = array->producer;
+    const CpuView inner = strip_view(arena, node->operands[0], stripped);
+    return node->opcode == HLO_OP_TRANSPOSE ? through_transpose(arena, node, inner) : inner;
+}
+
+// The operand is a transpose or a widening of x: the dot reads x.
+static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int32_t index, bool widenings) {
+    CpuArray *operand = dot->operands[index], *stripped = strip(operand, widenings);
+    views[index] = strip_view(program->arena, operand, stripped);
+    if (stripped == operand) return;
+    CpuArray **operands = hlo_arena_copy(program->arena, dot->operands, 2 * sizeof(CpuArray *));
+    operands[index] = stripped;
+    dot->operands = operands;
+    stripped->use_count++;
+    for (CpuArray *dead = operand; dead != stripped && --dead->use_count == 0;) {
+        dead->producer->living = false;
+        dead = dead->producer->operands[0];
+    }
+}
+
+static bool widens(const CpuArray *array) {
+    for (; array->producer && !array->view; array = array->producer->operands[0]) {
+        if (is_widening(array->producer)) return true;
+        if (array->producer->opcode != HLO_OP_TRANSPOSE) return false;
+    }
+    return false;
 }
 
 // Only transpose(dot) is used: the dot writes it.
@@ -78,13 +114,15 @@ static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t
     fold_result(program, transpose);
 }
 
-static void simplify_region(CpuProgram *program, CpuRegion *region) {
+static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_numerics) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
         if (node->opcode == HLO_OP_DOT && node->operand_count == 2) {
             CpuView *views = HLO_ARENA_NEW(program->arena, CpuView, 3);
-            fold_operand(program, node, views, 0);
-            fold_operand(program, node, views, 1);
+            const bool both = widens(node->operands[0]) && widens(node->operands[1]);
+            const bool widenings = node->results[0]->shape->type == HLO_F32 && (both || !tpu_numerics);
+            fold_operand(program, node, views, 0, widenings);
+            fold_operand(program, node, views, 1, widenings);
             views[2] = row_major_view(program->arena, node->results[0]->shape);
             node->views = views;
         }
@@ -92,15 +130,16 @@ static void simplify_region(CpuProgram *program, CpuRegion *region) {
             fold_result(program, node);
             if (node->living) swap_with_all_reduce(program, region, i);
         }
-        for (int32_t k = 0; k < node->region_count; k++) simplify_region(program, node->regions[k]);
+        for (int32_t k = 0; k < node->region_count; k++) simplify_region(program, node->regions[k], tpu_numerics);
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
-        const bool dead = node->opcode == HLO_OP_TRANSPOSE && node->results[0]->use_count == 0;
-        if (node->living && !dead) region->nodes.items[kept++] = node;
+        if (node->living) region->nodes.items[kept++] = node;
     }
     region->nodes.count = kept;
 }
 
-void cpu_program_simplify(CpuProgram *program) { simplify_region(program, program->entry); }
+void cpu_program_simplify(CpuProgram *program, bool tpu_numerics) {
+    simplify_region(program, program->entry, tpu_numerics);
+}

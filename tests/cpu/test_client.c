@@ -167,6 +167,29 @@ Test(execute, donates_memory_in_place) {
     target_client_release(client);
 }
 
+Test(compile, tells_what_a_program_costs) {
+    TargetClient *client = new_client("cpu:8");
+    TargetExecutable *executable =
+        compile(client,
+                "HloModule cost, num_partitions=8\n"
+                "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+                "ENTRY main {\n  p = f32[8,16] parameter(0)\n  q = f32[16,4] parameter(1)\n"
+                "  d = f32[8,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                "  ROOT r = f32[8,4] all-reduce(d), channel_id=1, replica_groups=[2,4]<=[8], "
+                "use_global_device_ids=true, to_apply=sum\n}\n");
+    TargetCostAnalysis cost;
+    target_executable_cost_analysis(executable, &cost);
+    cr_expect_geq(cost.flops, 2.0 * 8 * 4 * 16);
+    cr_expect_eq(cost.collective_count, 1);
+    cr_expect_float_eq(cost.collective_bytes, 2 * 0.75 * 128, 0);
+    TargetMemoryAnalysis memory;
+    target_executable_memory_analysis(executable, &memory);
+    cr_expect_eq(memory.argument_bytes, 768);
+    cr_expect_eq(memory.output_bytes, 128);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
 Test(execute, leaves_a_held_buffer_alone_when_donated) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *executable = compile(client, kDonated);
