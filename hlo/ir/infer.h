@@ -10,17 +10,17 @@ HLO_BEGIN_C
 
 // What a handler gets to see.
 typedef struct HloInferRequest {
-    HloArena *arena;                       // where the result goes
+    HloArena *arena;  // where the result goes
     HloOpcode opcode;
-    const HloShape *const *operands;       // operand shapes
+    const HloShape *const *operands;  // operand shapes
     int64_t operand_count;
-    const void *attributes;                // of the opcode's family
-    HloComputation *const *called;         // called computations
+    const void *attributes;         // of the opcode's family
+    HloComputation *const *called;  // called computations
     int64_t called_count;
-    const HloShape *hint;                  // the shape written by the user, or NULL: needed by ops whose shape does not
-                                           // follow from operands (parameter, iota, convert, reshape, custom-call …)
-    int64_t device_count;                  // for collectives whose groups are empty; 0 if unknown
-    int64_t replica_count, num_partitions; // of the module, from which group sizes follow exactly; 0 if unknown
+    const HloShape *hint;  // the shape written by the user, or NULL: needed by ops whose shape does not
+                           // follow from operands (parameter, iota, convert, reshape, custom-call …)
+    int64_t device_count;  // for collectives whose groups are empty; 0 if unknown
+    int64_t replica_count, num_partitions;  // of the module, from which group sizes follow exactly; 0 if unknown
 } HloInferRequest;
 
 // A handler: sets *result (in the request's arena; array results without layout unless the hint has one), or

@@ -14,9 +14,15 @@ static HloStatus same_as_operands(const HloInferRequest *request, int64_t count,
     return HLO_SUCCESS;
 }
 
+// a * b, or 0 (unknown) when no machine has so many devices.
+static int64_t product_or_zero(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? 0 : product;
+}
+
 // Devices a group, 0 if unknown. Who stands in a group: without channel_id replicas; with one and
-// use_global_device_ids devices; with one and without it replicas, each with all its partitions. Collectives that do not
-// have use_global_device_ids group partitions then.
+// use_global_device_ids devices; with one and without it replicas, each with all its partitions. Collectives that do
+// not have use_global_device_ids group partitions then.
 static int64_t group_size(const HloInferRequest *request) {
     const HloCollectiveAttributes *attributes = HLO_INFER_ATTRIBUTES(request, Collective);
     const HloReplicaGroups *groups = attributes->replica_groups;
@@ -27,13 +33,12 @@ static int64_t group_size(const HloInferRequest *request) {
     bool by_partition = request->opcode == HLO_OP_ALL_TO_ALL || request->opcode == HLO_OP_RAGGED_ALL_TO_ALL ||
                         request->opcode == HLO_OP_COLLECTIVE_BROADCAST;
     if (has_channel && !global && !by_partition) {
-        int64_t replicas = empty ? request->replica_count : written;
-        return replicas * request->num_partitions;
+        return product_or_zero(empty ? request->replica_count : written, request->num_partitions);
     }
     if (!empty) return written;
     if (request->device_count > 0) return request->device_count;
     if (!has_channel) return request->replica_count;
-    return global ? request->replica_count * request->num_partitions : request->num_partitions;
+    return global ? product_or_zero(request->replica_count, request->num_partitions) : request->num_partitions;
 }
 
 // The one dimension of all-gather and reduce-scatter.
@@ -71,6 +76,8 @@ static HloStatus growth(const HloInferRequest *request, const HloShape *hint, in
                   "dimension %lld goes from size %lld to %lld", (long long)dimension,
                   (long long)operand->dims[dimension], (long long)given->dims[dimension]);
     *factor = small == 0 ? 1 : large / small;
+    HLO_REFUSE_IF(*factor < 1, "dimension %lld goes from size %lld to %lld", (long long)dimension,
+                  (long long)operand->dims[dimension], (long long)given->dims[dimension]);
     return HLO_SUCCESS;
 }
 

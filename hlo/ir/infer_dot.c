@@ -212,7 +212,7 @@ HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result)
     } else if (real_out) {
         dims.sizes[dims.rank - 1] = minor;
     }
-    HLO_REFUSE_IF(!hlo_type_is_complex(type), "%s of element type %s", hlo_enum_FftType.texts[fft->type],
+    HLO_REFUSE_IF(!hlo_type_is_complex(type), "%s of element type %s", hlo_enum_message(&hlo_enum_FftType, fft->type),
                   hlo_type_text(operand->type));
     return hlo_dims_shape(request->arena, real_out ? hlo_type_real_part(type) : type, &dims, result);
 }

@@ -109,8 +109,8 @@ HloStatus hlo_infer_compare(const HloInferRequest *request, const HloShape **res
                 (type == HLO_ComparisonType_TOTALORDER && is_float) ||
                 (type == HLO_ComparisonType_SIGNED && kind == HLO_KIND_SIGNED) ||
                 (type == HLO_ComparisonType_UNSIGNED && (kind == HLO_KIND_UNSIGNED || kind == HLO_KIND_PRED));
-    HLO_REFUSE_IF(!fits, "comparison type %s does not suit elements of type %s", hlo_enum_ComparisonType.texts[type],
-                  hlo_type_text((*result)->type));
+    HLO_REFUSE_IF(!fits, "comparison type %s does not suit elements of type %s",
+                  hlo_enum_message(&hlo_enum_ComparisonType, type), hlo_type_text((*result)->type));
     *result = hlo_shape_with_type(request->arena, *result, HLO_PRED);
     return HLO_SUCCESS;
 }

@@ -33,6 +33,11 @@ static inline bool hlo_shape_dimension_is_dynamic(const HloShape *shape, int64_t
 }
 // "f32[2,3]" in the arena, for messages.
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape);
+// The spelling of an enumerated value, "?" when there is none: attributes may come from a file.
+static inline const char *hlo_enum_message(const HloEnumTable *table, int32_t value) {
+    bool known = value >= 0 && value < table->count && table->texts[value];
+    return known ? table->texts[value] : "?";
+}
 // "{0,2}" in the arena, for messages.
 const char *hlo_ints_message(HloArena *arena, HloInts ints);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes that shape inference does not look at: who takes part in collectives, shardings, async pairs.
+#include <string.h>
+
 #include "hlo/verify/internal.h"
 
 // Numbers that replica groups may name: replicas, partitions or devices, by the group mode (see infer_collective.c).
@@ -71,10 +73,25 @@ static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
+// Enumerated values are among those that have a name.
+static HloStatus check_enums(const HloInstruction *instruction, HloFamily family) {
+    const HloFamilyInfo *info = hlo_family_info(family);
+    for (int32_t i = 0; i < info->field_count; i++) {
+        const HloField *field = &info->fields[i];
+        if (field->kind != HLO_FIELD_ENUM) continue;
+        int32_t value;
+        memcpy(&value, (const char *)instruction->attributes + field->offset, sizeof(value));
+        HLO_VERIFY_FAIL_IF(value < 0 || value >= field->enumeration->count || !field->enumeration->texts[value],
+                           "%s=%d is not known", field->text, (int)value);
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
                        hlo_op_text(instruction->opcode));
+    HLO_TRY(check_enums(instruction, family));
     if (family == HLO_FAMILY_Collective) return check_groups(verifier, instruction);
     if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
     if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;

@@ -83,14 +83,16 @@ static HloStatus check_donors(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_verify_header(HloVerifier *verifier) {
-    const HloModule *module = verifier->module;
-    HLO_VERIFY_FAIL_IF(module->replica_count < 1 || module->num_partitions < 1, "%lld replicas of %lld partitions",
-                       (long long)module->replica_count, (long long)module->num_partitions);
-    HLO_VERIFY_FAIL_IF(module->replica_count > INT32_MAX || module->num_partitions > INT32_MAX,
+HloStatus hlo_verify_counts(const HloModule *module) {
+    HLO_VERIFY_FAIL_IF(module->replica_count < 1 || module->num_partitions < 1 || module->replica_count > INT32_MAX ||
+                           module->num_partitions > INT32_MAX,
                        "%lld replicas of %lld partitions", (long long)module->replica_count,
                        (long long)module->num_partitions);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_verify_header(HloVerifier *verifier) {
     HLO_TRY(check_entry_layout(verifier));
-    for (int64_t i = 0; i < module->aliases.count; i++) HLO_TRY(check_alias(verifier, i));
-    return check_donors(module);
+    for (int64_t i = 0; i < verifier->module->aliases.count; i++) HLO_TRY(check_alias(verifier, i));
+    return check_donors(verifier->module);
 }

@@ -24,7 +24,9 @@ HLO_NODISCARD HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloIn
 HLO_NODISCARD HloStatus hlo_verify_sharding(HloVerifier *verifier, const HloInstruction *instruction);
 // Starts and ends of async ops.
 HLO_NODISCARD HloStatus hlo_verify_async(HloVerifier *verifier, const HloInstruction *instruction);
-// Entry layout, aliasing, donors, counts.
+// Numbers of replicas and partitions.
+HLO_NODISCARD HloStatus hlo_verify_counts(const HloModule *module);
+// Entry layout, aliasing, donors.
 HLO_NODISCARD HloStatus hlo_verify_header(HloVerifier *verifier);
 // Layouts inside a shape.
 HLO_NODISCARD HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape);

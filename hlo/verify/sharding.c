@@ -50,9 +50,10 @@ static HloStatus check_axes(const HloMesh *mesh, const HloAxisRefs *refs, int64_
         HLO_VERIFY_FAIL_IF(ref->axis < 0 || ref->axis >= mesh->axis_sizes.count, "the sharding names axis %lld of %lld",
                            (long long)ref->axis, (long long)mesh->axis_sizes.count);
         int64_t size = mesh->axis_sizes.items[ref->axis], part = ref->size ? ref->size : size;
-        HLO_VERIFY_FAIL_IF(part < 1 || ref->pre_size < 0 || (ref->pre_size > 0 && size % (ref->pre_size * part) != 0),
-                           "axis %s of size %lld has no part (%lld)%lld", mesh->axis_names[ref->axis], (long long)size,
-                           (long long)ref->pre_size, (long long)part);
+        int64_t used = 0;
+        bool fits = part >= 1 && ref->pre_size >= 0 && !__builtin_mul_overflow(ref->pre_size, part, &used);
+        HLO_VERIFY_FAIL_IF(!fits || (used > 0 && size % used != 0), "axis %s of size %lld has no part (%lld)%lld",
+                           mesh->axis_names[ref->axis], (long long)size, (long long)ref->pre_size, (long long)part);
         HLO_VERIFY_FAIL_IF(left[ref->axis] % part != 0 || left[ref->axis] / part < 1,
                            "the sharding uses axis %s more than once", mesh->axis_names[ref->axis]);
         left[ref->axis] /= part;

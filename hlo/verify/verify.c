@@ -26,6 +26,7 @@ static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *
 }
 
 static HloStatus check_all(HloVerifier *verifier) {
+    HLO_TRY(hlo_verify_counts(verifier->module));
     HLO_TRY(hlo_verify_structure(verifier));
     for (int64_t c = 0; c < verifier->module->computations.count; c++) {
         const HloComputation *computation = verifier->module->computations.items[c];

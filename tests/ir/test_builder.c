@@ -304,7 +304,7 @@ ParameterizedTestParameters(ir_builder, refuses) {
     return cr_make_param_array(size_t, indices, HLO_COUNT_OF(bad_cases));
 }
 
-ParameterizedTest(size_t *index, ir_builder, refuses, .init = start) {
+ParameterizedTest(size_t *index, ir_builder, refuses) {
     HloInstruction *x = parameter(HLO_F32, HLO_DIMS(2, 3));
     cr_expect_null(bad_cases[*index].make(x));
     stop_with(bad_cases[*index].message);
@@ -326,5 +326,25 @@ Test(ir_builder, survives_lack_of_memory) {
         hlo_allocation_fail_after(-1);
         hlo_module_free(m);
     }
+    stop_with("no root");
+}
+
+// A reduce-scatter that would grow: the group size would be zero.
+Test(ir_builder, refuses_groups_of_nobody) {
+    HloArena *arena = hlo_arena_new();
+    const HloShape *empty = hlo_shape_array(arena, HLO_F32, HLO_DIMS(0).items, 1);
+    const HloShape *four = hlo_shape_array(arena, HLO_F32, HLO_DIMS(4).items, 1), *result = NULL;
+    HloCollectiveAttributes attributes = {.dimensions = HLO_DIMS(0)};
+    HloInferRequest request = {.arena = arena,
+                               .opcode = HLO_OP_REDUCE_SCATTER,
+                               .operands = &empty,
+                               .operand_count = 1,
+                               .attributes = &attributes,
+                               .hint = four};
+    HloStatus status = hlo_infer_shape(&request, &result);
+    cr_assert_not_null(status);
+    cr_expect_not_null(strstr(hlo_status_message(status), "goes from size 0 to 4"));
+    hlo_status_free(status);
+    hlo_arena_free(arena);
     stop_with("no root");
 }

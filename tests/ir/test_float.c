@@ -6,9 +6,9 @@
 
 #include "hlo/ir/literal.h"
 
-static HloType narrow_types[] = {HLO_F16,          HLO_BF16,       HLO_F8E5M2,     HLO_F8E4M3FN, HLO_F8E4M3B11FNUZ,
-                                 HLO_F8E5M2FNUZ,   HLO_F8E4M3FNUZ, HLO_F8E4M3,     HLO_F8E3M4,   HLO_F4E2M1FN,
-                                 HLO_F8E8M0FNU};
+static HloType narrow_types[] = {HLO_F16,           HLO_BF16,       HLO_F8E5M2,     HLO_F8E4M3FN,
+                                 HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F8E4M3,
+                                 HLO_F8E3M4,        HLO_F4E2M1FN,   HLO_F8E8M0FNU};
 
 ParameterizedTestParameters(float_types, every_pattern_survives) {
     return cr_make_param_array(HloType, narrow_types, HLO_COUNT_OF(narrow_types));
@@ -34,11 +34,11 @@ typedef struct Golden {
 
 // From ml_dtypes 0.5 (the conversions that XLA itself uses), by array.astype().
 static Golden goldens[] = {
-    {HLO_F16, 65519.0, 0x7BFF},      {HLO_F16, 65520.0, 0x7C00},        {HLO_BF16, 1.00390625, 0x3F80},
-    {HLO_BF16, 1.01171875, 0x3F82},  {HLO_F8E5M2, 61440.0, 0x7C},       {HLO_F8E4M3FN, 448.0, 0x7E},
-    {HLO_F8E4M3FN, 465.0, 0x7F},     {HLO_F8E4M3FN, -1e30, 0xFF},       {HLO_F8E5M2FNUZ, -0.0, 0x00},
-    {HLO_F8E4M3FNUZ, INFINITY, 0x80}, {HLO_F4E2M1FN, 100.0, 0x7},       {HLO_F4E2M1FN, -INFINITY, 0xF},
-    {HLO_F8E8M0FNU, 0.75, 0x7F},     {HLO_F8E8M0FNU, 3.0, 0x81},        {HLO_F8E8M0FNU, -1.0, 0xFF},
+    {HLO_F16, 65519.0, 0x7BFF},       {HLO_F16, 65520.0, 0x7C00},  {HLO_BF16, 1.00390625, 0x3F80},
+    {HLO_BF16, 1.01171875, 0x3F82},   {HLO_F8E5M2, 61440.0, 0x7C}, {HLO_F8E4M3FN, 448.0, 0x7E},
+    {HLO_F8E4M3FN, 465.0, 0x7F},      {HLO_F8E4M3FN, -1e30, 0xFF}, {HLO_F8E5M2FNUZ, -0.0, 0x00},
+    {HLO_F8E4M3FNUZ, INFINITY, 0x80}, {HLO_F4E2M1FN, 100.0, 0x7},  {HLO_F4E2M1FN, -INFINITY, 0xF},
+    {HLO_F8E8M0FNU, 0.75, 0x7F},      {HLO_F8E8M0FNU, 3.0, 0x81},  {HLO_F8E8M0FNU, -1.0, 0xFF},
 };
 
 ParameterizedTestParameters(float_types, rounding_and_overflow) {

@@ -200,6 +200,35 @@ Test(ir_verify, finds_an_entry_layout_of_another_program) {
     expect_error("entry_computation_layout has 1 parameters");
 }
 
+Test(ir_verify, finds_numbers_that_no_enumeration_has) {
+    HloInstruction *less = hlo_build_compare(b, x, y, HLO_ComparisonDirection_LT);
+    finish(less);
+    HloCompareAttributes attributes = {.direction = 77};
+    hlo_instruction_set_attributes(less, &attributes);
+    expect_error("direction=77 is not known");
+}
+
+Test(ir_verify, finds_immense_machines) {
+    finish(sum);
+    module->replica_count = INT64_C(1) << 40;
+    expect_error("replicas of 1 partitions");
+}
+
+Test(ir_verify, finds_scatters_to_nothing) {
+    HloComputation *add = hlo_build_combiner(b, HLO_OP_ADD, HLO_F32);
+    finish(sum);
+    HloCollectiveAttributes attributes = {.dimensions = HLO_DIMS(0)};
+    x->shape = hlo_shape_array(module->arena, HLO_F32, HLO_DIMS(0).items, 1);
+    y->shape = x->shape;
+    sum->shape = x->shape;
+    const HloShape *grown = hlo_shape_array(module->arena, HLO_F32, HLO_DIMS(4).items, 1);
+    module->replica_count = 0;
+    HloInstruction *scatter =
+        hlo_instruction_new(module->entry, HLO_OP_REDUCE_SCATTER, grown, &sum, 1, &attributes, NULL);
+    hlo_instruction_set_called(scatter, &add, 1);
+    expect_error("0 replicas");
+}
+
 // The folder of example programs, or NULL where it is not there.
 static const char *corpus_folder(void) {
     const char *shared = getenv("MESHLO_SHARED");
