@@ -4,14 +4,15 @@
 
 #include "pjrt/objects.h"
 
-// ---- types -----------------------------------------------------------------------------------------------------------
+// ---- types
+// -----------------------------------------------------------------------------------------------------------
 
 // PJRT_Buffer_Type by its number.
 static const HloType types[] = {
-    HLO_INVALID, HLO_PRED,   HLO_S8,           HLO_S16,       HLO_S32,        HLO_S64,        HLO_U8,         HLO_U16,
-    HLO_U32,     HLO_U64,    HLO_F16,          HLO_F32,       HLO_F64,        HLO_BF16,       HLO_C64,        HLO_C128,
-    HLO_F8E5M2,  HLO_F8E4M3FN, HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_S4,      HLO_U4,         HLO_TOKEN,
-    HLO_S2,      HLO_U2,     HLO_F8E4M3,       HLO_F8E3M4,    HLO_F8E8M0FNU,  HLO_F4E2M1FN,   HLO_S1,         HLO_U1,
+    HLO_INVALID,       HLO_PRED,       HLO_S8,         HLO_S16, HLO_S32,  HLO_S64,   HLO_U8,   HLO_U16,    HLO_U32,
+    HLO_U64,           HLO_F16,        HLO_F32,        HLO_F64, HLO_BF16, HLO_C64,   HLO_C128, HLO_F8E5M2, HLO_F8E4M3FN,
+    HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_S4,  HLO_U4,   HLO_TOKEN, HLO_S2,   HLO_U2,     HLO_F8E4M3,
+    HLO_F8E3M4,        HLO_F8E8M0FNU,  HLO_F4E2M1FN,   HLO_S1,  HLO_U1,
 };
 
 int32_t pjrt_type_from_hlo(HloType type) {
@@ -25,7 +26,8 @@ HloType pjrt_type_to_hlo(int32_t type) {
     return type > 0 && (size_t)type < HLO_COUNT_OF(types) ? types[type] : HLO_INVALID;
 }
 
-// ---- making and unmaking ---------------------------------------------------------------------------------------------
+// ---- making and unmaking
+// ---------------------------------------------------------------------------------------------
 
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer) {
     PjrtBuffer *handle = buffer ? hlo_allocate(sizeof(*handle)) : NULL;
@@ -55,7 +57,10 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
         HloShape token = {.type = HLO_TOKEN};
         PJRT_TRY(target_buffer_uninitialized(&token, memory->memory, &buffer));
     } else {
-        TargetHostArray array = {.data = args->data, .type = type, .rank = (int64_t)args->num_dims, .dims = args->dims,
+        TargetHostArray array = {.data = args->data,
+                                 .type = type,
+                                 .rank = (int64_t)args->num_dims,
+                                 .dims = args->dims,
                                  .byte_strides = args->num_byte_strides ? args->byte_strides : NULL};
         PJRT_TRY(target_buffer_from_host(&array, memory->memory, &buffer));
     }
@@ -95,7 +100,8 @@ PjrtError *pjrt_buffer_copy_to_memory(void *arguments) {
     return give_buffer(args->buffer->client, copy, &args->dst_buffer);
 }
 
-// ---- what a buffer is ------------------------------------------------------------------------------------------------
+// ---- what a buffer is
+// ------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_buffer_element_type(void *arguments) {
     PjrtBufferElementTypeArgs *args = arguments;
@@ -129,7 +135,8 @@ PjrtError *pjrt_buffer_dynamic_dimension_indices(void *arguments) {
 
 PjrtError *pjrt_buffer_on_device_size_in_bytes(void *arguments) {
     PjrtBufferOnDeviceSizeInBytesArgs *args = arguments;
-    args->on_device_size_in_bytes = (__typeof__(args->on_device_size_in_bytes))target_buffer_bytes(args->buffer->buffer);
+    args->on_device_size_in_bytes =
+        (__typeof__(args->on_device_size_in_bytes))target_buffer_bytes(args->buffer->buffer);
     return NULL;
 }
 
@@ -158,7 +165,8 @@ PjrtError *pjrt_buffer_ready_event(void *arguments) {
     return args->event ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading
+// ---------------------------------------------------------------------------------------------------------
 
 // The order of dimensions that a host layout asks for; NULL for row-major. Strided host layouts are refused.
 static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const int64_t **order) {
@@ -186,7 +194,8 @@ PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "an array of %lld bytes does not fit in %zu", (long long)bytes,
                          args->dst_size);
     }
-    if (target_buffer_is_deleted(buffer)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
+    if (target_buffer_is_deleted(buffer))
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
     const int64_t *order;
     TargetEvent *event;
     PJRT_TRY(host_order(args->host_layout, shape->rank, &order));

@@ -6,11 +6,15 @@
 
 #include "pjrt/objects.h"
 
-// ---- attributes ------------------------------------------------------------------------------------------------------
+// ---- attributes
+// ------------------------------------------------------------------------------------------------------
 
 static PjrtNamedValue number_value(const char *name, int64_t number) {
-    PjrtNamedValue value = {.struct_size = sizeof(value), .name = name, .name_size = strlen(name),
-                            .type = PJRT_VALUE_INT64, .value_size = 1};
+    PjrtNamedValue value = {.struct_size = sizeof(value),
+                            .name = name,
+                            .name_size = strlen(name),
+                            .type = PJRT_VALUE_INT64,
+                            .value_size = 1};
     value.value.number = number;
     return value;
 }
@@ -19,8 +23,11 @@ static void describe_device(PjrtDeviceDescription *description, const TargetDevi
     description->device = device;
     description->attribute_count = 0;
     if (!device->has_coords) return;
-    PjrtNamedValue coords = {.struct_size = sizeof(coords), .name = "coords", .name_size = 6,
-                             .type = PJRT_VALUE_INT64_LIST, .value_size = 3};
+    PjrtNamedValue coords = {.struct_size = sizeof(coords),
+                             .name = "coords",
+                             .name_size = 6,
+                             .type = PJRT_VALUE_INT64_LIST,
+                             .value_size = 3};
     coords.value.numbers = device->coords;
     description->attributes[description->attribute_count++] = coords;
     description->attributes[description->attribute_count++] = number_value("core_on_chip", device->core_on_chip);
@@ -33,10 +40,12 @@ static void describe_device(PjrtDeviceDescription *description, const TargetDevi
 
 static bool has_several_slices(const TargetClient *client) {
     int64_t count = target_client_device_count(client);
-    return count && target_client_device(client, count - 1)->slice_index != target_client_device(client, 0)->slice_index;
+    return count &&
+           target_client_device(client, count - 1)->slice_index != target_client_device(client, 0)->slice_index;
 }
 
-// ---- making and unmaking ---------------------------------------------------------------------------------------------
+// ---- making and unmaking
+// ---------------------------------------------------------------------------------------------
 
 static void free_client(PjrtClient *client) {
     hlo_free(client->topology.descriptions);
@@ -142,7 +151,9 @@ PjrtError *pjrt_client_destroy(void *arguments) {
     return NULL;
 }
 
-PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device) { return &client->devices[device->index]; }
+PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device) {
+    return &client->devices[device->index];
+}
 
 PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
     PjrtDevice *device = pjrt_device_of(client, memory->device);
@@ -152,7 +163,8 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
     return device->memories[0];
 }
 
-// ---- clients ---------------------------------------------------------------------------------------------------------
+// ---- clients
+// ---------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_client_platform_name(void *arguments) {
     PjrtClientPlatformNameArgs *args = arguments;
@@ -228,8 +240,8 @@ PjrtError *pjrt_client_default_device_assignment(void *arguments) {
                          args->num_replicas, args->num_partitions, args->client->device_count);
     }
     if ((int64_t)args->default_assignment_size < count) {
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "there is room for %zu of %lld device ids", args->default_assignment_size,
-                         (long long)count);
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "there is room for %zu of %lld device ids",
+                         args->default_assignment_size, (long long)count);
     }
     for (int64_t i = 0; i < count; i++) {
         args->default_assignment[i] = (int32_t)target_client_device(args->client->client, i)->id;
@@ -243,7 +255,8 @@ PjrtError *pjrt_client_update_global_process_info(void *arguments) {
     return NULL;
 }
 
-// ---- device descriptions ---------------------------------------------------------------------------------------------
+// ---- device descriptions
+// ---------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_device_description_id(void *arguments) {
     PjrtDeviceDescriptionIdArgs *args = arguments;
@@ -285,7 +298,8 @@ PjrtError *pjrt_device_description_to_string(void *arguments) {
     return NULL;
 }
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices
+// ---------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_device_get_description(void *arguments) {
     PjrtDeviceGetDescriptionArgs *args = arguments;
@@ -344,7 +358,9 @@ PjrtError *pjrt_device_clear_memory_stats(void *arguments) {
     return NULL;
 }
 
-static void free_nothing(void *object) { (void)object; }
+static void free_nothing(void *object) {
+    (void)object;
+}
 
 PjrtError *pjrt_device_get_attributes(void *arguments) {
     PjrtDeviceGetAttributesArgs *args = arguments;
@@ -367,7 +383,8 @@ PjrtError *pjrt_async_tracking_event_destroy(void *arguments) {
     return NULL;
 }
 
-// ---- memories --------------------------------------------------------------------------------------------------------
+// ---- memories
+// --------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_memory_id(void *arguments) {
     PjrtMemoryIdArgs *args = arguments;
@@ -409,7 +426,8 @@ PjrtError *pjrt_memory_addressable_by_devices(void *arguments) {
     return NULL;
 }
 
-// ---- topologies ------------------------------------------------------------------------------------------------------
+// ---- topologies
+// ------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_topology_description_create(void *arguments) {
     PjrtTopologyDescriptionCreateArgs *args = arguments;

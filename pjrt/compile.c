@@ -11,7 +11,8 @@
 #include "pjrt/objects.h"
 #include "pjrt/options.h"
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading
+// ---------------------------------------------------------------------------------------------------------
 
 static bool format_is(const PjrtProgram *program, const char *format) {
     return program->format_size == strlen(format) && memcmp(program->format, format, program->format_size) == 0;
@@ -41,7 +42,8 @@ static void apply_options(HloModule *module, const PjrtCompileOptions *options) 
     module->propagate_to_output = copy_bools(module->arena, options->propagate_to_output);
 }
 
-// ---- describing ------------------------------------------------------------------------------------------------------
+// ---- describing
+// ------------------------------------------------------------------------------------------------------
 
 static HloStatus keep_bytes(HloText *text, const void *data, size_t length) {
     hlo_text_append(text, data, length);
@@ -97,8 +99,11 @@ static void describe_results(PjrtExecutable *executable) {
 }
 
 static PjrtNamedValue cost_value(const char *name, double amount) {
-    PjrtNamedValue value = {.struct_size = sizeof(value), .name = name, .name_size = strlen(name),
-                            .type = PJRT_VALUE_FLOAT, .value_size = 1};
+    PjrtNamedValue value = {.struct_size = sizeof(value),
+                            .name = name,
+                            .name_size = strlen(name),
+                            .type = PJRT_VALUE_FLOAT,
+                            .value_size = 1};
     value.value.real = (float)amount;
     return value;
 }
@@ -132,7 +137,8 @@ static HloStatus describe(void *argument) {
     return HLO_SUCCESS;
 }
 
-// ---- compiling -------------------------------------------------------------------------------------------------------
+// ---- compiling
+// -------------------------------------------------------------------------------------------------------
 
 void pjrt_executable_release(PjrtExecutable *executable) {
     if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
@@ -202,8 +208,8 @@ static HloStatus build_protected(void *argument) {
     return build(request->executable, request->client, request->program, request->options, request->options_size);
 }
 
-HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program,
-                               const char *options, size_t options_size, PjrtExecutable **result) {
+HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program, const char *options,
+                               size_t options_size, PjrtExecutable **result) {
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "out of memory");
     atomic_init(&executable->references, 1);
@@ -211,8 +217,8 @@ HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const Pj
     executable->client = owner;
     executable->arena = hlo_arena_new();
     BuildRequest request = {executable, client, program, options, options_size};
-    HloStatus status = executable->arena ? hlo_protect(build_protected, &request)
-                                         : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status =
+        executable->arena ? hlo_protect(build_protected, &request) : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (status) {
         pjrt_executable_release(executable);
         return status;
@@ -253,7 +259,8 @@ HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedEx
     bool whole = loaded->devices && loaded->logical_ids;
     for (size_t i = 0; whole && i < loaded->device_count; i++) {
         loaded->devices[i] = pjrt_device_of(client, target_executable_device(executable->executable, (int64_t)i));
-        loaded->logical_ids[i] = (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
+        loaded->logical_ids[i] =
+            (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
     }
     if (!whole || !print_assignment(loaded, replicas, partitions)) {
         free_loaded(loaded);
@@ -286,8 +293,9 @@ PjrtError *pjrt_compile(void *arguments) {
                                                 args->compile_options_size, &args->executable));
 }
 
-// ---- serialised executables ------------------------------------------------------------------------------------------
-// The program and its options, to be compiled again: compiling takes milliseconds.
+// ---- serialised executables
+// ------------------------------------------------------------------------------------------ The program and its
+// options, to be compiled again: compiling takes milliseconds.
 
 static const char serial_magic[8] = "MESHLO1";
 
@@ -332,8 +340,11 @@ PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     }
     char *code = (char *)(uintptr_t)bytes + head;
     bool bytecode = hlo_looks_like_mlir_bytecode(code, sizes[0]);
-    PjrtProgram program = {.struct_size = sizeof(program), .code = code, .code_size = sizes[0],
-                           .format = bytecode ? "mlir" : "hlo", .format_size = bytecode ? 4 : 3};
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = code,
+                           .code_size = sizes[0],
+                           .format = bytecode ? "mlir" : "hlo",
+                           .format_size = bytecode ? 4 : 3};
     const char *options = code + sizes[0];
     size_t options_size = sizes[1];
     if (PJRT_HAS(args, overridden_serialized_compile_options_size) && args->overridden_serialized_compile_options) {

@@ -5,11 +5,18 @@
 
 #include "pjrt/objects.h"
 
-// ---- errors ----------------------------------------------------------------------------------------------------------
+// ---- errors
+// ----------------------------------------------------------------------------------------------------------
 
-static void table_destroy(PjrtErrorDestroyArgs *arguments) { pjrt_error_destroy(arguments); }
-static void table_message(PjrtErrorMessageArgs *arguments) { pjrt_error_message(arguments); }
-static PjrtError *table_code(PjrtErrorGetCodeArgs *arguments) { return pjrt_error_get_code(arguments); }
+static void table_destroy(PjrtErrorDestroyArgs *arguments) {
+    pjrt_error_destroy(arguments);
+}
+static void table_message(PjrtErrorMessageArgs *arguments) {
+    pjrt_error_message(arguments);
+}
+static PjrtError *table_code(PjrtErrorGetCodeArgs *arguments) {
+    return pjrt_error_get_code(arguments);
+}
 static PjrtError *table_payload(PjrtErrorForEachPayloadArgs *arguments) {
     return pjrt_error_for_each_payload(arguments);
 }
@@ -79,7 +86,8 @@ PjrtError *pjrt_error_for_each_payload(void *arguments) {
     return NULL;
 }
 
-// ---- events ----------------------------------------------------------------------------------------------------------
+// ---- events
+// ----------------------------------------------------------------------------------------------------------
 
 PjrtEvent *pjrt_event_from(TargetEvent *event) {
     PjrtEvent *handle = event ? hlo_allocate(sizeof(*handle)) : NULL;

@@ -6,7 +6,8 @@
 #include "hlo/proto/wire.h"
 #include "pjrt/objects.h"
 
-// ---- executables -----------------------------------------------------------------------------------------------------
+// ---- executables
+// -----------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_executable_destroy(void *arguments) {
     PjrtExecutableDestroyArgs *args = arguments;
@@ -115,8 +116,8 @@ PjrtError *pjrt_executable_parameter_memory_kinds(void *arguments) {
     return NULL;
 }
 
-// HloModuleProtoWithConfig {1: module, 2: config}. Shardings of parameters (14) and result (12) are fields of the module, which may
-// follow its others: messages merge.
+// HloModuleProtoWithConfig {1: module, 2: config}. Shardings of parameters (14) and result (12) are fields of the
+// module, which may follow its others: messages merge.
 static HloStatus print_optimised(PjrtExecutable *executable) {
     HloText *text = &executable->optimised;
     size_t mark = hlo_wire_begin(text, 1);
@@ -166,7 +167,9 @@ PjrtError *pjrt_executable_optimized_program(void *arguments) {
     return NULL;
 }
 
-static void free_nothing(void *object) { (void)object; }
+static void free_nothing(void *object) {
+    (void)object;
+}
 
 PjrtError *pjrt_executable_get_compile_options(void *arguments) {
     PjrtExecutableGetCompileOptionsArgs *args = arguments;
@@ -177,7 +180,8 @@ PjrtError *pjrt_executable_get_compile_options(void *arguments) {
     return NULL;
 }
 
-// ---- loaded executables ----------------------------------------------------------------------------------------------
+// ---- loaded executables
+// ----------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
     PjrtLoadedExecutableGetExecutableArgs *args = arguments;
@@ -221,7 +225,8 @@ PjrtError *pjrt_loaded_executable_is_deleted(void *arguments) {
     return NULL;
 }
 
-// ---- execution -------------------------------------------------------------------------------------------------------
+// ---- execution
+// -------------------------------------------------------------------------------------------------------
 
 // The lists that target_execute() takes, in one block of memory.
 typedef struct Launch {
@@ -261,7 +266,8 @@ static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, PjrtClient *client, 
         whole &= args->device_complete_events[d] != NULL;
     }
     for (size_t d = 0; !whole && d < args->num_devices; d++) {
-        for (size_t i = 0; i < results; i++) pjrt_buffer_destroy(&(PjrtBufferDestroyArgs){.object = args->output_lists[d][i]});
+        for (size_t i = 0; i < results; i++)
+            pjrt_buffer_destroy(&(PjrtBufferDestroyArgs){.object = args->output_lists[d][i]});
         if (args->device_complete_events) {
             pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = args->device_complete_events[d]});
         }
@@ -307,10 +313,9 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         options.non_donatable = args->options->non_donatable_input_indices;
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;
     }
-    HloStatus status =
-        target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
-                       (int64_t)args->num_args, launch.result_lists,
-                       args->device_complete_events ? launch.events : NULL);
+    HloStatus status = target_execute(executable->executable, &options,
+                                      (TargetBuffer *const *const *)launch.argument_lists, (int64_t)args->num_args,
+                                      launch.result_lists, args->device_complete_events ? launch.events : NULL);
     bool whole = !status && hand_out(args, args->executable->devices[0]->client, &launch, results);
     hlo_free(launch.memory);
     PJRT_TRY(status);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handles of the PJRT C API point to, and what all files of the plugin share. The weight is in the rooms below:
-// a handle is a reference to an object of targets/client.h and the strings and lists that the API hands out.
+// What the handles of the PJRT C API point to, and what all files of the plugin share. The weight is in the rooms
+// below: a handle is a reference to an object of targets/client.h and the strings and lists that the API hands out.
 //
 // Threads: handles are immutable but for the atomic reference counts, or guard their lazily made parts with a mutex.
 #ifndef MESHLO_PJRT_OBJECTS_H_
@@ -18,7 +18,8 @@
 #define PJRT_HAS(arguments, field) \
     ((arguments)->struct_size >= offsetof(__typeof__(*(arguments)), field) + sizeof((arguments)->field))
 
-// ---- errors ----------------------------------------------------------------------------------------------------------
+// ---- errors
+// ----------------------------------------------------------------------------------------------------------
 
 struct PjrtError {
     const PjrtErrorFunctionTable *table;  // the ABI's first member
@@ -40,15 +41,16 @@ PjrtError *pjrt_unimplemented(const char *function);
     } while (0)
 
 // Returns INVALID_ARGUMENT from a handler when the caller's struct is too short to be what it says.
-#define PJRT_CHECK_SIZE(arguments, last)                                                               \
-    do {                                                                                               \
-        if (!PJRT_HAS(arguments, last)) {                                                              \
+#define PJRT_CHECK_SIZE(arguments, last)                                                                   \
+    do {                                                                                                   \
+        if (!PJRT_HAS(arguments, last)) {                                                                  \
             return pjrt_fail(HLO_INVALID_ARGUMENT, "%s: the argument struct has %zu bytes only", __func__, \
-                             (arguments)->struct_size);                                                \
-        }                                                                                              \
+                             (arguments)->struct_size);                                                    \
+        }                                                                                                  \
     } while (0)
 
-// ---- events ----------------------------------------------------------------------------------------------------------
+// ---- events
+// ----------------------------------------------------------------------------------------------------------
 
 struct PjrtEvent {
     TargetEvent *event;
@@ -59,7 +61,8 @@ PjrtEvent *pjrt_event_from(TargetEvent *event);
 // An event that is ready already.
 PjrtEvent *pjrt_event_ready(void);
 
-// ---- clients, devices, memories, topologies --------------------------------------------------------------------------
+// ---- clients, devices, memories, topologies
+// --------------------------------------------------------------------------
 
 struct PjrtMemory {
     const PjrtMemoryFunctionTable *table;  // NULL: allowed by the ABI
@@ -106,9 +109,11 @@ struct PjrtClient {
 
 // The handle of a device or memory of the client below.
 PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device);
+// Every memory of the client has one handle.
 PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory);
 
-// ---- buffers ---------------------------------------------------------------------------------------------------------
+// ---- buffers
+// ---------------------------------------------------------------------------------------------------------
 
 struct PjrtBuffer {
     TargetBuffer *buffer;
@@ -119,9 +124,11 @@ struct PjrtBuffer {
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer);
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
 int32_t pjrt_type_from_hlo(HloType type);
+// HLO_INVALID for numbers that are unknown here.
 HloType pjrt_type_to_hlo(int32_t type);
 
-// ---- executables -----------------------------------------------------------------------------------------------------
+// ---- executables
+// -----------------------------------------------------------------------------------------------------
 
 // Serialised shardings, memory kinds and the like: one string an argument or result.
 typedef struct PjrtStrings {
@@ -133,19 +140,19 @@ typedef struct PjrtStrings {
 struct PjrtExecutable {
     atomic_int references;
     TargetExecutable *executable;
-    PjrtClient *client;          // NULL for one compiled for a topology only
-    HloModule *module;           // the per-device program: what OptimizedProgram shows
-    SpmdBoundary *boundary;      // global shapes and shardings; NULL for one device
-    HloArena *arena;             // owns the lists below
+    PjrtClient *client;      // NULL for one compiled for a topology only
+    HloModule *module;       // the per-device program: what OptimizedProgram shows
+    SpmdBoundary *boundary;  // global shapes and shardings; NULL for one device
+    HloArena *arena;         // owns the lists below
     PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;
     int32_t *result_types;
     int64_t *result_dims;
     size_t *result_ranks;
     size_t result_count;
-    HloText program;             // the caller's program and options, for serialisation
+    HloText program;  // the caller's program and options, for serialisation
     HloText options;
-    HloText optimised;           // HloModuleProtoWithConfig, made on demand
-    pthread_mutex_t lock;        // guards `optimised`
+    HloText optimised;     // HloModuleProtoWithConfig, made on demand
+    pthread_mutex_t lock;  // guards `optimised`
     char fingerprint[24];
     PjrtNamedValue costs[5];
 };
@@ -155,7 +162,7 @@ struct PjrtLoadedExecutable {
     PjrtDevice **devices;        // of the assignment that this process reaches: all of them
     PjrtLogicalId *logical_ids;
     size_t device_count;
-    HloText assignment;          // DeviceAssignmentProto
+    HloText assignment;  // DeviceAssignmentProto
 };
 
 // Compiles a program (format "mlir" or "hlo") for the devices of a client. On success the caller has one reference.

@@ -6,11 +6,11 @@
 #include "hlo/ir/module.h"
 
 typedef struct PjrtCompileOptions {
-    int64_t num_replicas, num_partitions;   // at least 1
-    HloInts assignment;                     // device ids, replica-major; empty if not given
+    int64_t num_replicas, num_partitions;  // at least 1
+    HloInts assignment;                    // device ids, replica-major; empty if not given
     HloBools propagate_to_parameters, propagate_to_output;
     bool use_spmd;
-    bool portable;                          // compiled for any one device
+    bool portable;  // compiled for any one device
 } PjrtCompileOptions;
 
 // Reads serialised options; lists live in `arena`. INVALID_ARGUMENT for malformed bytes and counts that make no sense.

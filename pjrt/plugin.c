@@ -4,10 +4,10 @@
 
 // What is not offered answers with its name.
 #define PJRT_FUNCTION(name, handler)
-#define PJRT_MISSING(name)                          \
+#define PJRT_MISSING(name)                           \
     static PjrtError *missing_##name(void *unused) { \
-        (void)unused;                               \
-        return pjrt_unimplemented("PJRT_" #name);   \
+        (void)unused;                                \
+        return pjrt_unimplemented("PJRT_" #name);    \
     }
 #include "pjrt/functions.def"
 #undef PJRT_FUNCTION
@@ -22,8 +22,11 @@ PjrtError *pjrt_plugin_initialize(void *arguments) {
 static const int64_t stablehlo_version[] = {1, 13, 7}, stablehlo_minimum[] = {0, 9, 0}, sdy_version[] = {0, 0, 1};
 
 static PjrtNamedValue list_value(const char *name, size_t name_size, const int64_t *numbers, size_t count) {
-    PjrtNamedValue value = {.struct_size = sizeof(value), .name = name, .name_size = name_size,
-                            .type = PJRT_VALUE_INT64_LIST, .value_size = count};
+    PjrtNamedValue value = {.struct_size = sizeof(value),
+                            .name = name,
+                            .name_size = name_size,
+                            .type = PJRT_VALUE_INT64_LIST,
+                            .value_size = count};
     value.value.numbers = numbers;
     return value;
 }

@@ -25,17 +25,25 @@ static bool must_fail(void) {
     return false;
 }
 
-void hlo_allocation_fail_after(int64_t countdown) { allocations_until_failure = countdown; }
+void hlo_allocation_fail_after(int64_t countdown) {
+    allocations_until_failure = countdown;
+}
 
-void *hlo_allocate(size_t bytes) { return must_fail() ? NULL : malloc(bytes ? bytes : 1); }
+void *hlo_allocate(size_t bytes) {
+    return must_fail() ? NULL : malloc(bytes ? bytes : 1);
+}
 
 void *hlo_allocate_zeroed(size_t count, size_t bytes_each) {
     return must_fail() ? NULL : calloc(count ? count : 1, bytes_each ? bytes_each : 1);
 }
 
-void *hlo_reallocate(void *pointer, size_t bytes) { return must_fail() ? NULL : realloc(pointer, bytes ? bytes : 1); }
+void *hlo_reallocate(void *pointer, size_t bytes) {
+    return must_fail() ? NULL : realloc(pointer, bytes ? bytes : 1);
+}
 
-void hlo_free(void *pointer) { free(pointer); }
+void hlo_free(void *pointer) {
+    free(pointer);
+}
 
 void *hlo_allocate_aligned(size_t bytes) {
     if (must_fail() || bytes > SIZE_MAX - 64) return NULL;
@@ -172,7 +180,9 @@ char *hlo_arena_format(HloArena *arena, const char *format, ...) {
     return text;
 }
 
-size_t hlo_arena_bytes(const HloArena *arena) { return arena->total; }
+size_t hlo_arena_bytes(const HloArena *arena) {
+    return arena->total;
+}
 
 HloArenaMark hlo_arena_mark(const HloArena *arena) {
     return (HloArenaMark){.block = arena->newest, .used = arena->newest ? arena->newest->used : 0};

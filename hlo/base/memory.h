@@ -23,7 +23,9 @@ HLO_BEGIN_C
 // malloc/calloc/realloc/free that tests can make fail. Sizes in bytes; NULL when memory is short or a product
 // overflows. A size of 0 gives a pointer that may be freed. Any thread.
 HLO_EXPORT void *hlo_allocate(size_t bytes);
+// count * bytes_each zeroed bytes.
 HLO_EXPORT void *hlo_allocate_zeroed(size_t count, size_t bytes_each);
+// The block moved or grown; on failure NULL, and the old block is as it was.
 HLO_EXPORT void *hlo_reallocate(void *pointer, size_t bytes);
 // Frees what the three calls above gave; accepts NULL.
 HLO_EXPORT void hlo_free(void *pointer);
@@ -61,7 +63,9 @@ typedef struct HloArenaMark {
     void *block;
     size_t used;
 } HloArenaMark;
+// The current point.
 HLO_EXPORT HloArenaMark hlo_arena_mark(const HloArena *arena);
+// Drops what was allocated since; marks taken in between become invalid.
 HLO_EXPORT void hlo_arena_reset(HloArena *arena, HloArenaMark mark);
 
 // Zeroed memory for `count` objects of `type`.

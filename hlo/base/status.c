@@ -92,9 +92,13 @@ HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
     return status;
 }
 
-HloCode hlo_status_code(const struct HloError *status) { return status ? status->code : HLO_OK; }
+HloCode hlo_status_code(const struct HloError *status) {
+    return status ? status->code : HLO_OK;
+}
 
-const char *hlo_status_message(const struct HloError *status) { return status ? status->message : ""; }
+const char *hlo_status_message(const struct HloError *status) {
+    return status ? status->message : "";
+}
 
 const HloPlace *hlo_status_place(const struct HloError *status) {
     return status && status->has_place ? &status->place : NULL;
@@ -103,7 +107,8 @@ const HloPlace *hlo_status_place(const struct HloError *status) {
 const char *hlo_code_name(HloCode code) {
     switch (code) {
 #define HLO_CODE(name, number, text) \
-    case HLO_##name: return text;
+    case HLO_##name:                 \
+        return text;
 #include "hlo/base/status.def"
 #undef HLO_CODE
     }

@@ -32,13 +32,17 @@ static inline void hlo_text_append(HloText *text, const char *data, size_t lengt
     text->length += length;
     text->data[text->length] = 0;
 }
+// Appends printf output.
 HLO_EXPORT void hlo_text_format(HloText *text, const char *format, ...) HLO_PRINTF(2, 3);
+// The same with a va_list.
 HLO_EXPORT void hlo_text_format_list(HloText *text, const char *format, va_list arguments);
 // Decimal digits of a number, faster than printf.
 HLO_EXPORT void hlo_text_int64(HloText *text, int64_t value);
+// The same, unsigned.
 HLO_EXPORT void hlo_text_uint64(HloText *text, uint64_t value);
 // RESOURCE_EXHAUSTED if any of the calls above ran out of memory.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_text_status(const HloText *text);
+// Frees the text and leaves an empty one.
 HLO_EXPORT void hlo_text_free(HloText *text);
 
 // Appends a NUL-terminated string.

@@ -248,7 +248,9 @@ typedef struct HloFamilyInfo {
 HLO_EXPORT const HloFamilyInfo *hlo_family_info(HloFamily family);
 // A deep copy of an attribute struct into `arena`.
 HLO_EXPORT void *hlo_attributes_copy(HloArena *arena, HloFamily family, const void *attributes);
+// Field by field, as each kind of field compares; pointers are followed.
 HLO_EXPORT bool hlo_attributes_equal(HloFamily family, const void *a, const void *b);
+// Equal attributes have equal hashes.
 HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes);
 // The number of the enumerator spelled so, or -1.
 HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length);
@@ -265,6 +267,7 @@ HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *tex
 // Copies of lists into an arena.
 HLO_EXPORT HloInts hlo_ints(HloArena *arena, const int64_t *items, int64_t count);
 static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) { return hlo_ints(arena, ints.items, ints.count); }
+// Same items in the same order.
 HLO_EXPORT bool hlo_ints_equal(HloInts a, HloInts b);
 // True if `value` is among the items.
 HLO_EXPORT bool hlo_ints_contain(HloInts ints, int64_t value);

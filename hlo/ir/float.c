@@ -8,11 +8,11 @@
 
 // How a type uses its special patterns.
 typedef enum Specials {
-    IEEE,         // infinities and NaNs in the highest exponent
-    FINITE_NAN,   // "FN": no infinity; all ones is NaN
-    FINITE,       // f4e2m1fn: neither infinity nor NaN
+    IEEE,           // infinities and NaNs in the highest exponent
+    FINITE_NAN,     // "FN": no infinity; all ones is NaN
+    FINITE,         // f4e2m1fn: neither infinity nor NaN
     UNSIGNED_ZERO,  // "FNUZ": no infinity, no -0; the pattern of -0 is NaN
-    SCALE,        // f8e8m0fnu: a power of two without sign; all ones is NaN
+    SCALE,          // f8e8m0fnu: a power of two without sign; all ones is NaN
 } Specials;
 
 typedef struct Format {
@@ -42,7 +42,9 @@ static Format format_of(HloType type) {
     return format;
 }
 
-static double decode_scale(uint64_t pattern) { return pattern == 0xFF ? NAN : ldexp(1.0, (int)pattern - 127); }
+static double decode_scale(uint64_t pattern) {
+    return pattern == 0xFF ? NAN : ldexp(1.0, (int)pattern - 127);
+}
 
 double hlo_float_decode(HloType type, uint64_t pattern) {
     if (type == HLO_F64) {
@@ -75,7 +77,9 @@ double hlo_float_decode(HloType type, uint64_t pattern) {
 }
 
 // Rounds a finite, non-negative number to the nearest even multiple of 2^quantum.
-static uint64_t round_to_multiple(double value, int quantum) { return (uint64_t)nearbyint(ldexp(value, -quantum)); }
+static uint64_t round_to_multiple(double value, int quantum) {
+    return (uint64_t)nearbyint(ldexp(value, -quantum));
+}
 
 static uint64_t encode_scale(double value) {
     if (!(value > 0) || isinf(value)) return 0xFF;  // NaN, zero and negatives have no scale

@@ -26,7 +26,9 @@ static bool vector_contains(const HloInstructionVector *vector, const HloInstruc
     return false;
 }
 
-static HloArena *arena_of(const HloInstruction *instruction) { return instruction->parent->module->arena; }
+static HloArena *arena_of(const HloInstruction *instruction) {
+    return instruction->parent->module->arena;
+}
 
 static bool uses(const HloInstruction *user, const HloInstruction *operand, int64_t first_operands) {
     for (int64_t i = 0; i < first_operands; i++) {
@@ -122,8 +124,8 @@ void hlo_instruction_set_attributes(HloInstruction *instruction, const void *att
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(instruction->opcode)->family);
     if (family->field_count == 0) return;
     HloArena *arena = arena_of(instruction);
-    instruction->attributes = attributes ? hlo_arena_copy(arena, attributes, family->bytes)
-                                         : hlo_arena_allocate(arena, family->bytes);
+    instruction->attributes =
+        attributes ? hlo_arena_copy(arena, attributes, family->bytes) : hlo_arena_allocate(arena, family->bytes);
 }
 
 void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *const *called, int64_t count) {
@@ -330,7 +332,8 @@ static bool computation_has_side_effect(const HloComputation *computation) {
 
 bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
     if (hlo_op_is(instruction->opcode, HLO_OP_IS_SIDE_EFFECT)) return true;
-    if (hlo_is(instruction, HLO_OP_CUSTOM_CALL) && HLO_ATTRIBUTES(instruction, CustomCall)->has_side_effect) return true;
+    if (hlo_is(instruction, HLO_OP_CUSTOM_CALL) && HLO_ATTRIBUTES(instruction, CustomCall)->has_side_effect)
+        return true;
     for (int32_t i = 0; i < instruction->called_count; i++) {
         if (computation_has_side_effect(instruction->called[i])) return true;
     }

@@ -92,9 +92,11 @@ HLO_EXPORT void hlo_instruction_replace_use(HloInstruction *instruction, HloInst
 HLO_EXPORT void hlo_instruction_remove(HloInstruction *instruction);
 // Moves an instruction in front of / behind another one of the same computation.
 HLO_EXPORT void hlo_instruction_move_before(HloInstruction *instruction, HloInstruction *position);
+// The same, behind it.
 HLO_EXPORT void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *position);
 // `before` must run before `after`. Adding an edge twice does nothing.
 HLO_EXPORT void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after);
+// Removes the edge if it is there.
 HLO_EXPORT void hlo_instruction_remove_control_edge(HloInstruction *before, HloInstruction *after);
 // Copies sharding, metadata, frontend attributes, backend config, statistics and origin from another instruction, deep
 // if it belongs to another module.
@@ -109,6 +111,7 @@ HLO_EXPORT HloInstruction *hlo_instruction_clone(HloComputation *computation, co
 HLO_EXPORT void hlo_instruction_set_attributes(HloInstruction *instruction, const void *attributes);
 // Another name, made unique.
 HLO_EXPORT void hlo_instruction_set_name(HloInstruction *instruction, const char *name);
+// Sets a frontend attribute; key and value are copied, an old value of the key is replaced in its place.
 HLO_EXPORT void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key,
                                                        const char *value);
 // The value of a frontend attribute, or NULL.
@@ -122,6 +125,7 @@ HLO_EXPORT bool hlo_instruction_has_side_effect(const HloInstruction *instructio
 // True if same opcode, shape, attributes and called computations, and operands pairwise identical: one can stand for
 // the other (unless it has side effects). Shardings must be equal too.
 HLO_EXPORT bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b);
+// True if it is the root of its computation.
 HLO_EXPORT bool hlo_instruction_is_root(const HloInstruction *instruction);
 
 static inline bool hlo_is(const HloInstruction *instruction, HloOpcode opcode) {

@@ -11,12 +11,12 @@ static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *s
     literal->owns_memory = !arena;
     if (hlo_shape_is_tuple(shape)) {
         size_t count = (size_t)shape->element_count;
-        literal->elements = arena ? HLO_ARENA_NEW(arena, HloLiteral *, count)
-                                  : hlo_allocate_zeroed(count, sizeof(HloLiteral *));
+        literal->elements =
+            arena ? HLO_ARENA_NEW(arena, HloLiteral *, count) : hlo_allocate_zeroed(count, sizeof(HloLiteral *));
         if (!literal->elements) return false;
         for (size_t i = 0; i < count; i++) {
-            literal->elements[i] = arena ? HLO_ARENA_NEW(arena, HloLiteral, 1)
-                                         : hlo_allocate_zeroed(1, sizeof(HloLiteral));
+            literal->elements[i] =
+                arena ? HLO_ARENA_NEW(arena, HloLiteral, 1) : hlo_allocate_zeroed(1, sizeof(HloLiteral));
             if (!literal->elements[i] || !fill_literal(arena, literal->elements[i], shape->elements[i])) return false;
         }
         return true;
@@ -201,9 +201,7 @@ void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value) {
         case HLO_KIND_FLOAT:
         case HLO_KIND_COMPLEX: hlo_literal_set_double(literal, index, (double)value); break;
         case HLO_KIND_PRED: store_pattern(literal, index, value != 0); break;
-        default:
-            store_pattern(literal, index, (uint64_t)wrap(value, info->bits, info->kind == HLO_KIND_SIGNED));
-            break;
+        default: store_pattern(literal, index, (uint64_t)wrap(value, info->bits, info->kind == HLO_KIND_SIGNED)); break;
     }
 }
 
@@ -215,7 +213,10 @@ void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value) {
         case HLO_KIND_PRED: store_pattern(literal, index, value != 0); break;
         default: {
             // Truncation towards zero; NaN gives 0 and out-of-range values the nearest end.
-            int64_t whole = value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+            int64_t whole = value != value    ? 0
+                            : value >= 0x1p63 ? INT64_MAX
+                            : value < -0x1p63 ? INT64_MIN
+                                              : (int64_t)value;
             if (type == HLO_U64 && value >= 0x1p63) whole = (int64_t)(value < 0x1p64 ? (uint64_t)value : UINT64_MAX);
             hlo_literal_set_int64(literal, index, whole);
             break;

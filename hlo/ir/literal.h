@@ -29,10 +29,12 @@ HLO_EXPORT HloLiteral *hlo_literal_in_arena(HloArena *arena, const HloShape *sha
 HLO_EXPORT void hlo_literal_free(HloLiteral *literal);
 // A deep copy, on the heap (NULL when memory is short) or in an arena.
 HLO_EXPORT HloLiteral *hlo_literal_copy(const HloLiteral *literal);
+// A deep copy in an arena; the values of an elided literal stay unknown and take no memory.
 HLO_EXPORT HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal);
 
 // Bit-for-bit equal values and equal shapes (layouts ignored).
 HLO_EXPORT bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b);
+// Equal literals have equal hashes.
 HLO_EXPORT uint64_t hlo_literal_hash(const HloLiteral *literal);
 // True if all elements have the same bits (also true for one element, false for none or when elided).
 HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
@@ -40,15 +42,21 @@ HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
 // Element `index` (row-major) as a number. Integers outside a double's 53 bits lose precision: use the integer forms.
 // Setting rounds to nearest even for floats and wraps for integers.
 HLO_EXPORT double hlo_literal_get_double(const HloLiteral *literal, int64_t index);
+// Exact for every integer type (u64 as the same 64 bits); floats are truncated.
 HLO_EXPORT int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index);
+// Real elements have imaginary part 0.
 HLO_EXPORT double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index);
+// Rounds as hlo_float_encode() for floats; integers are truncated, saturated at 64 bits, then wrapped to their width.
 HLO_EXPORT void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value);
+// Wraps to the width of integer types; pred becomes value != 0.
 HLO_EXPORT void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value);
+// Real element types take the real part.
 HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value);
 
 // One number of any floating type <-> double; the pattern lies in the low bits. Rounds to nearest even; overflow and
 // NaN as XLA's conversion to that type does.
 HLO_EXPORT double hlo_float_decode(HloType type, uint64_t pattern);
+// The pattern nearest to `value`, ties to even.
 HLO_EXPORT uint64_t hlo_float_encode(HloType type, double value);
 
 HLO_END_C

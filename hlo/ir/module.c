@@ -211,7 +211,8 @@ static uint64_t hash_computation(const HloComputation *computation, HloArena *sc
         hash = hash_text(hash, i->backend_config);
         hash = hash_text(hash, i->metadata ? i->metadata->op_name : NULL);
         for (int64_t j = 0; j < i->frontend_attributes.count; j++) {
-            hash = hash_text(hash_text(hash, i->frontend_attributes.items[j].key), i->frontend_attributes.items[j].value);
+            hash =
+                hash_text(hash_text(hash, i->frontend_attributes.items[j].key), i->frontend_attributes.items[j].value);
         }
     }
     return hlo_hash_mix(hash, computation->root ? (uint64_t)position_of[computation->root->id] : 0);
@@ -221,7 +222,8 @@ uint64_t hlo_module_hash(const HloModule *module) {
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *position_of = HLO_ARENA_NEW(scratch, int64_t, module->instruction_limit);
     uint64_t hash = (uint64_t)module->computations.count;
-    hash = hlo_hash_mix(hash, (uint64_t)(module->replica_count * 4 + module->num_partitions * 2 + module->is_scheduled));
+    hash =
+        hlo_hash_mix(hash, (uint64_t)(module->replica_count * 4 + module->num_partitions * 2 + module->is_scheduled));
     for (int64_t i = 0; i < module->computations.count; i++) {
         hash = hlo_hash_mix(hash, hash_computation(module->computations.items[i], scratch, position_of));
     }

@@ -36,9 +36,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_replica_groups_expand(const HloReplicaGro
                                                              HloArena *arena, const HloInts **lists, int64_t *count);
 // Devices a group: 0 when the groups are empty or differ in size.
 HLO_EXPORT int64_t hlo_replica_groups_size(const HloReplicaGroups *groups);
+// A deep copy into another arena.
 HLO_EXPORT const HloReplicaGroups *hlo_replica_groups_copy(HloArena *arena, const HloReplicaGroups *groups);
 // True if written the same way with the same numbers.
 HLO_EXPORT bool hlo_replica_groups_equal(const HloReplicaGroups *a, const HloReplicaGroups *b);
+// Appends the groups as XLA prints them: {{0,1},{2,3}}, [2,2]<=[4] or mesh[..] {..}.
 HLO_EXPORT void hlo_replica_groups_print(HloText *text, const HloReplicaGroups *groups);
 
 HLO_END_C

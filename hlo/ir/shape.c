@@ -16,7 +16,9 @@ const HloShape *hlo_shape_array(HloArena *arena, HloType type, const int64_t *di
     return shape;
 }
 
-const HloShape *hlo_shape_scalar(HloArena *arena, HloType type) { return new_shape(arena, type); }
+const HloShape *hlo_shape_scalar(HloArena *arena, HloType type) {
+    return new_shape(arena, type);
+}
 
 const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count) {
     HloShape *shape = new_shape(arena, HLO_TUPLE);
@@ -25,7 +27,9 @@ const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements
     return shape;
 }
 
-const HloShape *hlo_shape_token(HloArena *arena) { return new_shape(arena, HLO_TOKEN); }
+const HloShape *hlo_shape_token(HloArena *arena) {
+    return new_shape(arena, HLO_TOKEN);
+}
 
 static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
     return hlo_arena_copy(arena, shape, sizeof(*shape));
@@ -148,7 +152,9 @@ bool hlo_layout_equal(const HloLayout *a, const HloLayout *b) {
     return !a->physical_shape || hlo_shape_equal(a->physical_shape, b->physical_shape, HLO_COMPARE_ALL);
 }
 
-static bool is_dynamic_at(const HloShape *shape, int32_t i) { return shape->dynamic && shape->dynamic[i]; }
+static bool is_dynamic_at(const HloShape *shape, int32_t i) {
+    return shape->dynamic && shape->dynamic[i];
+}
 
 bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare) {
     if (a == b) return true;

@@ -88,7 +88,9 @@ typedef enum HloShapeCompare {
 } HloShapeCompare;
 // True when equal in the asked sense; tuples element by element. Any thread.
 HLO_EXPORT bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare);
+// True if every property is the same; NULL equals NULL only.
 HLO_EXPORT bool hlo_layout_equal(const HloLayout *a, const HloLayout *b);
+// Equal shapes have equal hashes.
 HLO_EXPORT uint64_t hlo_shape_hash(const HloShape *shape);
 
 static inline bool hlo_shape_is_tuple(const HloShape *shape) { return shape->type == HLO_TUPLE; }

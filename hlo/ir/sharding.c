@@ -11,7 +11,9 @@ static HloSharding *new_sharding(HloArena *arena, HloShardingKind kind) {
     return sharding;
 }
 
-const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind) { return new_sharding(arena, kind); }
+const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind) {
+    return new_sharding(arena, kind);
+}
 
 const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device) {
     HloSharding *sharding = new_sharding(arena, HLO_SHARDING_MAXIMAL);
@@ -101,8 +103,8 @@ const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *shardin
     copy->iota.dims = hlo_ints_copy(arena, sharding->iota.dims);
     copy->iota.permutation = hlo_ints_copy(arena, sharding->iota.permutation);
     copy->devices = hlo_ints_copy(arena, sharding->devices);
-    copy->subgroups = hlo_arena_copy(arena, sharding->subgroups,
-                                     (size_t)sharding->subgroup_count * sizeof(*sharding->subgroups));
+    copy->subgroups =
+        hlo_arena_copy(arena, sharding->subgroups, (size_t)sharding->subgroup_count * sizeof(*sharding->subgroups));
     if (sharding->named) copy->named = copy_named(arena, sharding->named);
     if (sharding->metadata) copy->metadata = hlo_arena_string(arena, sharding->metadata, strlen(sharding->metadata));
     const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, sharding->element_count);

@@ -81,7 +81,9 @@ struct HloSharding {
 
 // {replicated}, {manual}, {unknown}, {unreduced}.
 HLO_EXPORT const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind);
+// {maximal device=N}.
 HLO_EXPORT const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device);
+// One sharding a leaf, kept by pointer.
 HLO_EXPORT const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const *elements, int64_t count);
 // A deep copy into another arena; NULL stays NULL.
 HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding);
@@ -97,6 +99,7 @@ HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
 // "{devices=[2,2]<=[4]}" and so on, as XLA prints it; the first one leaves out metadata={...}.
 HLO_EXPORT void hlo_sharding_print(HloText *text, const HloSharding *sharding);
+// The same, with or without metadata={...}.
 HLO_EXPORT void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata);
 
 HLO_END_C

@@ -24,4 +24,6 @@ HloType hlo_type_from_text(const char *text, size_t length) {
     return HLO_INVALID;
 }
 
-HloType hlo_type_real_part(HloType type) { return type == HLO_C64 ? HLO_F32 : type == HLO_C128 ? HLO_F64 : type; }
+HloType hlo_type_real_part(HloType type) {
+    return type == HLO_C64 ? HLO_F32 : type == HLO_C128 ? HLO_F64 : type;
+}

@@ -19,6 +19,8 @@ const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count);
 const HloField *hlo_proto_row_field(const HloProtoRow *row);
 
 // Fields of the instruction that hold an enumerator by name instead of by number.
-static inline bool hlo_proto_is_named_enum(int32_t number) { return number == 11 || number == 63 || number == 72; }
+static inline bool hlo_proto_is_named_enum(int32_t number) {
+    return number == 11 || number == 63 || number == 72;
+}
 
 #endif

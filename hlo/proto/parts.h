@@ -19,31 +19,39 @@ HLO_NODISCARD HloStatus hlo_proto_descend(const HloProtoSource *source, HloProto
 
 // ShapeProto.
 void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape);
+// Refuses types that do not exist, sizes that overflow and layouts of another rank.
 HLO_NODISCARD HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **shape);
 
 // LiteralProto.
 void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal);
+// Values must fill the shape exactly; a literal without values is elided.
 HLO_NODISCARD HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **literal);
 
 // OpSharding.
 void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *sharding);
+// Refuses device orders that are no permutation and tiles that do not multiply up.
 HLO_NODISCARD HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span,
                                                 const HloSharding **sharding);
 
 // CollectiveDeviceListProto, and the older repeated ReplicaGroup.
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups);
+// Groups given by mesh axes are UNIMPLEMENTED.
 HLO_NODISCARD HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span,
                                                       const HloReplicaGroups **groups);
 
 // OpMetadata and FrontendAttributes.
 void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata);
+// An empty message gives NULL.
 HLO_NODISCARD HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span,
                                                 const HloMetadata **metadata);
+// Nothing for an empty list.
 void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pairs);
+// In the order of the message.
 HLO_NODISCARD HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs);
 
 // The attribute fields of a HloInstructionProto. `fields` are all fields of the message.
 void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction);
+// Fills the (zeroed) struct of the opcode's family.
 HLO_NODISCARD HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields,
                                                   int64_t field_count, HloOpcode opcode, void *attributes);
 

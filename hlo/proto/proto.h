@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules as protobuf: HloModuleProto (and HloProto or HloModuleProtoWithConfig around it) in and out. What text and
-// protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message of its
-// own in XLA's files.
+// protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message of
+// its own in XLA's files.
 #ifndef MESHLO_HLO_PROTO_PROTO_H_
 #define MESHLO_HLO_PROTO_PROTO_H_
 
@@ -17,9 +17,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_proto(const HloModule *module, 
 // HloModuleProtoWithConfig, whose field 1 is the module. Errors as above.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_config_to_proto(const HloModule *module, HloText *bytes);
 
-// Reads a serialised HloModuleProto, or an HloProto or HloModuleProtoWithConfig that holds one. The module is the caller's; free it with
-// hlo_module_free(). INVALID_ARGUMENT with the byte offset for malformed input; every count and length is checked
-// against the bytes that are there before memory is taken. Unknown fields are skipped.
+// Reads a serialised HloModuleProto, or an HloProto or HloModuleProtoWithConfig that holds one. The module is the
+// caller's; free it with hlo_module_free(). INVALID_ARGUMENT with the byte offset for malformed input; every count and
+// length is checked against the bytes that are there before memory is taken. Unknown fields are skipped.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **module);
 
 // True if the bytes begin like a HloModuleProto or HloProto: what file detection asks.
@@ -27,6 +27,7 @@ HLO_EXPORT bool hlo_looks_like_proto(const void *bytes, size_t length);
 
 // One sharding as OpSharding, as PJRT and custom-call options carry it. `arena` holds the result.
 HLO_EXPORT void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes);
+// The reverse; INVALID_ARGUMENT for malformed bytes and tilings that do not multiply up.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_sharding_from_proto(HloArena *arena, const void *bytes, size_t length,
                                                            const HloSharding **sharding);
 

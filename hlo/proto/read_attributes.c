@@ -25,8 +25,12 @@ static HloStatus read_window(const HloProtoSource *source, HloSpan span, const H
         int64_t n[8] = {0};
         if (field.number != 1) continue;
         HLO_TRY(read_numbers(source, field.bytes, n, 8));
-        HloWindowDimension dim = {.size = n[1], .stride = n[2] ? n[2] : 1, .padding_low = n[3], .padding_high = n[4],
-                                  .window_dilation = n[5] ? n[5] : 1, .base_dilation = n[6] ? n[6] : 1,
+        HloWindowDimension dim = {.size = n[1],
+                                  .stride = n[2] ? n[2] : 1,
+                                  .padding_low = n[3],
+                                  .padding_high = n[4],
+                                  .window_dilation = n[5] ? n[5] : 1,
+                                  .base_dilation = n[6] ? n[6] : 1,
                                   .reversal = n[7] != 0};
         hlo_vector_push(source->arena, &dims, dim);
     }
@@ -130,8 +134,8 @@ static HloStatus append_pair(const HloProtoSource *source, HloSpan span, HloPair
     int64_t n[3] = {0};
     HLO_TRY(read_numbers(source, span, n, 3));
     int64_t capacity = 0;
-    HloPair *items = hlo_vector_grow(source->arena, pairs->items, pairs->count, &capacity, pairs->count + 1,
-                                     sizeof(HloPair));
+    HloPair *items =
+        hlo_vector_grow(source->arena, pairs->items, pairs->count, &capacity, pairs->count + 1, sizeof(HloPair));
     items[pairs->count] = (HloPair){n[1], n[2]};
     *pairs = (HloPairs){items, pairs->count + 1};
     return HLO_SUCCESS;
@@ -141,8 +145,8 @@ static HloStatus append_alias(const HloProtoSource *source, HloSpan span, HloAli
     HloAlias alias;
     HLO_TRY(read_alias(source, span, &alias));
     int64_t capacity = 0;
-    HloAlias *items = hlo_vector_grow(source->arena, aliases->items, aliases->count, &capacity, aliases->count + 1,
-                                      sizeof(HloAlias));
+    HloAlias *items =
+        hlo_vector_grow(source->arena, aliases->items, aliases->count, &capacity, aliases->count + 1, sizeof(HloAlias));
     items[aliases->count] = alias;
     *aliases = (HloAliases){items, aliases->count + 1};
     return HLO_SUCCESS;
@@ -152,8 +156,8 @@ static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloSha
     const HloShape *shape = NULL;
     HLO_TRY(hlo_proto_read_shape(source, span, &shape));
     int64_t capacity = 0;
-    const HloShape **items = hlo_vector_grow(source->arena, shapes->items, shapes->count, &capacity, shapes->count + 1,
-                                             sizeof(*items));
+    const HloShape **items =
+        hlo_vector_grow(source->arena, shapes->items, shapes->count, &capacity, shapes->count + 1, sizeof(*items));
     items[shapes->count] = shape;
     *shapes = (HloShapes){items, shapes->count + 1};
     return HLO_SUCCESS;

@@ -143,9 +143,7 @@ static HloStatus read_annotations(const ModuleReader *reader, const FieldVector 
                     instruction->backend_config_is_json = instruction->backend_config[0] == '{';
                 }
                 break;
-            case 68:
-                HLO_TRY(hlo_proto_read_key_values(source, field->bytes, &instruction->frontend_attributes));
-                break;
+            case 68: HLO_TRY(hlo_proto_read_key_values(source, field->bytes, &instruction->frontend_attributes)); break;
             default: break;
         }
     }
@@ -304,9 +302,12 @@ static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
             case 2: hlo_vector_push(arena, &stack->function_names, hlo_wire_string(arena, field.bytes)); break;
             case 3: {
                 HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
-                HloFileLocation location = {.file_name_id = field_value(&f, 1), .function_name_id = field_value(&f, 2),
-                                            .line = field_value(&f, 3),         .column = field_value(&f, 4),
-                                            .end_line = field_value(&f, 5),     .end_column = field_value(&f, 6)};
+                HloFileLocation location = {.file_name_id = field_value(&f, 1),
+                                            .function_name_id = field_value(&f, 2),
+                                            .line = field_value(&f, 3),
+                                            .column = field_value(&f, 4),
+                                            .end_line = field_value(&f, 5),
+                                            .end_column = field_value(&f, 6)};
                 hlo_vector_push(arena, &stack->locations, location);
                 break;
             }

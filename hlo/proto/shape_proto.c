@@ -6,8 +6,8 @@ enum { DEEPEST_NESTING = 64 };
 
 HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner) {
     *inner = *source;
-    HLO_FAIL_IF(++inner->depth > DEEPEST_NESTING, HLO_INVALID_ARGUMENT,
-                "protobuf messages nest deeper than %d levels", DEEPEST_NESTING);
+    HLO_FAIL_IF(++inner->depth > DEEPEST_NESTING, HLO_INVALID_ARGUMENT, "protobuf messages nest deeper than %d levels",
+                DEEPEST_NESTING);
     return HLO_SUCCESS;
 }
 
@@ -64,7 +64,9 @@ static HloStatus read_tile(const HloProtoSource *source, HloSpan span, HloInts *
     return status;
 }
 
-static HloType checked_type(uint64_t number) { return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID; }
+static HloType checked_type(uint64_t number) {
+    return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID;
+}
 
 static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const HloLayout **result) {
     HloProtoSource inner;

@@ -5,7 +5,7 @@
 
 // OpSharding.Type by our kind; NAMED has no type of its own.
 static const int kind_numbers[] = {
-    [HLO_SHARDING_REPLICATED] = 0, [HLO_SHARDING_MAXIMAL] = 1, [HLO_SHARDING_TUPLE] = 2,    [HLO_SHARDING_TILED] = 3,
+    [HLO_SHARDING_REPLICATED] = 0, [HLO_SHARDING_MAXIMAL] = 1, [HLO_SHARDING_TUPLE] = 2,     [HLO_SHARDING_TILED] = 3,
     [HLO_SHARDING_MANUAL] = 4,     [HLO_SHARDING_UNKNOWN] = 5, [HLO_SHARDING_UNREDUCED] = 6,
 };
 
@@ -115,7 +115,9 @@ void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *
     hlo_wire_end(text, mark);
 }
 
-void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes) { write_content(bytes, sharding); }
+void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes) {
+    write_content(bytes, sharding);
+}
 
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     if (!groups) return;
@@ -164,9 +166,8 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
     int64_t product = 1;
     HLO_FAIL_IF(dims.count > 32, HLO_INVALID_ARGUMENT, "an iota device order has more than 32 dimensions");
     for (int64_t i = 0; i < dims.count; i++) {
-        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(product, dims.items[i], &product),
-                    HLO_INVALID_ARGUMENT, "an iota device order has a dimension of size %lld",
-                    (long long)dims.items[i]);
+        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(product, dims.items[i], &product), HLO_INVALID_ARGUMENT,
+                    "an iota device order has a dimension of size %lld", (long long)dims.items[i]);
     }
     HLO_FAIL_IF(dims.count && product != total, HLO_INVALID_ARGUMENT,
                 "an iota device order has %lld devices for %lld tiles", (long long)product, (long long)total);
@@ -186,8 +187,8 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
 static HloStatus tile_product(HloInt64Vector dims, int64_t *product) {
     *product = 1;
     for (int64_t i = 0; i < dims.count; i++) {
-        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(*product, dims.items[i], product),
-                    HLO_INVALID_ARGUMENT, "a sharding has a tile dimension of size %lld", (long long)dims.items[i]);
+        HLO_FAIL_IF(dims.items[i] < 1 || __builtin_mul_overflow(*product, dims.items[i], product), HLO_INVALID_ARGUMENT,
+                    "a sharding has a tile dimension of size %lld", (long long)dims.items[i]);
     }
     return HLO_SUCCESS;
 }

@@ -93,7 +93,9 @@ static void put_varint(HloText *text, uint64_t value) {
     hlo_text_append(text, bytes, encode_varint(bytes, value));
 }
 
-void hlo_wire_number(HloText *text, uint64_t value) { put_varint(text, value); }
+void hlo_wire_number(HloText *text, uint64_t value) {
+    put_varint(text, value);
+}
 
 static void put_tag(HloText *text, int32_t number, HloWireType type) {
     put_varint(text, (uint64_t)number << 3 | (uint64_t)type);

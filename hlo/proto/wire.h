@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protobuf wire format: tags, varints and length-delimited fields. Source: protobuf.dev/programming-guides/encoding.
+// The protobuf wire format: tags, varints and length-delimited fields. Source:
+// protobuf.dev/programming-guides/encoding.
 #ifndef MESHLO_HLO_PROTO_WIRE_H_
 #define MESHLO_HLO_PROTO_WIRE_H_
 
@@ -7,7 +8,12 @@
 #include "hlo/base/vector.h"
 #include "hlo/ir/attributes.h"
 
-typedef enum HloWireType { HLO_WIRE_VARINT = 0, HLO_WIRE_FIXED64 = 1, HLO_WIRE_BYTES = 2, HLO_WIRE_FIXED32 = 5 } HloWireType;
+typedef enum HloWireType {
+    HLO_WIRE_VARINT = 0,
+    HLO_WIRE_FIXED64 = 1,
+    HLO_WIRE_BYTES = 2,
+    HLO_WIRE_FIXED32 = 5
+} HloWireType;
 
 // Bytes of somebody else's.
 typedef struct HloSpan {
@@ -40,10 +46,15 @@ const char *hlo_wire_string(HloArena *arena, HloSpan span);
 
 // Writers append to `text`. Scalars at their zero value are left out, as proto3 does, unless the name says otherwise.
 void hlo_wire_varint(HloText *text, int32_t number, uint64_t value);
+// The same, written at zero too.
 void hlo_wire_varint_always(HloText *text, int32_t number, uint64_t value);
+// Nothing for NULL and "".
 void hlo_wire_string_field(HloText *text, int32_t number, const char *string);
+// Length-delimited bytes, written even when there are none.
 void hlo_wire_bytes(HloText *text, int32_t number, const void *data, size_t length);
+// A fixed32 field.
 void hlo_wire_float(HloText *text, int32_t number, float value);
+// A fixed64 field.
 void hlo_wire_double(HloText *text, int32_t number, double value);
 // A packed repeated integer field; nothing for an empty list.
 void hlo_wire_ints(HloText *text, int32_t number, HloInts ints);
@@ -54,6 +65,7 @@ void hlo_wire_number(HloText *text, uint64_t value);
 // Opens a nested message: returns a mark for hlo_wire_end(), which writes its length. The content between the two is
 // moved once by the width of the length.
 size_t hlo_wire_begin(HloText *text, int32_t number);
+// Closes the message that hlo_wire_begin() opened with this mark.
 void hlo_wire_end(HloText *text, size_t mark);
 
 #endif

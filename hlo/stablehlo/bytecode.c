@@ -6,8 +6,16 @@
 #include <string.h>
 
 enum {
-    SECTION_STRING, SECTION_DIALECT, SECTION_ATTR_TYPE, SECTION_ATTR_TYPE_OFFSET, SECTION_IR, SECTION_RESOURCE,
-    SECTION_RESOURCE_OFFSET, SECTION_DIALECT_VERSIONS, SECTION_PROPERTIES, SECTION_COUNT,
+    SECTION_STRING,
+    SECTION_DIALECT,
+    SECTION_ATTR_TYPE,
+    SECTION_ATTR_TYPE_OFFSET,
+    SECTION_IR,
+    SECTION_RESOURCE,
+    SECTION_RESOURCE_OFFSET,
+    SECTION_DIALECT_VERSIONS,
+    SECTION_PROPERTIES,
+    SECTION_COUNT,
     NEWEST_VERSION = 6,
 };
 
@@ -219,8 +227,8 @@ static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *
         for (int64_t i = 0; i < group && dialect && !offsets->error; i++) {
             uint64_t tagged = mlir_read_varint(offsets);
             const unsigned char *bytes = mlir_read_bytes(data, tagged >> 1);
-            entries[done++] = (MlirEntry){.dialect = *dialect, .is_custom = tagged & 1, .data = bytes,
-                                          .length = (size_t)(tagged >> 1)};
+            entries[done++] = (MlirEntry){
+                .dialect = *dialect, .is_custom = tagged & 1, .data = bytes, .length = (size_t)(tagged >> 1)};
         }
     }
     return entries;
@@ -289,7 +297,8 @@ HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, Mlir
         return hlo_error(HLO_UNIMPLEMENTED, "MLIR bytecode version %lld is newer than the %d that are known",
                          (long long)file.version, NEWEST_VERSION);
     }
-    while (!file.cursor.error && mlir_read_byte(&file.cursor)) {}  // the producer's name
+    while (!file.cursor.error && mlir_read_byte(&file.cursor)) {
+    }  // the producer's name
     HLO_TRY(file.cursor.error);
     HLO_TRY(read_sections(&file));
     return mlir_read_ir(&file, top);

@@ -13,8 +13,11 @@ typedef struct MlirCursor {
     HloStatus error;
 } MlirCursor;
 
+// A number of 1 to 9 bytes; the trailing zero bits of the first say how many follow.
 uint64_t mlir_read_varint(MlirCursor *cursor);
+// The same in zigzag form.
 int64_t mlir_read_signed(MlirCursor *cursor);
+// One byte.
 unsigned char mlir_read_byte(MlirCursor *cursor);
 // A varint that counts things of at least one byte each: an error when the rest of the bytes cannot hold them.
 int64_t mlir_read_count(MlirCursor *cursor);
@@ -24,7 +27,11 @@ const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length);
 void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) HLO_PRINTF(2, 3);
 
 typedef enum MlirDialect {
-    MLIR_DIALECT_BUILTIN, MLIR_DIALECT_VHLO, MLIR_DIALECT_SDY, MLIR_DIALECT_FUNC, MLIR_DIALECT_UNKNOWN
+    MLIR_DIALECT_BUILTIN,
+    MLIR_DIALECT_VHLO,
+    MLIR_DIALECT_SDY,
+    MLIR_DIALECT_FUNC,
+    MLIR_DIALECT_UNKNOWN
 } MlirDialect;
 
 // An attribute or type that is decoded when somebody asks for it.
@@ -39,8 +46,8 @@ typedef struct MlirEntry {
 
 typedef struct MlirOpName {
     MlirDialect dialect;
-    const char *name;        // as mlir.h says
-    const char *properties;  // names of its properties, NULL when it has none
+    const char *name;          // as mlir.h says
+    const char *properties;    // names of its properties, NULL when it has none
     bool optional_properties;  // builtin and sdy: each index is tagged as present or not
 } MlirOpName;
 
@@ -67,10 +74,13 @@ typedef struct MlirFile {
 
 // The string, attribute or type with an index read from `cursor`; records an error and returns NULL when there is none.
 const char *mlir_read_string(MlirFile *file, MlirCursor *cursor);
+// Decodes it on first use.
 const MlirAttribute *mlir_read_attribute(MlirFile *file, MlirCursor *cursor);
+// Decodes it on first use.
 const MlirType *mlir_read_type(MlirFile *file, MlirCursor *cursor);
 // The same with an index that has been read already.
 const MlirAttribute *mlir_attribute_at(MlirFile *file, MlirCursor *cursor, uint64_t index);
+// For types.
 const MlirType *mlir_type_at(MlirFile *file, MlirCursor *cursor, uint64_t index);
 
 // Reads the IR section: the top-level operation.

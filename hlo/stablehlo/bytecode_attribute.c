@@ -110,8 +110,8 @@ static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
     bool is_signed = type && type->kind == MLIR_TYPE_ELEMENT && hlo_type_kind(type->element) == HLO_KIND_SIGNED;
     if (bits <= 8 && is_signed && bits > 1 && (value >> (bits - 1) & 1)) value -= (int64_t)1 << bits;
     if (bits == 1) value &= 1;
-    return new_attribute(file, (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value,
-                                               .type = type});
+    return new_attribute(file,
+                         (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value, .type = type});
 }
 
 static const MlirAttribute *read_float(MlirFile *file, MlirCursor *cursor) {
@@ -242,8 +242,8 @@ static const MlirAttribute *read_name_location(MlirFile *file, MlirCursor *curso
     const MlirAttribute *name = mlir_read_attribute(file, cursor);
     const MlirAttribute **child = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 1);
     *child = mlir_read_attribute(file, cursor);
-    return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .items = child,
-                                               .count = 1});
+    return new_attribute(file,
+                         (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .items = child, .count = 1});
 }
 
 static const MlirAttribute *read_call_site(MlirFile *file, MlirCursor *cursor) {
@@ -282,8 +282,8 @@ static const MlirAttribute *decode_builtin(MlirFile *file, MlirCursor *cursor) {
         case 3: return read_typed_string(file, cursor);
         case 4:
         case 5:
-            return new_attribute(file, (MlirAttribute){.kind = MLIR_SYMBOL,
-                                                       .string = string_of(mlir_read_attribute(file, cursor))});
+            return new_attribute(
+                file, (MlirAttribute){.kind = MLIR_SYMBOL, .string = string_of(mlir_read_attribute(file, cursor))});
         case 6: return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
         case 7: return new_attribute(file, (MlirAttribute){.kind = MLIR_UNIT});
         case 8: return read_integer(file, cursor);
@@ -332,8 +332,7 @@ static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     switch (code) {
         case 1: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
         case 2:
-            return new_attribute(file, (MlirAttribute){.kind = MLIR_BOOL,
-                                                       .integer = mlir_read_varint(cursor) != 0});
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_BOOL, .integer = mlir_read_varint(cursor) != 0});
         case 6: return read_dictionary(file, cursor, true);
         case 8: return read_float(file, cursor);
         case 9: return read_integer(file, cursor);
@@ -374,9 +373,9 @@ static const MlirAttribute *read_sdy_sharding(MlirFile *file, MlirCursor *cursor
     parts[0] = mlir_read_attribute(file, cursor);
     parts[1] = list_attribute(file, cursor);
     parts[2] = list_attribute(file, cursor);
-    parts[3] = has_unreduced ? list_attribute(file, cursor)
-                             : new_attribute(file, (MlirAttribute){.kind = MLIR_ARRAY});
-    return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SHARDING, .items = parts, .count = 4});
+    parts[3] = has_unreduced ? list_attribute(file, cursor) : new_attribute(file, (MlirAttribute){.kind = MLIR_ARRAY});
+    return new_attribute(file,
+                         (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SHARDING, .items = parts, .count = 4});
 }
 
 static const MlirAttribute *read_dim_sharding(MlirFile *file, MlirCursor *cursor) {

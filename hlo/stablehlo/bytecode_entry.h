@@ -7,6 +7,7 @@
 
 // Decode what `cursor` holds; errors are left in the cursor, and the result is NULL then.
 const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
+// Attributes of unknown dialects and codes are errors.
 const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
 
 // A tensor attribute's values from its raw bytes (`packed` pred: one bit an element, least significant first).

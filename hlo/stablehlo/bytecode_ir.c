@@ -22,7 +22,7 @@ enum {
 // Values of one isolation scope: the regions on the way to the current point share it.
 typedef struct Scope {
     MlirValue **values;
-    int64_t count;     // numbers given to regions so far on this path
+    int64_t count;  // numbers given to regions so far on this path
     int64_t capacity;
 } Scope;
 

@@ -141,11 +141,12 @@ static const MlirType *decode_builtin(MlirFile *file, MlirCursor *cursor) {
 
 static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     static const HloType elements[] = {
-        [0] = HLO_PRED, [2] = HLO_BF16, [3] = HLO_F16, [4] = HLO_F32, [5] = HLO_F64, [6] = HLO_F8E4M3FN,
-        [7] = HLO_F8E5M2, [10] = HLO_S4, [11] = HLO_S8, [12] = HLO_S16, [13] = HLO_S32, [14] = HLO_S64, [15] = HLO_U4,
-        [16] = HLO_U8, [17] = HLO_U16, [18] = HLO_U32, [19] = HLO_U64, [27] = HLO_F8E4M3FNUZ, [28] = HLO_F8E5M2FNUZ,
-        [29] = HLO_F8E4M3B11FNUZ, [31] = HLO_S2, [32] = HLO_U2, [35] = HLO_F8E4M3, [36] = HLO_F8E3M4,
-        [37] = HLO_F4E2M1FN, [40] = HLO_F8E8M0FNU,
+        [0] = HLO_PRED,       [2] = HLO_BF16,   [3] = HLO_F16,         [4] = HLO_F32,         [5] = HLO_F64,
+        [6] = HLO_F8E4M3FN,   [7] = HLO_F8E5M2, [10] = HLO_S4,         [11] = HLO_S8,         [12] = HLO_S16,
+        [13] = HLO_S32,       [14] = HLO_S64,   [15] = HLO_U4,         [16] = HLO_U8,         [17] = HLO_U16,
+        [18] = HLO_U32,       [19] = HLO_U64,   [27] = HLO_F8E4M3FNUZ, [28] = HLO_F8E5M2FNUZ, [29] = HLO_F8E4M3B11FNUZ,
+        [31] = HLO_S2,        [32] = HLO_U2,    [35] = HLO_F8E4M3,     [36] = HLO_F8E3M4,     [37] = HLO_F4E2M1FN,
+        [40] = HLO_F8E8M0FNU,
     };
     uint64_t code = mlir_read_varint(cursor);
     if (code < HLO_COUNT_OF(elements) && elements[code] != HLO_INVALID) return element_type(file, elements[code]);

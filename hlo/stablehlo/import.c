@@ -191,9 +191,15 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     HloModule *module = place->importer->module;
     const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
     for (int64_t i = 0; i < operand_count; i++) operand_shapes[i] = operands[i]->shape;
-    HloInferRequest request = {.arena = module->arena, .opcode = opcode, .operands = operand_shapes,
-                               .operand_count = operand_count, .attributes = attributes, .called = called,
-                               .called_count = called_count, .hint = shape, .device_count = module->num_partitions};
+    HloInferRequest request = {.arena = module->arena,
+                               .opcode = opcode,
+                               .operands = operand_shapes,
+                               .operand_count = operand_count,
+                               .attributes = attributes,
+                               .called = called,
+                               .called_count = called_count,
+                               .hint = shape,
+                               .device_count = module->num_partitions};
     const HloShape *inferred = NULL;
     HloStatus status = hlo_infer_shape(&request, &inferred);
     if (status) return hlo_status_annotate(status, "%s", place->operation->name);
@@ -268,11 +274,12 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
     if (family == HLO_FAMILY_Accuracy) {
         const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
         HloAccuracyAttributes attributes = {0};
-        bool is_default = !attribute || !attribute->accuracy ||
-                          (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
+        bool is_default =
+            !attribute || !attribute->accuracy ||
+            (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
         if (!is_default) {
-            attributes.accuracy = hlo_arena_copy(place->importer->module->arena, attribute->accuracy,
-                                                 sizeof(*attribute->accuracy));
+            attributes.accuracy =
+                hlo_arena_copy(place->importer->module->arena, attribute->accuracy, sizeof(*attribute->accuracy));
         }
         return import_plain(place, opcode, &attributes);
     }
@@ -280,9 +287,8 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
 }
 
 static const ImportRow *find_row(const char *name) {
-    static const ImportRow *(*const families[])(int64_t *) = {import_data_rows, import_compute_rows,
-                                                              import_control_rows, import_collective_rows,
-                                                              import_sdy_rows};
+    static const ImportRow *(*const families[])(int64_t *) = {
+        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows, import_sdy_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
@@ -341,8 +347,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
         char name[32];
         snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
-        HloInstruction *parameter =
-            hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
+        HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
         block->arguments[i]->lowered = parameter;
         if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
@@ -464,7 +469,8 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     if (!any) return HLO_SUCCESS;
     if (attributes->count == 1) {
         // A root that is also used elsewhere, or is a parameter, keeps its own annotation.
-        HloInstruction *copy = hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
+        HloInstruction *copy =
+            hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
         copy->sharding = shardings[0];
         hlo_computation_set_root(importer->module->entry, copy);
         return HLO_SUCCESS;

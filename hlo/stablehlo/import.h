@@ -7,8 +7,8 @@
 
 typedef struct Importer {
     HloModule *module;
-    HloArena *arena;            // scratch and the MLIR picture
-    HloStringMap functions;     // name -> ImportedFunction
+    HloArena *arena;                     // scratch and the MLIR picture
+    HloStringMap functions;              // name -> ImportedFunction
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
     int depth;
@@ -31,9 +31,13 @@ typedef struct ImportRow {
 
 // The rows of each family; `count` rows each.
 const ImportRow *import_data_rows(int64_t *count);
+// Dots, windows, reductions, sorting, linear algebra, random numbers.
 const ImportRow *import_compute_rows(int64_t *count);
+// Loops, branches, calls, custom calls.
 const ImportRow *import_control_rows(int64_t *count);
+// Collectives and device numbers.
 const ImportRow *import_collective_rows(int64_t *count);
+// sdy operations and casts between dialects.
 const ImportRow *import_sdy_rows(int64_t *count);
 
 // An error about the operation at hand, with its name and source line.
@@ -42,8 +46,8 @@ HLO_NODISCARD HloStatus import_error(const ImportPlace *place, HloCode code, con
 // The shape of a value; UNIMPLEMENTED naming the type when HLO has none for it.
 HLO_NODISCARD HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape);
 
-// Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken). Metadata comes
-// from the operation's location, a sharding from its attributes.
+// Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken). Metadata
+// comes from the operation's location, a sharding from its attributes.
 HLO_NODISCARD HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape,
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     HloComputation *const *called, int64_t called_count, HloInstruction **result);
@@ -58,19 +62,21 @@ HLO_NODISCARD HloStatus import_result_shape(const ImportPlace *place, const HloS
 
 // Attributes by name. A missing one gives the default; one of another kind is an error.
 HLO_NODISCARD HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value);
+// A unit attribute counts as true.
 HLO_NODISCARD HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback, bool *value);
 // A list of integers from a dense array or a tensor; empty when missing.
 HLO_NODISCARD HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints);
 // An enumerator by ordinal or by word.
 HLO_NODISCARD HloStatus import_enum(const ImportPlace *place, const char *name, const HloEnumTable *table,
                                     int32_t fallback, int32_t *value);
+// precision_config; empty when all of it is DEFAULT.
 HLO_NODISCARD HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions);
 // The string of an attribute, or NULL.
 const char *import_string(const ImportPlace *place, const char *name);
 
 // A region as a computation of its own: parameters are the block's arguments, then `captures`; the root is the one
-// returned value or a tuple of them (always a tuple if `tuple_root`). With `tuple_parameter` all parameters stand in one
-// tuple. `passthrough` captures are appended to the returned values.
+// returned value or a tuple of them (always a tuple if `tuple_root`). With `tuple_parameter` all parameters stand in
+// one tuple. `passthrough` captures are appended to the returned values.
 typedef struct ImportRegion {
     const MlirRegion *region;
     MlirValue *const *captures;
@@ -79,6 +85,7 @@ typedef struct ImportRegion {
     bool passthrough;
     const char *name;
 } ImportRegion;
+// Constants from outside are copied into regions that have no captures.
 HLO_NODISCARD HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **computation);
 // The common case of an op whose regions become its called computations, with all operands in order.
 HLO_NODISCARD HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes);

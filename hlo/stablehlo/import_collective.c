@@ -2,7 +2,9 @@
 // Collectives and device numbers.
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+static HloArena *module_arena(const ImportPlace *place) {
+    return place->importer->module->arena;
+}
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
 static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
@@ -61,8 +63,9 @@ static HloStatus import_all_gather(ImportPlace *place) {
     return import_plain(place, HLO_OP_ALL_GATHER, &attributes);
 }
 
-// HLO's array form of all-to-all splits and joins one dimension; another join is the same with the pieces brought to the
-// front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the joined dimension.
+// HLO's array form of all-to-all splits and joins one dimension; another join is the same with the pieces brought to
+// the front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the joined
+// dimension.
 static HloStatus import_all_to_all(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     int64_t split, concat, pieces;
@@ -80,7 +83,8 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     HLO_TRY(import_result_shape(place, &shape));
     value = operands[0];
     int64_t rank = value->shape->rank;
-    if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 || value->shape->dims[split] % pieces) {
+    if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 ||
+        value->shape->dims[split] % pieces) {
         return import_error(place, HLO_INVALID_ARGUMENT, "dimension %lld does not split into %lld", (long long)split,
                             (long long)pieces);
     }
@@ -124,15 +128,19 @@ static HloStatus import_collective_permute(ImportPlace *place) {
     int64_t count = pairs->literal->shape->dims[0];
     HloPair *items = HLO_ARENA_NEW(module_arena(place), HloPair, count);
     for (int64_t i = 0; i < count; i++) {
-        items[i] = (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i),
-                             hlo_literal_get_int64(pairs->literal, 2 * i + 1)};
+        items[i] =
+            (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i), hlo_literal_get_int64(pairs->literal, 2 * i + 1)};
     }
     attributes.source_target_pairs = (HloPairs){items, count};
     return import_plain(place, HLO_OP_COLLECTIVE_PERMUTE, &attributes);
 }
 
-static HloStatus import_partition_id(ImportPlace *place) { return import_plain(place, HLO_OP_PARTITION_ID, NULL); }
-static HloStatus import_replica_id(ImportPlace *place) { return import_plain(place, HLO_OP_REPLICA_ID, NULL); }
+static HloStatus import_partition_id(ImportPlace *place) {
+    return import_plain(place, HLO_OP_PARTITION_ID, NULL);
+}
+static HloStatus import_replica_id(ImportPlace *place) {
+    return import_plain(place, HLO_OP_REPLICA_ID, NULL);
+}
 
 const ImportRow *import_collective_rows(int64_t *count) {
     static const ImportRow rows[] = {

@@ -4,7 +4,9 @@
 
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+static HloArena *module_arena(const ImportPlace *place) {
+    return place->importer->module->arena;
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
@@ -12,8 +14,8 @@ static HloArena *module_arena(const ImportPlace *place) { return place->importer
 // A type attribute's element type, HLO_INVALID when absent or none.
 static HloType type_attribute(const ImportPlace *place, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
-    bool is_element = attribute && attribute->kind == MLIR_TYPE && attribute->type &&
-                      attribute->type->kind == MLIR_TYPE_ELEMENT;
+    bool is_element =
+        attribute && attribute->kind == MLIR_TYPE && attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT;
     return is_element ? attribute->type->element : HLO_INVALID;
 }
 
@@ -35,7 +37,8 @@ static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
         {HLO_F64, HLO_F64, 1, HLO_DotAlgorithm_F64_F64_F64},
     };
     *algorithm = HLO_DotAlgorithm_UNSET;
-    HloType lhs = type_attribute(place, "lhs_precision_type"), accumulation = type_attribute(place, "accumulation_type");
+    HloType lhs = type_attribute(place, "lhs_precision_type"),
+            accumulation = type_attribute(place, "accumulation_type");
     if (lhs == HLO_INVALID || accumulation == HLO_INVALID) return HLO_SUCCESS;
     int64_t operations;
     bool imprecise;
@@ -117,7 +120,9 @@ static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     return import_with_region(place, opcode, &attributes);
 }
 
-static HloStatus import_reduce_window(ImportPlace *place) { return import_window(place, HLO_OP_REDUCE_WINDOW); }
+static HloStatus import_reduce_window(ImportPlace *place) {
+    return import_window(place, HLO_OP_REDUCE_WINDOW);
+}
 static HloStatus import_select_and_scatter(ImportPlace *place) {
     return import_window(place, HLO_OP_SELECT_AND_SCATTER);
 }
@@ -213,7 +218,8 @@ static HloStatus import_triangular_solve(ImportPlace *place) {
     HLO_TRY(import_bool(place, "left_side", false, &attributes.left_side));
     HLO_TRY(import_bool(place, "lower", false, &attributes.lower));
     HLO_TRY(import_bool(place, "unit_diagonal", false, &attributes.unit_diagonal));
-    HLO_TRY(import_enum(place, "transpose_a", &hlo_enum_Transpose, HLO_Transpose_NO_TRANSPOSE, &attributes.transpose_a));
+    HLO_TRY(
+        import_enum(place, "transpose_a", &hlo_enum_Transpose, HLO_Transpose_NO_TRANSPOSE, &attributes.transpose_a));
     return import_plain(place, HLO_OP_TRIANGULAR_SOLVE, &attributes);
 }
 
@@ -251,7 +257,9 @@ static HloStatus import_batch_norm_training(ImportPlace *place) {
 static HloStatus import_batch_norm_inference(ImportPlace *place) {
     return import_batch_norm(place, HLO_OP_BATCH_NORM_INFERENCE);
 }
-static HloStatus import_batch_norm_grad(ImportPlace *place) { return import_batch_norm(place, HLO_OP_BATCH_NORM_GRAD); }
+static HloStatus import_batch_norm_grad(ImportPlace *place) {
+    return import_batch_norm(place, HLO_OP_BATCH_NORM_GRAD);
+}
 
 const ImportRow *import_compute_rows(int64_t *count) {
     static const ImportRow rows[] = {

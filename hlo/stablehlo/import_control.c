@@ -105,8 +105,8 @@ static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
-// Regions of reductions and comparators have no place for captures, but may use constants from outside: each gets a copy
-// inside. Returns what must be put back afterwards.
+// Regions of reductions and comparators have no place for captures, but may use constants from outside: each gets a
+// copy inside. Returns what must be put back afterwards.
 typedef struct SunkConstants {
     MlirValue **values;
     HloInstruction **outside;
@@ -227,8 +227,11 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
         HloInstruction **values = HLO_ARENA_NEW(importer->arena, HloInstruction *, count);
         HLO_TRY(captured_instructions(place, captures, count, values));
         operands[1 + i] = count == 1 ? values[0] : make_tuple(place->computation, values, count);
-        ImportRegion request = {.region = &operation->regions[i], .captures = captures, .capture_count = count,
-                                .tuple_parameter = count != 1, .name = "branch"};
+        ImportRegion request = {.region = &operation->regions[i],
+                                .captures = captures,
+                                .capture_count = count,
+                                .tuple_parameter = count != 1,
+                                .name = "branch"};
         HLO_TRY(import_region(importer, &request, &called[i]));
     }
     const HloShape *shape = NULL;
@@ -256,7 +259,9 @@ static HloStatus import_optimization_barrier(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-static HloStatus import_after_all(ImportPlace *place) { return import_plain(place, HLO_OP_AFTER_ALL, NULL); }
+static HloStatus import_after_all(ImportPlace *place) {
+    return import_plain(place, HLO_OP_AFTER_ALL, NULL);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Calls
@@ -286,9 +291,9 @@ static HloStatus import_composite(ImportPlace *place) {
     static const struct {
         const char *name;
         HloOpcode opcode;
-    } table[] = {{"chlo.erf", HLO_OP_ERF},     {"chlo.acos", HLO_OP_ACOS},   {"chlo.acosh", HLO_OP_ACOSH},
-                 {"chlo.asin", HLO_OP_ASIN},   {"chlo.asinh", HLO_OP_ASINH}, {"chlo.atanh", HLO_OP_ATANH},
-                 {"chlo.cosh", HLO_OP_COSH},   {"chlo.sinh", HLO_OP_SINH}};
+    } table[] = {{"chlo.erf", HLO_OP_ERF},   {"chlo.acos", HLO_OP_ACOS},   {"chlo.acosh", HLO_OP_ACOSH},
+                 {"chlo.asin", HLO_OP_ASIN}, {"chlo.asinh", HLO_OP_ASINH}, {"chlo.atanh", HLO_OP_ATANH},
+                 {"chlo.cosh", HLO_OP_COSH}, {"chlo.sinh", HLO_OP_SINH}};
     const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
     for (size_t i = 0; name && i < HLO_COUNT_OF(table); i++) {
         if (strcmp(table[i].name, name) == 0) return import_plain(place, table[i].opcode, NULL);
@@ -301,8 +306,8 @@ static HloStatus import_composite(ImportPlace *place) {
     char number[24];
     hlo_instruction_set_frontend_attribute(result, "composite.name", name ? name : "");
     hlo_instruction_set_frontend_attribute(result, "composite.attributes", "{}");
-    hlo_instruction_set_frontend_attribute(
-        result, "composite.version", (snprintf(number, sizeof(number), "%lld", (long long)version), number));
+    hlo_instruction_set_frontend_attribute(result, "composite.version",
+                                           (snprintf(number, sizeof(number), "%lld", (long long)version), number));
     return import_set_results(place, result);
 }
 
@@ -336,7 +341,8 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
     *count = list && list->kind == MLIR_ARRAY ? list->count : 0;
     *called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, *count);
     for (int64_t i = 0; i < *count; i++) {
-        if (!list->items[i]->string) return import_error(place, HLO_INVALID_ARGUMENT, "a called computation has no name");
+        if (!list->items[i]->string)
+            return import_error(place, HLO_INVALID_ARGUMENT, "a called computation has no name");
         HLO_TRY(import_function(place, list->items[i]->string, &(*called)[i]));
     }
     return HLO_SUCCESS;

@@ -4,7 +4,9 @@
 
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) { return place->importer->module->arena; }
+static HloArena *module_arena(const ImportPlace *place) {
+    return place->importer->module->arena;
+}
 
 static HloStatus import_constant(ImportPlace *place) {
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
@@ -49,8 +51,8 @@ static HloStatus import_broadcast_in_dim(ImportPlace *place) {
         hlo_vector_push(module_arena(place), &kept_dims, to);
     }
     if (kept_dims.count != dims.count) {
-        const HloShape *smaller = hlo_shape_with_dims(module_arena(place), operand->shape, kept_sizes.items,
-                                                      kept_sizes.count);
+        const HloShape *smaller =
+            hlo_shape_with_dims(module_arena(place), operand->shape, kept_sizes.items, kept_sizes.count);
         HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
         HLO_TRY(import_emit(place, HLO_OP_RESHAPE, smaller, &operand, 1, &reshape, NULL, 0, &operand));
         operand->sharding = NULL;
@@ -97,7 +99,9 @@ static HloStatus import_with_dimension(ImportPlace *place, HloOpcode opcode) {
     return import_plain(place, opcode, &attributes);
 }
 
-static HloStatus import_concatenate(ImportPlace *place) { return import_with_dimension(place, HLO_OP_CONCATENATE); }
+static HloStatus import_concatenate(ImportPlace *place) {
+    return import_with_dimension(place, HLO_OP_CONCATENATE);
+}
 
 static HloStatus import_get_dimension_size(ImportPlace *place) {
     return import_with_dimension(place, HLO_OP_GET_DIMENSION_SIZE);
@@ -141,9 +145,13 @@ static HloStatus import_pad(ImportPlace *place) {
     return import_plain(place, HLO_OP_PAD, &attributes);
 }
 
-static HloStatus import_convert(ImportPlace *place) { return import_plain(place, HLO_OP_CONVERT, NULL); }
+static HloStatus import_convert(ImportPlace *place) {
+    return import_plain(place, HLO_OP_CONVERT, NULL);
+}
 
-static HloStatus import_bitcast_convert(ImportPlace *place) { return import_plain(place, HLO_OP_BITCAST_CONVERT, NULL); }
+static HloStatus import_bitcast_convert(ImportPlace *place) {
+    return import_plain(place, HLO_OP_BITCAST_CONVERT, NULL);
+}
 
 // Brings a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
 static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, const HloShape *shape) {
@@ -166,8 +174,12 @@ static HloStatus import_ternary(ImportPlace *place, HloOpcode opcode) {
     return import_set_results(place, result);
 }
 
-static HloStatus import_select(ImportPlace *place) { return import_ternary(place, HLO_OP_SELECT); }
-static HloStatus import_clamp(ImportPlace *place) { return import_ternary(place, HLO_OP_CLAMP); }
+static HloStatus import_select(ImportPlace *place) {
+    return import_ternary(place, HLO_OP_SELECT);
+}
+static HloStatus import_clamp(ImportPlace *place) {
+    return import_ternary(place, HLO_OP_CLAMP);
+}
 
 static HloStatus import_compare(ImportPlace *place) {
     HloCompareAttributes attributes = {0};
@@ -212,7 +224,9 @@ static HloStatus import_scatter(ImportPlace *place) {
     return import_with_region(place, HLO_OP_SCATTER, &attributes);
 }
 
-static HloStatus import_tuple(ImportPlace *place) { return import_plain(place, HLO_OP_TUPLE, NULL); }
+static HloStatus import_tuple(ImportPlace *place) {
+    return import_plain(place, HLO_OP_TUPLE, NULL);
+}
 
 static HloStatus import_get_tuple_element(ImportPlace *place) {
     HloTupleIndexAttributes attributes = {0};

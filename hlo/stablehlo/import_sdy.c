@@ -78,7 +78,8 @@ static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, Cut
         HLO_FAIL_IF(__builtin_mul_overflow(mesh->device_count, axis->ints.items[0], &mesh->device_count) ||
                         mesh->device_count > (int64_t)1 << 24,
                     HLO_INVALID_ARGUMENT, "a mesh has too many devices");
-        HLO_TRY(cut_axis(importer->module->arena, sharding, axis->string ? axis->string : "", axis->ints.items[0], mesh));
+        HLO_TRY(
+            cut_axis(importer->module->arena, sharding, axis->string ? axis->string : "", axis->ints.items[0], mesh));
     }
     HLO_FAIL_IF(mesh->device_ids.count > 1 && mesh->device_ids.count != mesh->device_count, HLO_INVALID_ARGUMENT,
                 "a mesh of %lld devices lists %lld", (long long)mesh->device_count, (long long)mesh->device_ids.count);
@@ -90,7 +91,7 @@ static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, Cut
 
 // Order of the parts in a tiling: those of each dimension, then manual, then unreduced, then the rest (replicated).
 typedef struct Tiling {
-    HloInt64Vector order;      // indices of parts
+    HloInt64Vector order;  // indices of parts
     HloInt64Vector tile_dims;
     HLO_VECTOR(HloShardingKind) subgroups;
     bool *used;
@@ -284,7 +285,9 @@ static HloStatus import_sharding_group(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-static HloStatus import_identity(ImportPlace *place) { return import_cast(place); }
+static HloStatus import_identity(ImportPlace *place) {
+    return import_cast(place);
+}
 
 static HloStatus import_sdy_constant(ImportPlace *place) {
     ImportPlace as_constant = *place;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small picture of an MLIR module: just what StableHLO programs use. Both doors (bytecode, text) build it, the importer
-// reads it. Everything lives in one arena. Private to hlo/stablehlo.
+// A small picture of an MLIR module: just what StableHLO programs use. Both doors (bytecode, text) build it, the
+// importer reads it. Everything lives in one arena. Private to hlo/stablehlo.
 #ifndef MESHLO_HLO_STABLEHLO_MLIR_H_
 #define MESHLO_HLO_STABLEHLO_MLIR_H_
 
@@ -11,12 +11,12 @@ typedef struct MlirAttribute MlirAttribute;
 typedef struct MlirOperation MlirOperation;
 
 typedef enum MlirTypeKind {
-    MLIR_TYPE_ELEMENT,   // i32, f32, complex<f32> on their own
-    MLIR_TYPE_SHAPE,     // tensor, tuple, token, buffer
+    MLIR_TYPE_ELEMENT,  // i32, f32, complex<f32> on their own
+    MLIR_TYPE_SHAPE,    // tensor, tuple, token, buffer
     MLIR_TYPE_FUNCTION,
     MLIR_TYPE_INDEX,
     MLIR_TYPE_NONE,
-    MLIR_TYPE_OTHER,     // something that HLO has no word for; `name` says what
+    MLIR_TYPE_OTHER,  // something that HLO has no word for; `name` says what
 } MlirTypeKind;
 
 struct MlirType {
@@ -32,23 +32,23 @@ struct MlirType {
 
 typedef enum MlirAttributeKind {
     MLIR_UNIT,
-    MLIR_BOOL,        // integer 0 or 1
-    MLIR_INTEGER,     // integer, type
-    MLIR_FLOAT,       // real, type
-    MLIR_STRING,      // string
-    MLIR_SYMBOL,      // string, without '@'
-    MLIR_TYPE,        // type
-    MLIR_ARRAY,       // items
-    MLIR_DICTIONARY,  // keys, items
-    MLIR_TENSOR,      // literal
-    MLIR_INTS,        // ints: a dense array of integers or booleans
-    MLIR_ENUM,        // integer: the ordinal; string: its word when it came as text, else NULL
-    MLIR_ALIAS,       // output_operand_alias: items are two MLIR_INTS, integer the operand
-    MLIR_ACCURACY,    // result_accuracy: accuracy
-    MLIR_BOUNDS,      // type_extensions: ints
-    MLIR_LOCATION,    // string: the name or file, integer: the line, items: children
-    MLIR_SDY,         // code, string, ints, items as mlir.h's MlirSdyCode says
-    MLIR_MESH_GROUPS, // replica groups by mesh axes: items
+    MLIR_BOOL,         // integer 0 or 1
+    MLIR_INTEGER,      // integer, type
+    MLIR_FLOAT,        // real, type
+    MLIR_STRING,       // string
+    MLIR_SYMBOL,       // string, without '@'
+    MLIR_TYPE,         // type
+    MLIR_ARRAY,        // items
+    MLIR_DICTIONARY,   // keys, items
+    MLIR_TENSOR,       // literal
+    MLIR_INTS,         // ints: a dense array of integers or booleans
+    MLIR_ENUM,         // integer: the ordinal; string: its word when it came as text, else NULL
+    MLIR_ALIAS,        // output_operand_alias: items are two MLIR_INTS, integer the operand
+    MLIR_ACCURACY,     // result_accuracy: accuracy
+    MLIR_BOUNDS,       // type_extensions: ints
+    MLIR_LOCATION,     // string: the name or file, integer: the line, items: children
+    MLIR_SDY,          // code, string, ints, items as mlir.h's MlirSdyCode says
+    MLIR_MESH_GROUPS,  // replica groups by mesh axes: items
 } MlirAttributeKind;
 
 // Codes of sdy attributes, which are also those of shardy's bytecode.

@@ -28,7 +28,9 @@ static void destroy_error(PjrtError *error) {
     CALL(Error_Destroy, &args);
 }
 
-void harness_must(PjrtError *error, const char *what) { cr_assert(!error, "%s: %s", what, message_of(error)); }
+void harness_must(PjrtError *error, const char *what) {
+    cr_assert(!error, "%s: %s", what, message_of(error));
+}
 
 void harness_refused(PjrtError *error, int code, const char *text) {
     cr_assert(error, "nothing was refused");
@@ -40,8 +42,11 @@ void harness_refused(PjrtError *error, int code, const char *text) {
 }
 
 PjrtClient *harness_client(const char *topology) {
-    PjrtNamedValue option = {.struct_size = sizeof(option), .name = "topology", .name_size = 8,
-                             .type = PJRT_VALUE_STRING, .value_size = strlen(topology)};
+    PjrtNamedValue option = {.struct_size = sizeof(option),
+                             .name = "topology",
+                             .name_size = 8,
+                             .type = PJRT_VALUE_STRING,
+                             .value_size = strlen(topology)};
     option.value.string = topology;
     PjrtClientCreateArgs args = {.struct_size = sizeof(args), .create_options = &option, .num_options = 1};
     harness_must(CALL(Client_Create, &args), "Client_Create");
@@ -59,8 +64,13 @@ PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_
     int64_t dims[] = {rows, columns}, count = rows * columns;
     float *data = malloc((size_t)count * sizeof(*data));
     for (int64_t i = 0; i < count; i++) data[i] = start + (float)i;
-    PjrtClientBufferFromHostBufferArgs args = {.struct_size = sizeof(args), .client = client, .data = data, .type = 11,
-                                               .dims = dims, .num_dims = 2, .device = devices.devices[device]};
+    PjrtClientBufferFromHostBufferArgs args = {.struct_size = sizeof(args),
+                                               .client = client,
+                                               .data = data,
+                                               .type = 11,
+                                               .dims = dims,
+                                               .num_dims = 2,
+                                               .device = devices.devices[device]};
     harness_must(CALL(Client_BufferFromHostBuffer, &args), "BufferFromHostBuffer");
     free(data);
     PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = args.done_with_host_buffer};
@@ -69,8 +79,8 @@ PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_
 }
 
 void harness_read(PjrtBuffer *buffer, float *out, int64_t count) {
-    PjrtBufferToHostBufferArgs args = {.struct_size = sizeof(args), .src = buffer, .dst = out,
-                                       .dst_size = (size_t)count * sizeof(*out)};
+    PjrtBufferToHostBufferArgs args = {
+        .struct_size = sizeof(args), .src = buffer, .dst = out, .dst_size = (size_t)count * sizeof(*out)};
     harness_must(CALL(Buffer_ToHostBuffer, &args), "ToHostBuffer");
     PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = args.event};
     harness_must(CALL(Event_Await, &wait), "Await");
@@ -87,10 +97,16 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
                                       PjrtError **error) {
     // CompileOptionsProto {3: {4: replicas, 5: partitions, 6: use_spmd}}
     unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
-    PjrtProgram program = {.struct_size = sizeof(program), .code = (char *)(uintptr_t)code, .code_size = size,
-                           .format = "mlir", .format_size = 4};
-    PjrtClientCompileArgs args = {.struct_size = sizeof(args), .client = client, .program = &program,
-                                  .compile_options = (const char *)options, .compile_options_size = sizeof(options)};
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = (char *)(uintptr_t)code,
+                           .code_size = size,
+                           .format = "mlir",
+                           .format_size = 4};
+    PjrtClientCompileArgs args = {.struct_size = sizeof(args),
+                                  .client = client,
+                                  .program = &program,
+                                  .compile_options = (const char *)options,
+                                  .compile_options_size = sizeof(options)};
     *error = CALL(Client_Compile, &args);
     return *error ? NULL : args.executable;
 }

@@ -61,8 +61,8 @@ Test(pjrt_plugin, eight_cores) {
 }
 
 Test(pjrt_plugin, unknown_topology_is_refused) {
-    PjrtNamedValue option = {.struct_size = sizeof(option), .name = "topology", .name_size = 8,
-                             .type = PJRT_VALUE_STRING, .value_size = 4};
+    PjrtNamedValue option = {
+        .struct_size = sizeof(option), .name = "topology", .name_size = 8, .type = PJRT_VALUE_STRING, .value_size = 4};
     option.value.string = "v2-9";
     PjrtClientCreateArgs args = {.struct_size = sizeof(args), .create_options = &option, .num_options = 1};
     harness_refused(CALL(Client_Create, &args), 3, "v2-9");
@@ -84,9 +84,13 @@ Test(pjrt_plugin, one_device_adds_one) {
     PjrtBuffer **const result_lists[] = {&result};
     PjrtEvent *done = NULL;
     PjrtExecuteOptions options = {.struct_size = sizeof(options)};
-    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args), .executable = executable,
-                                            .options = &options, .argument_lists = argument_lists, .num_devices = 1,
-                                            .num_args = 1, .output_lists = result_lists,
+    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                            .executable = executable,
+                                            .options = &options,
+                                            .argument_lists = argument_lists,
+                                            .num_devices = 1,
+                                            .num_args = 1,
+                                            .output_lists = result_lists,
                                             .device_complete_events = &done};
     harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
     float numbers[128];
@@ -177,8 +181,8 @@ static void *put_and_read(void *argument) {
         atomic_int calls = 0;
         PjrtBufferReadyEventArgs ready = {.struct_size = sizeof(ready), .buffer = buffer};
         harness_must(CALL(Buffer_ReadyEvent, &ready), "ReadyEvent");
-        PjrtEventOnReadyArgs on_ready = {.struct_size = sizeof(on_ready), .event = ready.event, .callback = count_call,
-                                         .user_arg = &calls};
+        PjrtEventOnReadyArgs on_ready = {
+            .struct_size = sizeof(on_ready), .event = ready.event, .callback = count_call, .user_arg = &calls};
         harness_must(CALL(Event_OnReady, &on_ready), "OnReady");
         cr_assert_eq(atomic_load(&calls), 1);
         PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = ready.event};

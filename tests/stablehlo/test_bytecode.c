@@ -35,7 +35,9 @@ static struct criterion_test_params each_golden(void) {
     return cr_make_param_array(int, indices, HLO_COUNT_OF(goldens));
 }
 
-ParameterizedTestParameters(stablehlo_bytecode, reads_and_verifies) { return each_golden(); }
+ParameterizedTestParameters(stablehlo_bytecode, reads_and_verifies) {
+    return each_golden();
+}
 
 ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     const Golden *golden = &goldens[*index];
@@ -58,7 +60,9 @@ ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     hlo_module_free(again);
 }
 
-ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) { return each_golden(); }
+ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) {
+    return each_golden();
+}
 
 static void try_bytes(const unsigned char *bytes, size_t length) {
     HloModule *module = NULL;
