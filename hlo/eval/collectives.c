@@ -398,6 +398,12 @@ static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *in
                                  int64_t count) {
     (void)device;
     for (int64_t p = 0; p < count; p++) {
+        const HloShape *input = parties[p].operands[0]->shape, *output = parties[p].operands[1]->shape;
+        int64_t entries = hlo_eval_elements(parties[p].operands[2]);
+        bool fits = input->rank > 0 && input->rank == output->rank && input->type == output->type && entries % count == 0 &&
+                    hlo_eval_elements(parties[p].operands[3]) == entries && hlo_eval_elements(parties[p].operands[4]) == entries;
+        for (int32_t i = 1; fits && i < input->rank; i++) fits = input->dims[i] == output->dims[i];
+        HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s: the operands do not agree", instruction->name);
         HLO_TRY(hlo_eval_copy_value(parties[p].device, parties[p].operands[1], &parties[p].result));
     }
     for (int64_t from = 0; from < count; from++) {

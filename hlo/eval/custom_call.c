@@ -33,19 +33,71 @@ static HloStatus top_k(HloEvalDevice *device, const HloInstruction *instruction,
         int32_t direction = HLO_ATTRIBUTES(instruction->called[0]->root, Compare)->direction;
         largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
     }
-    int64_t k = shape->elements[0]->dims[shape->elements[0]->rank - 1];
-    HLO_FAIL_IF(k > operands[0]->shape->dims[operands[0]->shape->rank - 1], HLO_INVALID_ARGUMENT,
-                "%%%s: k is larger than the row", instruction->name);
+    const HloShape *values = shape->elements[0], *indices = shape->elements[1], *from = operands[0]->shape;
+    int64_t k = values->rank > 0 ? values->dims[values->rank - 1] : 0, row = from->dims[from->rank - 1];
+    int64_t wanted = row > 0 ? hlo_shape_elements(from) / row * k : 0;
+    HLO_FAIL_IF(k > row || values->type != from->type || hlo_shape_elements(values) != wanted ||
+                    !hlo_type_is_integer(indices->type) || hlo_shape_elements(indices) != wanted,
+                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): the result does not fit the operand", instruction->name);
     HloEvalValue *arrays[2];
     HLO_TRY(hlo_eval_new_results(device, shape, 2, result, arrays));
     hlo_eval_topk_rows(device, operands[0], k, largest, arrays[0], arrays[1]);
     return HLO_SUCCESS;
 }
 
+// ApproxTopK(arrays.., init values..): exactly the first elements in the comparator's order, as many as the result holds along
+// the one dimension where it is smaller.
+static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                   HloEvalValue **result) {
+    int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
+    const HloShape *shape = instruction->shape;
+    HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != count || count < 1 || dim < 0 ||
+                    instruction->called_count != 1 || shape->elements[0]->rank != dim + 1,
+                HLO_INVALID_ARGUMENT, "%%%s (custom-call ApproxTopK): arrays, init values and a comparator are wanted",
+                instruction->name);
+    for (int64_t a = 0; a < count; a++) {
+        const HloShape *part = shape->elements[a], *whole = operands[a]->shape;
+        bool fits = part->type == whole->type && part->rank == operands[0]->shape->rank && whole->rank == part->rank;
+        for (int32_t i = 0; fits && i < part->rank; i++) {
+            fits = part->dims[i] <= whole->dims[i] && whole->dims[i] == operands[0]->shape->dims[i];
+            if (part->dims[i] < whole->dims[i]) dim = i;
+        }
+        HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s (custom-call ApproxTopK): the results do not fit the operands",
+                    instruction->name);
+    }
+    HloEvalValue **sorted = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    for (int64_t a = 0; a < count; a++) HLO_TRY(hlo_eval_new(device, operands[a]->shape, &sorted[a]));
+    HLO_TRY(hlo_eval_sort_arrays(device, instruction->called[0], dim, operands, count, sorted));
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    for (int64_t a = 0; a < count; a++) {
+        const HloShape *part = shape->elements[a], *whole = sorted[a]->shape;
+        int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, 2 * whole->rank);
+        HLO_TRY(hlo_eval_new(device, part, &(*result)->elements[a]));
+        hlo_eval_strides(whole->dims, whole->rank, strides);
+        hlo_eval_strides(part->dims, part->rank, strides + whole->rank);
+        if (hlo_shape_elements(part) > 0) {
+            hlo_eval_copy_strided((*result)->elements[a]->data, strides + whole->rank, sorted[a]->data, strides, part->dims,
+                                  part->rank, hlo_type_bytes(part->type));
+        }
+        hlo_eval_release(device, sorted[a]);
+    }
+    return HLO_SUCCESS;
+}
+
+// A call whose body stands in the called computation (custom_partitioning, composites).
+static HloStatus called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                             HloEvalValue **result) {
+    HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" brings no body to evaluate",
+                instruction->name, HLO_ATTRIBUTES(instruction, CustomCall)->target);
+    return hlo_eval_call(device, instruction, operands, result);
+}
+
 // Element-wise functions that have an opcode of their own.
 static HloStatus unary_function(HloEvalDevice *device, const HloInstruction *instruction, HloOpcode opcode,
                                 HloEvalValue **operands, HloEvalValue **result) {
-    HLO_FAIL_IF(instruction->operand_count != 1, HLO_INVALID_ARGUMENT, "%%%s takes one operand", instruction->name);
+    HLO_FAIL_IF(instruction->operand_count != 1 ||
+                    !hlo_shape_equal(instruction->shape, operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT),
+                HLO_INVALID_ARGUMENT, "%%%s takes one operand of its own shape", instruction->name);
     HloInstruction as_op = *instruction;
     as_op.opcode = opcode;
     as_op.attributes = NULL;
@@ -72,14 +124,22 @@ static const struct {
     HloEvalFunction *evaluate;
 } registry[] = {
     {"AllocateBuffer", zeros},
+    {"ApproxTopK", approximate_top_k},
     {"AssumeGatherIndicesInBound", first_operand},
+    {"CustomSPMDPartitioning", called_body},
+    {"Eigh", hlo_eval_eigh},
     {"LayoutConstraint", first_operand},
+    {"LuDecomposition", hlo_eval_lu},
     {"MoveToDevice", first_operand},
     {"MoveToHost", first_operand},
+    {"Pin", first_operand},
+    {"ProductOfElementaryHouseholderReflectors", hlo_eval_householder_product},
+    {"Qr", hlo_eval_qr},
     {"SPMDFullToShardShape", hlo_eval_full_to_shard},
     {"SPMDShardToFullShape", hlo_eval_shard_to_full},
     {"Sharding", first_operand},
     {"TopK", top_k},
+    {"Unpin", first_operand},
     {"annotate_device_placement", first_operand},
     {"mhlo.acos", call_acos},
     {"mhlo.acosh", call_acosh},

@@ -275,6 +275,14 @@ HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *in
 HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result);
 
+// ---- custom calls with files of their own
+
+// LuDecomposition, Qr, ProductOfElementaryHouseholderReflectors, Eigh (decompositions.c).
+HloEvalFunction hlo_eval_lu, hlo_eval_qr, hlo_eval_householder_product, hlo_eval_eigh;
+// Sorts `count` arrays along dimension `dim` by the comparator, stably, into arrays[] of the same shapes (sort.c).
+HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
+                               HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays);
+
 // ---- devices (rendezvous.c)
 
 // One device's part in an exchange.

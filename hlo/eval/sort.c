@@ -80,23 +80,19 @@ static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalV
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                        HloEvalValue **result) {
-    int64_t count = instruction->operand_count, dim = HLO_ATTRIBUTES(instruction, Sort)->dimensions.items[0];
-    HLO_FAIL_IF(count > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "%%%s sorts more than %d arrays", instruction->name,
+HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
+                               HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays) {
+    HLO_FAIL_IF(count > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "a sort of more than %d arrays cannot be evaluated",
                 HLO_EVAL_MAX_VALUES);
     const HloShape *shape = operands[0]->shape;
-    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     SortPlan plan = {.size = shape->dims[dim], .outer = 1, .inner = 1};
     for (int64_t i = 0; i < dim; i++) plan.outer *= shape->dims[i];
     for (int64_t i = dim + 1; i < shape->rank; i++) plan.inner *= shape->dims[i];
     int64_t bytes[HLO_EVAL_MAX_VALUES];
     const char *data[HLO_EVAL_MAX_VALUES];
-    HloEvalValue *arrays[HLO_EVAL_MAX_VALUES];
     for (int64_t a = 0; a < count; a++) bytes[a] = hlo_type_bytes(operands[a]->shape->type);
     Lane lane = {.arrays = count, .data = data, .bytes = bytes};
-    HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], 1, &lane.comparator));
-    HLO_TRY(hlo_eval_new_results(device, instruction->shape, count, result, arrays));
+    HLO_TRY(hlo_eval_scalar_prepare(device, comparator, 1, &lane.comparator));
     if (hlo_shape_elements(shape) == 0) return HLO_SUCCESS;
     int64_t *indices = HLO_EVAL_SCRATCH(device, int64_t, plan.size);
     for (int64_t o = 0; o < plan.outer; o++) {
@@ -105,6 +101,15 @@ HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction
         }
     }
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                        HloEvalValue **result) {
+    int64_t count = instruction->operand_count, dim = HLO_ATTRIBUTES(instruction, Sort)->dimensions.items[0];
+    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
+    HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
+    HLO_TRY(hlo_eval_new_results(device, instruction->shape, count, result, arrays));
+    return hlo_eval_sort_arrays(device, instruction->called[0], dim, operands, count, arrays);
 }
 
 // ---- topk along the last dimension
