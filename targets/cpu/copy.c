@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hlo/base/macros.h"
+#include "targets/cpu/isa/gemm.h"
 
 enum { kTile = 32, kParallelBytes = 64 << 10 };
 
@@ -18,6 +19,7 @@ typedef struct CopyPlan {
     int rank;
     CopyDim dims[CPU_KERNEL_RANK_LIMIT];
     bool transposes;
+    const CpuGemmKernels *gemm;  // for transposes of elements that it can turn
     int width;
     char *target;
     const char *source;
@@ -116,9 +118,36 @@ static TileFunction *tile_function(int width) {
     }
 }
 
+// Elements of 4 and 8 bytes are turned in vector registers by the kernel that packs matrices: a strip of kStrip lines of
+// the source, each read by whole cache lines, then written out line by line.
+enum { kStrip = 16, kDeep = 128 };
+
+static void transpose_strips(const CopyPlan *plan, char *to, const char *from, CopyDim a, CopyDim b) {
+    _Alignas(64) char strip[kStrip * kDeep * 8 + 64];
+    const int width = plan->width;
+    for (int64_t i = 0; i < a.size; i += kStrip) {
+        const int64_t lanes = a.size - i < kStrip ? a.size - i : kStrip;
+        for (int64_t j = 0; j < b.size; j += kDeep) {
+            const int64_t depth = b.size - j < kDeep ? b.size - j : kDeep;
+            plan->gemm->pack(strip, kStrip, from + (i * a.from + j) * width, lanes, depth, a.from, 1);
+            char *line = to + (i + j * b.to) * width;
+            for (int64_t d = 0; d < depth; d++, line += b.to * width) {
+                if (lanes == kStrip && width == 4) memcpy(line, strip + d * kStrip * 4, kStrip * 4);
+                else memcpy(line, strip + d * kStrip * width, (size_t)(lanes * width));
+            }
+        }
+    }
+}
+
 // Rows [begin, end) of dimension 1's tiles, over all of dimension 0.
 static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
     const CopyDim a = plan->dims[0], b = plan->dims[1];
+    if (plan->gemm) {
+        const int64_t first = band * kDeep;
+        const CopyDim part = {b.size - first < kDeep ? b.size - first : kDeep, b.to, b.from};
+        transpose_strips(plan, to + first * b.to * plan->width, from + first * plan->width, a, part);
+        return;
+    }
     TileFunction *tile = tile_function(plan->width);
     const int64_t j = band * kTile, nb = b.size - j < kTile ? b.size - j : kTile;
     for (int64_t i = 0; i < a.size; i += kTile) {
@@ -128,7 +157,8 @@ static void transpose_band(const CopyPlan *plan, char *to, const char *from, int
 }
 
 static int64_t band_count(const CopyPlan *plan) {
-    return plan->transposes ? (plan->dims[1].size + kTile - 1) / kTile : 1;
+    const int64_t band = plan->gemm ? kDeep : kTile;
+    return plan->transposes ? (plan->dims[1].size + band - 1) / band : 1;
 }
 
 // Unit = (index over the outer dimensions) * bands + band.
@@ -175,6 +205,8 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     merge_dims(&plan);
     find_transpose(&plan);
     split_single_row(&plan);
+    const bool turns = plan.transposes && (width == 4 || width == 8) && plan.dims[0].to == 1 && plan.dims[1].from == 1;
+    if (turns && plan.dims[0].size >= kStrip) plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8);
     int64_t units = band_count(&plan);
     for (int d = plan.transposes ? 2 : 1; d < plan.rank; d++) units *= plan.dims[d].size;
     const int64_t bytes_each = total * width / units + 1;

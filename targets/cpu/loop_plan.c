@@ -99,7 +99,8 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b) {
     switch (loop->mode) {
         case CPU_MODE_ROWS:
             if (b->reduced == 0 || loop->reduced <= 1) {
-                cut_run(loop, shortest_run(loop), CPU_LOOP_BLOCK);
+                // Long programs take shorter blocks, so that their registers stay in the first-level cache.
+                cut_run(loop, shortest_run(loop), loop->value_count > 8 ? CPU_LOOP_BLOCK / 2 : CPU_LOOP_BLOCK);
                 break;
             }
             cut_run(loop, loop->kept, loop->reduced >= CPU_LOOP_BLOCK ? 1 : CPU_LOOP_BLOCK / loop->reduced);

@@ -6,24 +6,29 @@
 #include "targets/cpu/held.h"
 #include "targets/cpu/window.h"
 
-enum { kLanes = 8, kSegment = 1 << 15, kColumnBlock = 512 };
+enum { kLanes = 8, kLine = 16, kSegment = 1 << 15, kColumnBlock = 512 };
 
 typedef void LaneScan(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step, const void *init);
 typedef void OneScan(const void *in, void *out, int64_t length, int64_t step, const void *init);
 
-// kLanes rows at once, and one row. `init` is combined into the first element.
+// kLanes rows at once, a cache line of each in turn (rows often lie at distances that share cache sets), and one row. `init` is combined into the first element.
 #define SCAN_FUNCTIONS(T, name, expression)                                                                           \
     static void lanes_##name(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step,            \
                              const void *init) {                                                                      \
-        T sum[kLanes];                                                                                                \
+        T sum[kLanes], part[kLanes][kLine];                                                                           \
         for (int l = 0; l < kLanes; l++) memcpy(&sum[l], init, sizeof(T));                                            \
-        const T *from = in;                                                                                           \
-        T *to = out;                                                                                                  \
-        for (int64_t i = 0; i < length; i++, from += step, to += step)                                                \
-            for (int l = 0; l < kLanes; l++) {                                                                        \
-                const T x = sum[l], y = from[l * lane_stride];                                                        \
-                to[l * lane_stride] = sum[l] = (T)(expression);                                                       \
-            }                                                                                                         \
+        for (int64_t i = 0; i < length; i += kLine) {                                                                 \
+            const int64_t n = length - i < kLine ? length - i : kLine;                                                \
+            for (int l = 0; l < kLanes; l++)                                                                          \
+                for (int64_t j = 0; j < n; j++) part[l][j] = ((const T *)in)[l * lane_stride + (i + j) * step];       \
+            for (int64_t j = 0; j < n; j++)                                                                           \
+                for (int l = 0; l < kLanes; l++) {                                                                    \
+                    const T x = sum[l], y = part[l][j];                                                               \
+                    part[l][j] = sum[l] = (T)(expression);                                                            \
+                }                                                                                                     \
+            for (int l = 0; l < kLanes; l++)                                                                          \
+                for (int64_t j = 0; j < n; j++) ((T *)out)[l * lane_stride + (i + j) * step] = part[l][j];            \
+        }                                                                                                             \
     }                                                                                                                 \
     static void one_##name(const void *in, void *out, int64_t length, int64_t step, const void *init) {               \
         T x;                                                                                                          \
