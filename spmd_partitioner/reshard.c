@@ -12,6 +12,7 @@ typedef struct State {
     SpmdAtomSet partial;
     int64_t cost;
     int32_t parent;  // -1 at the start
+    int32_t next;    // state of the same hash, -1 at the end
     bool done;
     SpmdStep step;   // the last step
 } State;
@@ -24,7 +25,6 @@ typedef struct Search {
     SpmdAtomSet keep;
     HLO_VECTOR(State) states;
     HloIntMap first;  // hash of a state -> its number + 1
-    int32_t *next;    // chain of equal hashes, by state number
     int32_t current;
 } Search;
 
@@ -41,7 +41,7 @@ static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
 static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, const SpmdStep *step) {
     uint64_t hash = state_hash(sharding, partial);
     int64_t *found = hlo_int_map_find(&search->first, hash);
-    for (int64_t i = found ? *found - 1 : -1; i >= 0; i = search->next[i]) {
+    for (int64_t i = found ? *found - 1 : -1; i >= 0; i = search->states.items[i].next) {
         State *state = &search->states.items[i];
         if (state->partial != partial || !spmd_sharding_equal(state->sharding, sharding)) continue;
         if (state->done || state->cost <= cost) return;
@@ -53,7 +53,7 @@ static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, i
     if (search->states.count >= STATE_LIMIT) return;
     State state = {.sharding = sharding, .partial = partial, .cost = cost, .parent = search->current};
     if (step) state.step = *step;
-    search->next[search->states.count] = found ? (int32_t)*found - 1 : -1;
+    state.next = found ? (int32_t)*found - 1 : -1;
     hlo_vector_push(search->arena, &search->states, state);
     hlo_int_map_set(search->arena, &search->first, hash, search->states.count);
 }
@@ -275,7 +275,6 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
     goal->manual = start->manual;  // a region's manual axes are no difference: the data is the same
     search.to = goal;
     if (!(partial & ~keep_partial) && spmd_sharding_equal(start, goal)) return (SpmdPath){0};
-    search.next = HLO_ARENA_NEW(arena, int32_t, STATE_LIMIT + 1);
     reach(&search, start, partial, 0, NULL);
     for (;;) {
         int32_t best = cheapest(&search);

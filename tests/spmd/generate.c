@@ -474,6 +474,232 @@ static void add_reduce_window(Program *program) {
     hlo_text_format(&program->body, "}, to_apply=%s\n", name);
 }
 
+static void add_convolution(Program *program) {
+    int64_t groups = 1 + pick(program, 2), batch_groups = groups == 1 ? 1 + pick(program, 2) : 1;
+    Value input = {.rank = 4}, kernel = {.rank = 4}, result = {.rank = 4};
+    int64_t size[2], stride[2], low[2], high[2], base[2], dilate[2];
+    input.dims[0] = batch_groups * (1 + pick(program, 5));
+    input.dims[3] = groups * (1 + pick(program, 4));
+    kernel.dims[2] = input.dims[3] / groups;
+    kernel.dims[3] = groups * batch_groups * (1 + pick(program, 4));
+    result.dims[0] = input.dims[0] / batch_groups;
+    result.dims[3] = kernel.dims[3];
+    for (int64_t d = 0; d < 2; d++) {
+        input.dims[1 + d] = 4 + pick(program, 10);
+        size[d] = kernel.dims[d] = 1 + pick(program, 4);
+        stride[d] = 1 + pick(program, 2);
+        low[d] = pick(program, 4) - 1;
+        high[d] = pick(program, 4) - 1;
+        base[d] = pick(program, 4) ? 1 : 2;
+        dilate[d] = 1 + pick(program, 2);
+        int64_t span = (size[d] - 1) * dilate[d] + 1, room = (input.dims[1 + d] - 1) * base[d] + 1 + low[d] + high[d];
+        if (span > room) {
+            high[d] += span - room;
+            room = span;
+        }
+        result.dims[1 + d] = (room - span) / stride[d] + 1;
+    }
+    Value a = *parameter(program, &input), b = *parameter(program, &kernel);
+    begin(program, &result);
+    hlo_text_format(&program->body, "convolution(%s, %s), window={size=%lldx%lld stride=%lldx%lld pad=%lld_%lldx%lld_%lld lhs_dilate=%lldx%lld "
+                    "rhs_dilate=%lldx%lld}, dim_labels=b01f_01io->b01f, feature_group_count=%lld, batch_group_count=%lld\n", a.name, b.name,
+                    (long long)size[0], (long long)size[1], (long long)stride[0], (long long)stride[1], (long long)low[0], (long long)high[0],
+                    (long long)low[1], (long long)high[1], (long long)base[0], (long long)base[1], (long long)dilate[0], (long long)dilate[1],
+                    (long long)groups, (long long)batch_groups);
+}
+
+// Gradient of a max pool.
+static void add_select_and_scatter(Program *program) {
+    Value a = {.rank = 3}, source = {.rank = 3};
+    int64_t size[3], stride[3];
+    char select[16], scatter[16];
+    for (int64_t d = 0; d < 3; d++) {
+        a.dims[d] = 2 + pick(program, 8);
+        size[d] = pick(program, 2) ? 1 : 2;
+        stride[d] = size[d];
+        source.dims[d] = (a.dims[d] - size[d]) / stride[d] + 1;
+    }
+    Value operand = *parameter(program, &a), given = *parameter(program, &source);
+    Value scalar = {.rank = 0};
+    Value init = *parameter(program, &scalar);
+    snprintf(select, sizeof(select), "r%lld", (long long)program->names++);
+    hlo_text_format(&program->computations, "%s {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=GE\n}\n\n", select);
+    reducer(program, &a, "add", scatter);
+    begin(program, &a);
+    hlo_text_format(&program->body, "select-and-scatter(%s, %s, %s), window={size=%lldx%lldx%lld stride=%lldx%lldx%lld}, select=%s, scatter=%s\n",
+                    operand.name, given.name, init.name, (long long)size[0], (long long)size[1], (long long)size[2],
+                    (long long)stride[0], (long long)stride[1], (long long)stride[2], select, scatter);
+}
+
+// The largest elements along the last dimension.
+static void add_topk(Program *program) {
+    Value a = value_of_rank(program, 1), result = a, index = a;
+    if (!a.rank) return;
+    int64_t k = 1 + pick(program, a.dims[a.rank - 1]);
+    result.dims[a.rank - 1] = index.dims[a.rank - 1] = k;
+    index.integer = true;
+    long long id = program->names++;
+    hlo_text_format(&program->body, "  top%lld = (", id);
+    put_dims(&program->body, &result);
+    hlo_text_string(&program->body, ", ");
+    put_dims(&program->body, &index);
+    hlo_text_format(&program->body, ") topk(%s), k=%lld, largest=true\n", a.name, (long long)k);
+    begin(program, &result);
+    hlo_text_format(&program->body, "get-tuple-element(top%lld), index=0\n", id);
+}
+
+// Gather and scatter with batching dimensions: each row of a table by its own indices.
+static void add_batched_gather(Program *program) {
+    Value table = {.rank = 3}, indices = {.rank = 3, .integer = true}, result = {.rank = 3};
+    for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
+    indices.dims[0] = result.dims[0] = table.dims[0];
+    indices.dims[1] = result.dims[1] = random_size(program);
+    indices.dims[2] = 1;
+    result.dims[2] = table.dims[2];
+    Value a = *parameter(program, &table), b = *parameter(program, &indices);
+    Value rows = *begin(program, &result);
+    hlo_text_format(&program->body, "gather(%s, %s), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+                    "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,%lld}\n", a.name, b.name, (long long)table.dims[2]);
+    char name[16];
+    reducer(program, &table, "add", name);
+    begin(program, &table);
+    hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={2}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+                    "input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=%s\n", a.name, b.name, rows.name, name);
+}
+
+// Two indices a vector, at one place of the index array or another.
+static void add_two_index_gather(Program *program) {
+    Value table = {.rank = 3}, indices = {.rank = 2, .integer = true}, result = {.rank = 2};
+    bool leading = pick(program, 2);
+    for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
+    int64_t count = random_size(program);
+    indices.dims[leading ? 0 : 1] = 2;
+    indices.dims[leading ? 1 : 0] = result.dims[0] = count;
+    result.dims[1] = table.dims[1];
+    Value a = *parameter(program, &table), b = *parameter(program, &indices);
+    Value rows = *begin(program, &result);
+    hlo_text_format(&program->body, "gather(%s, %s), offset_dims={1}, collapsed_slice_dims={0,2}, start_index_map={2,0}, index_vector_dim=%d, "
+                    "slice_sizes={1,%lld,1}\n", a.name, b.name, leading ? 0 : 1, (long long)table.dims[1]);
+    char name[16];
+    reducer(program, &table, pick(program, 2) ? "add" : "minimum", name);
+    begin(program, &table);
+    hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={1}, inserted_window_dims={0,2}, scatter_dims_to_operand_dims={2,0}, "
+                    "index_vector_dim=%d, to_apply=%s\n", a.name, b.name, rows.name, leading ? 0 : 1, name);
+}
+
+// Factorisation and solve of diagonally dominant matrices, and a transform.
+static void add_linear_algebra(Program *program) {
+    Value matrix = {.rank = 3}, right = {.rank = 3};
+    matrix.dims[0] = right.dims[0] = random_size(program);
+    matrix.dims[1] = matrix.dims[2] = right.dims[1] = 1 + pick(program, 6);
+    right.dims[2] = random_size(program);
+    Value a = *parameter(program, &matrix), b = *parameter(program, &right);
+    long long id = program->names++;
+    hlo_text_format(&program->body, "  i%lld = ", id);
+    put_dims(&program->body, &matrix);
+    hlo_text_format(&program->body, " iota(), iota_dimension=1\n  j%lld = ", id);
+    put_dims(&program->body, &matrix);
+    hlo_text_format(&program->body, " iota(), iota_dimension=2\n  e%lld = pred[%lld,%lld,%lld] compare(i%lld, j%lld), direction=EQ\n  big%lld = f32[] constant(64)\n  d%lld = ",
+                    id, (long long)matrix.dims[0], (long long)matrix.dims[1], (long long)matrix.dims[2], id, id, id, id);
+    put_dims(&program->body, &matrix);
+    hlo_text_format(&program->body, " broadcast(big%lld), dimensions={}\n  m%lld = ", id, id);
+    put_dims(&program->body, &matrix);
+    hlo_text_format(&program->body, " select(e%lld, d%lld, %s)\n", id, id, a.name);
+    bool left = pick(program, 2);
+    if (!left) {
+        right.dims[2] = right.dims[1];
+        right.dims[1] = b.dims[2];
+        b = *parameter(program, &right);
+    }
+    begin(program, &right);
+    hlo_text_format(&program->body, "triangular-solve(m%lld, %s), left_side=%s, lower=true, transpose_a=NO_TRANSPOSE\n", id, b.name, left ? "true" : "false");
+    begin(program, &matrix);
+    hlo_text_format(&program->body, "cholesky(m%lld), lower=true\n", id);
+}
+
+static void add_fft(Program *program) {
+    Value a = value_of_rank(program, 1), real = a;
+    if (!a.rank) return;
+    real.integer = false;
+    long long id = program->names++;
+    HloText dims = {0};
+    hlo_text_string(&dims, "[");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
+    hlo_text_string(&dims, "]");
+    hlo_text_format(&program->body, "  z%lld = c64%s convert(%s)\n  fft%lld = c64%s fft(z%lld), fft_type=FFT, fft_length={%lld}\n", id, dims.data, a.name, id,
+                    dims.data, id, (long long)a.dims[a.rank - 1]);
+    begin(program, &real);
+    hlo_text_format(&program->body, "real(fft%lld)\n", id);
+    hlo_text_free(&dims);
+}
+
+// A mapped computation, a choice, a clamp, and a change of type and back.
+static void add_choice(Program *program) {
+    Value a = random_value(program), low = {.rank = 0, .integer = a.integer};
+    Value b = *parameter(program, &a), bound = *parameter(program, &low);
+    long long id = program->names++;
+    char name[16];
+    HloText dims = {0};
+    hlo_text_string(&dims, "[");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
+    hlo_text_string(&dims, "]");
+    hlo_text_format(&program->body, "  p%lld = pred%s compare(%s, %s), direction=GT\n", id, dims.data, a.name, b.name);
+    Value chosen = *begin(program, &a);
+    hlo_text_format(&program->body, "select(p%lld, %s, %s)\n", id, a.name, b.name);
+    Value clamped = *begin(program, &a);
+    hlo_text_format(&program->body, "clamp(%s, %s, %s)\n", bound.name, chosen.name, b.name);
+    hlo_text_format(&program->body, "  h%lld = s8%s convert(%s)\n", id, dims.data, clamped.name);
+    Value back = *begin(program, &a);
+    hlo_text_format(&program->body, "convert(h%lld)\n", id);
+    reducer(program, &a, "add", name);
+    begin(program, &a);
+    hlo_text_format(&program->body, "map(%s, %s), dimensions={", back.name, chosen.name);
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? ",%lld" : "%lld", (long long)d);
+    hlo_text_format(&program->body, "}, to_apply=%s\n", name);
+    hlo_text_free(&dims);
+}
+
+// Keys and values sorted together.
+static void add_sort_pairs(Program *program) {
+    Value a = value_of_rank(program, 1);
+    if (!a.rank) return;
+    Value b = *parameter(program, &a);
+    char name[16];
+    long long id = program->names++;
+    snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
+    const char *t = type_of(&a);
+    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  u = %s[] parameter(2)\n  v = %s[] parameter(3)\n"
+                    "  ROOT z = pred[] compare(x, y), direction=GT\n}\n\n", name, t, t, t, t);
+    hlo_text_format(&program->body, "  pair%lld = (", id);
+    put_dims(&program->body, &a);
+    hlo_text_string(&program->body, ", ");
+    put_dims(&program->body, &a);
+    hlo_text_format(&program->body, ") sort(%s, %s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name, b.name, (long long)pick(program, a.rank), name);
+    begin(program, &a);
+    hlo_text_format(&program->body, "get-tuple-element(pair%lld), index=1\n", id);
+}
+
+// Random bits, the state carried on.
+static void add_random(Program *program) {
+    static const char *const algorithms[] = {"rng_three_fry", "rng_philox", "rng_default"};
+    static const char *const types[] = {"u32", "u64", "u16"};
+    Value a = value_of_rank(program, 1);
+    long long id = program->names++;
+    HloText dims = {0};
+    hlo_text_string(&dims, "[");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
+    hlo_text_string(&dims, "]");
+    const char *type = types[pick(program, 3)];
+    hlo_text_format(&program->body, "  seed%lld = u64[2] constant({77, 5})\n  g%lld = (u64[2], %s%s) rng-bit-generator(seed%lld), algorithm=%s\n"
+                    "  w%lld = %s%s get-tuple-element(g%lld), index=1\n  int%lld = s32%s convert(w%lld)\n", id, id, type, dims.data, id,
+                    algorithms[pick(program, 3)], id, type, dims.data, id, id, dims.data, id);
+    Value integer = a;
+    integer.integer = true;
+    begin(program, &integer);
+    hlo_text_format(&program->body, "negate(int%lld)\n", id);
+    hlo_text_free(&dims);
+}
+
 static void add_iota(Program *program) {
     Value a = value_of_rank(program, 1);
     if (!a.rank) return;
@@ -551,11 +777,16 @@ static const struct {
     {"sort", add_sort}, {"dynamic-slice", add_dynamic_slice}, {"dynamic-update-slice", add_dynamic_update},
     {"gather", add_gather}, {"scatter", add_scatter}, {"reduce-window", add_reduce_window}, {"iota", add_iota},
     {"constraint", add_constraint}, {"while", add_loop}, {"conditional", add_conditional}, {"call", add_call},
+    {"convolution", add_convolution}, {"select-and-scatter", add_select_and_scatter}, {"topk", add_topk},
+    {"batched-gather", add_batched_gather}, {"two-index-gather", add_two_index_gather},
+    {"linear-algebra", add_linear_algebra}, {"fft", add_fft}, {"choice", add_choice}, {"sort-pairs", add_sort_pairs},
+    {"random", add_random},
 };
 const char *const generate_families[] = {
     "elementwise", "broadcast", "transpose", "reshape", "slice", "pad", "reverse", "concatenate", "reduce", "argmax", "dot",
     "sort", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "reduce-window", "iota", "constraint", "while",
-    "conditional", "call", NULL};
+    "conditional", "call", "convolution", "select-and-scatter", "topk", "batched-gather", "two-index-gather", "linear-algebra",
+    "fft", "choice", "sort-pairs", "random", NULL};
 
 static void add_family(Program *program, const char *family) {
     int64_t number = pick(program, (int64_t)HLO_COUNT_OF(families));
