@@ -8,13 +8,16 @@
 // Any op; metadata comes from the op that is being partitioned.
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                           HloInstruction *const *operands, int64_t operand_count, const void *attributes);
+// op(operand) in the shape of `operand`.
 HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *operand);
 // The result has the shape of `a`.
 HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b);
 // pred of the shape of `a`; `direction` is HLO_ComparisonDirection_*.
 HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a, HloInstruction *b);
+// select(condition, yes, no) of three arrays of one shape.
 HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
                                  HloInstruction *no);
+// Another element type; `operand` itself if it has that type.
 HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type);
 // A scalar constant of any array type.
 HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int64_t value);
@@ -25,8 +28,10 @@ HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *sc
 // 0, 1, 2 … along `dim` of an array of these dims.
 HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
                                int64_t dim);
+// The same elements, row-major, in other dims.
 HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *dims,
                                   int64_t rank);
+// Dimension i of the result is dimension permutation[i] of the operand.
 HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation);
 // Elements start, start + stride … below limit of one dimension.
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
@@ -37,6 +42,7 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
 // Adds `low` and `high` copies of a scalar around one dimension (zero when `value` is NULL).
 HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
                               int64_t high, HloInstruction *value);
+// The parts one after the other along `dim`; a single part is returned as it is.
 HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstruction *const *parts, int64_t count,
                                       int64_t dim);
 // The computation op(a, b) of scalars; made once a module.
@@ -52,10 +58,14 @@ HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *ope
                                int64_t limit, HloInstruction *value);
 
 // Collectives. Each carries its reason. `axes` are those inside a group, major to minor.
+//
+// Joins the arrays of a group along `dim`.
 HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason);
+// Combines the arrays of a group; every device gets the result.
 HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
                                      const SpmdAxes *axes, const SpmdReason *reason);
+// The same, but device k of a group gets part k of dimension `dim`.
 HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
                                          int64_t dim, const SpmdAxes *axes, const SpmdReason *reason);
 // Exchanges blocks of dimension `dim`, whose size is that of the group.
@@ -70,6 +80,7 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
 // Moves the parts of an array that entered in a foreign device order to where the mesh wants them, and back at the exit.
 HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                        SpmdReason reason);
+// The way back, at the exit.
 HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                      SpmdReason reason);
 

@@ -405,6 +405,8 @@ static void make_results(Builder *builder) {
 static HloStatus check_supported(const HloInstruction *op) {
     HLO_FAIL_IF(!spmd_op(op->opcode)->rule && !spmd_op(op->opcode)->partition, HLO_UNIMPLEMENTED,
                 "instruction %%%s: %s cannot be partitioned", op->name, hlo_op_text(op->opcode));
+    HLO_FAIL_IF(hlo_shape_is_dynamic(op->shape), HLO_UNIMPLEMENTED,
+                "instruction %%%s: arrays of dynamic size cannot be partitioned", op->name);
     return HLO_SUCCESS;
 }
 

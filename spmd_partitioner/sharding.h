@@ -20,7 +20,9 @@ typedef struct SpmdSharding {
 
 // An unsharded array of this rank inside a region that is manual over `manual`.
 SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manual);
+// A copy that may be changed.
 SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding);
+// True if dimensions and manual axes are the same.
 bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b);
 // Atoms that any dimension uses.
 SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding);
@@ -28,10 +30,13 @@ SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding);
 bool spmd_sharding_is_replicated(const SpmdSharding *sharding);
 // Number of shards along a list of atoms.
 int64_t spmd_axes_product(const SpmdMesh *mesh, const SpmdAxes *axes);
+// The atoms of a list.
 SpmdAtomSet spmd_axes_set(const SpmdAxes *axes);
+// True if the same atoms in the same order.
 bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b);
 // True if `a` is the beginning of `b` (or all of it).
 bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b);
+// Appends one atom. A list never holds more than the mesh has.
 void spmd_axes_push(SpmdAxes *axes, int32_t atom);
 // Appends all of `tail`.
 void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail);
@@ -56,6 +61,7 @@ void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding
 const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding);
 // "batch", "batch+model", "batch:(1)2": one list of atoms.
 void spmd_axes_print(HloText *text, const SpmdMesh *mesh, const SpmdAxes *axes);
+// The same, into an arena.
 const char *spmd_axes_text(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes);
 
 #endif

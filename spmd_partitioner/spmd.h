@@ -107,6 +107,7 @@ typedef struct SpmdBoundary {
 // Reads the boundary of a per-device module: one that spmd_partition() made, or a foreign one whose parameters and root
 // carry shardings (global sizes are then local size times shards). Free with spmd_boundary_free().
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_boundary_new(const HloModule *module, SpmdBoundary **boundary);
+// Frees a boundary; accepts NULL.
 HLO_EXPORT void spmd_boundary_free(SpmdBoundary *boundary);
 
 // The shape of one device's part of a global array: each dimension divided by its number of shards, rounded up.

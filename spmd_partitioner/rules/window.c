@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/rules/cumulative.h"
 
 static bool is_trivial(const HloWindowDimension *window) {
     return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
@@ -73,6 +74,7 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
     SpmdAxes *factors = spmd_choose(partitioner, rule, true);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
+    if (spmd_is_cumulative(op, sharding)) return spmd_partition_cumulative(partitioner, op, rule, factors, sharding);
     const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
     const HloShape *result = spmd_local_shape(partitioner->arena, partitioner->mesh, global, sharding);
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);

@@ -9,7 +9,7 @@
 enum { POOL = 24, RANK = 4 };
 
 typedef struct Value {
-    char name[16];
+    char name[32];
     int64_t rank, dims[RANK];
     bool integer;  // s32, else f32
 } Value;
@@ -260,7 +260,7 @@ static void add_concatenate(Program *program) {
 
 // A reducer of two scalars; its name.
 static const char *reducer(Program *program, const Value *value, const char *op, char *name) {
-    snprintf(name, 16, "r%lld", (long long)program->names++);
+    snprintf(name, 32, "r%lld", (long long)program->names++);
     const char *type = type_of(value);
     hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = %s[] %s(x, y)\n}\n\n",
                     name, type, type, type, op);
@@ -271,7 +271,7 @@ static void add_reduce(Program *program) {
     static const char *const ops[] = {"add", "add", "maximum", "minimum"};
     Value a = value_of_rank(program, 1), result = {.integer = a.integer};
     int64_t dims[RANK], count = 0;
-    char name[16];
+    char name[32];
     for (int64_t d = 0; d < a.rank; d++) {
         if (pick(program, 2)) {
             dims[count++] = d;
@@ -293,7 +293,7 @@ static void add_argmax(Program *program) {
     Value a = value_of_rank(program, 1), index = a, result = {.integer = true};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank);
-    char name[16];
+    char name[32];
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
     hlo_text_format(&program->computations,
@@ -357,7 +357,7 @@ static void add_dot(Program *program) {
 static void add_sort(Program *program) {
     Value a = value_of_rank(program, 1);
     if (!a.rank) return;
-    char name[16];
+    char name[32];
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
     hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=LT\n}\n\n",
@@ -421,7 +421,7 @@ static void add_scatter(Program *program) {
     Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, updates = {.integer = a.integer};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), window[RANK], count = 0;
-    char name[16];
+    char name[32];
     indices.dims[0] = random_size(program);
     Value rows = *parameter(program, &indices);
     updates.dims[updates.rank++] = indices.dims[0];
@@ -440,10 +440,30 @@ static void add_scatter(Program *program) {
     hlo_text_format(&program->body, ", index_vector_dim=1, to_apply=%s\n", name);
 }
 
+// A cumulative sum is a window as long as the array.
+static void add_cumulative(Program *program) {
+    Value a = value_of_rank(program, 1), scalar = {.rank = 0, .integer = a.integer};
+    if (!a.rank) return;
+    int64_t dim = pick(program, a.rank), size = a.dims[dim];
+    bool forward = pick(program, 2);
+    char name[32];
+    Value init = *parameter(program, &scalar);
+    reducer(program, &a, pick(program, 2) ? "add" : "maximum", name);
+    begin(program, &a);
+    hlo_text_format(&program->body, "reduce-window(%s, %s), window={size=", a.name, init.name);
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", d == dim ? (long long)size : 1LL);
+    hlo_text_string(&program->body, " pad=");
+    for (int64_t d = 0; d < a.rank; d++) {
+        long long before = d == dim && forward ? size - 1 : 0, behind = d == dim && !forward ? size - 1 : 0;
+        hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", before, behind);
+    }
+    hlo_text_format(&program->body, "}, to_apply=%s\n", name);
+}
+
 static void add_reduce_window(Program *program) {
     Value a = value_of_rank(program, 1), result = a;
     int64_t size[RANK], stride[RANK], low[RANK], high[RANK], dilate[RANK];
-    char name[16];
+    char name[32];
     if (!a.rank) return;
     for (int64_t d = 0; d < a.rank; d++) {
         bool trivial = pick(program, 2);
@@ -512,7 +532,7 @@ static void add_convolution(Program *program) {
 static void add_select_and_scatter(Program *program) {
     Value a = {.rank = 3}, source = {.rank = 3};
     int64_t size[3], stride[3];
-    char select[16], scatter[16];
+    char select[32], scatter[32];
     for (int64_t d = 0; d < 3; d++) {
         a.dims[d] = 2 + pick(program, 8);
         size[d] = pick(program, 2) ? 1 : 2;
@@ -560,7 +580,7 @@ static void add_batched_gather(Program *program) {
     Value rows = *begin(program, &result);
     hlo_text_format(&program->body, "gather(%s, %s), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
                     "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,%lld}\n", a.name, b.name, (long long)table.dims[2]);
-    char name[16];
+    char name[32];
     reducer(program, &table, "add", name);
     begin(program, &table);
     hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={2}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
@@ -580,7 +600,7 @@ static void add_two_index_gather(Program *program) {
     Value rows = *begin(program, &result);
     hlo_text_format(&program->body, "gather(%s, %s), offset_dims={1}, collapsed_slice_dims={0,2}, start_index_map={2,0}, index_vector_dim=%d, "
                     "slice_sizes={1,%lld,1}\n", a.name, b.name, leading ? 0 : 1, (long long)table.dims[1]);
-    char name[16];
+    char name[32];
     reducer(program, &table, pick(program, 2) ? "add" : "minimum", name);
     begin(program, &table);
     hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={1}, inserted_window_dims={0,2}, scatter_dims_to_operand_dims={2,0}, "
@@ -638,7 +658,7 @@ static void add_choice(Program *program) {
     Value a = random_value(program), low = {.rank = 0, .integer = a.integer};
     Value b = *parameter(program, &a), bound = *parameter(program, &low);
     long long id = program->names++;
-    char name[16];
+    char name[32];
     HloText dims = {0};
     hlo_text_string(&dims, "[");
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
@@ -664,7 +684,7 @@ static void add_sort_pairs(Program *program) {
     Value a = value_of_rank(program, 1);
     if (!a.rank) return;
     Value b = *parameter(program, &a);
-    char name[16];
+    char name[32];
     long long id = program->names++;
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
@@ -780,13 +800,13 @@ static const struct {
     {"convolution", add_convolution}, {"select-and-scatter", add_select_and_scatter}, {"topk", add_topk},
     {"batched-gather", add_batched_gather}, {"two-index-gather", add_two_index_gather},
     {"linear-algebra", add_linear_algebra}, {"fft", add_fft}, {"choice", add_choice}, {"sort-pairs", add_sort_pairs},
-    {"random", add_random},
+    {"random", add_random}, {"cumulative", add_cumulative},
 };
 const char *const generate_families[] = {
     "elementwise", "broadcast", "transpose", "reshape", "slice", "pad", "reverse", "concatenate", "reduce", "argmax", "dot",
     "sort", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "reduce-window", "iota", "constraint", "while",
     "conditional", "call", "convolution", "select-and-scatter", "topk", "batched-gather", "two-index-gather", "linear-algebra",
-    "fft", "choice", "sort-pairs", "random", NULL};
+    "fft", "choice", "sort-pairs", "random", "cumulative", NULL};
 
 static void add_family(Program *program, const char *family) {
     int64_t number = pick(program, (int64_t)HLO_COUNT_OF(families));

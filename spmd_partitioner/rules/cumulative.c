@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/rules/cumulative.h"
+
+#include "spmd_partitioner/emit.h"
+
+static bool is_plain(const HloWindowDimension *window) {
+    return window->stride == 1 && window->base_dilation == 1 && window->window_dilation == 1;
+}
+
+// 1 for a dimension accumulated from its start, -1 from its end, 0 for one that is left alone, 2 for anything else.
+static int direction_of(const HloWindowDimension *window, int64_t size) {
+    if (!is_plain(window)) return 2;
+    if (window->size == 1 && window->padding_low == 0 && window->padding_high == 0) return 0;
+    if (window->size != size) return 2;
+    if (window->padding_low == size - 1 && window->padding_high == 0) return 1;
+    return window->padding_low == 0 && window->padding_high == size - 1 ? -1 : 2;
+}
+
+static HloOpcode combining_op(const HloInstruction *op) {
+    HloOpcode opcode = op->operand_count == 2 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
+    switch (opcode) {
+        case HLO_OP_ADD:
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_MINIMUM:
+        case HLO_OP_MAXIMUM: return opcode;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
+// The dimension that is accumulated; -1 if there is not exactly one.
+static int32_t accumulated_dimension(const HloInstruction *op) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    const HloShape *shape = op->operands[0]->shape;
+    int32_t found = -1;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        int direction = direction_of(&window->dims[d], shape->dims[d]);
+        if (direction == 0) continue;
+        if (direction == 2 || found >= 0) return -1;
+        found = d;
+    }
+    return found;
+}
+
+bool spmd_is_cumulative(const HloInstruction *op, const SpmdSharding *sharding) {
+    if (combining_op(op) == HLO_OPCODE_COUNT) return false;
+    int32_t dim = accumulated_dimension(op);
+    return dim >= 0 && sharding->dims[dim].count > 0;
+}
+
+// The accumulation of the local shard.
+static HloInstruction *emit_local(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand,
+                                  HloInstruction *identity, int32_t dim, bool forward) {
+    HloArena *arena = partitioner->module->arena;
+    int64_t size = operand->shape->dims[dim];
+    HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, operand->shape->rank);
+    for (int32_t d = 0; d < operand->shape->rank; d++) {
+        dims[d] = (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+    }
+    dims[dim].size = size;
+    *(forward ? &dims[dim].padding_low : &dims[dim].padding_high) = size - 1;
+    HloWindow *window = HLO_ARENA_NEW(arena, HloWindow, 1);
+    *window = (HloWindow){dims, operand->shape->rank};
+    HloInstruction *operands[2] = {operand, identity};
+    HloInstruction *made = spmd_clone(partitioner, op, operand->shape, operands, 2);
+    HloWindowAttributes attributes = {window};
+    hlo_instruction_set_attributes(made, &attributes);
+    return made;
+}
+
+// What the shards on one side of this device's come to, as an array without dimension `dim`.
+static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *totals,
+                                   HloInstruction *identity, const SpmdAxes *axes, int32_t dim, bool forward) {
+    const HloShape *shape = totals->shape;
+    HloArena *arena = partitioner->module->arena;
+    HloInstruction *index = spmd_emit_index(partitioner, axes);
+    HloInstruction *place = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, dim);
+    HloInstruction *here = spmd_emit_splat(partitioner, index, shape->dims, shape->rank);
+    int32_t side = forward ? HLO_ComparisonDirection_LT : HLO_ComparisonDirection_GT;
+    HloInstruction *counts = spmd_emit_compare(partitioner, side, place, here);
+    HloInstruction *nothing = spmd_emit_splat(partitioner, identity, shape->dims, shape->rank);
+    HloInstruction *operands[2] = {spmd_emit_select(partitioner, counts, totals, nothing), identity};
+    int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank - 1; d++) dims[d] = shape->dims[d < dim ? d : d + 1];
+    int64_t reduced = dim;
+    HloDimensionsAttributes attributes = {hlo_ints(arena, &reduced, 1)};
+    const HloShape *result = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank - 1));
+    HloInstruction *made = spmd_emit(partitioner, HLO_OP_REDUCE, result, operands, 2, &attributes);
+    HloComputation *called = spmd_called(partitioner, op->called[0]);
+    hlo_instruction_set_called(made, &called, 1);
+    return made;
+}
+
+// Spreads an array without dimension `dim` over that dimension again.
+static HloInstruction *emit_spread(SpmdPartitioner *partitioner, HloInstruction *value, const HloShape *shape, int32_t dim) {
+    int64_t *targets = HLO_ARENA_NEW(partitioner->module->arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank - 1; d++) targets[d] = d < dim ? d : d + 1;
+    HloDimensionsAttributes attributes = {{targets, shape->rank - 1}};
+    return spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &value, 1, &attributes);
+}
+
+HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
+                                    const SpmdAxes *factors, const SpmdSharding *sharding) {
+    int32_t dim = accumulated_dimension(op);
+    const HloShape *global = op->operands[0]->shape;
+    bool forward = direction_of(&HLO_ATTRIBUTES(op, Window)->window->dims[dim], global->dims[dim]) == 1;
+    HloOpcode opcode = combining_op(op);
+    HloInstruction *identity = spmd_emit_identity(partitioner, opcode, global->type);
+    HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
+    operand = spmd_emit_mask(partitioner, operand, dim, &sharding->dims[dim], global->dims[dim], identity);
+    HloInstruction *made = emit_local(partitioner, op, operand, identity, dim, forward);
+    int64_t last = forward ? operand->shape->dims[dim] - 1 : 0;
+    HloInstruction *total = spmd_emit_slice(partitioner, made, dim, last, last + 1, 1);
+    SpmdReason reason = {.op = op, .what = "totals of the shards"};
+    HloInstruction *totals = spmd_emit_all_gather(partitioner, total, dim, &sharding->dims[dim], &reason);
+    HloInstruction *before = emit_before(partitioner, op, totals, identity, &sharding->dims[dim], dim, forward);
+    made = spmd_emit_binary(partitioner, opcode, made, emit_spread(partitioner, before, made->shape, dim));
+    HloInstruction *init = spmd_operand_whole(partitioner, 1);
+    made = spmd_emit_binary(partitioner, opcode, made, spmd_emit_splat(partitioner, init, made->shape->dims, global->rank));
+    spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
