@@ -47,7 +47,8 @@ static void print_extras(HloText *text, const HloLayout *layout) {
     hlo_text_char(text, ':');
     if (layout->tile_count) hlo_text_char(text, 'T');
     for (int64_t i = 0; i < layout->tile_count; i++) print_tile(text, layout->tiles[i]);
-    print_number(text, "L", layout->tail_padding_alignment, layout->tail_padding_alignment <= 1 ? layout->tail_padding_alignment : 1);
+    print_number(text, "L", layout->tail_padding_alignment,
+                 layout->tail_padding_alignment <= 1 ? layout->tail_padding_alignment : 1);
     print_type(text, "#", layout->index_type);
     print_type(text, "*", layout->pointer_type);
     print_number(text, "E", layout->element_size_in_bits, 0);

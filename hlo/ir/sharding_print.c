@@ -131,7 +131,9 @@ static void print_tuple(HloText *text, const HloSharding *sharding, bool metadat
     hlo_text_char(text, '}');
 }
 
-void hlo_sharding_print(HloText *text, const HloSharding *sharding) { hlo_sharding_print_with(text, sharding, false); }
+void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
+    hlo_sharding_print_with(text, sharding, false);
+}
 
 void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata) {
     if (sharding->kind == HLO_SHARDING_TUPLE) {

@@ -8,24 +8,30 @@ enum { SPACE = 1, DIGIT = 2, LETTER = 4, NAME = 8, SINGLE = 16 };
 
 // The classes of the ASCII characters; everything else has none.
 static const unsigned char classes[256] = {
-    [' '] = SPACE,  ['\t'] = SPACE, ['\n'] = SPACE, ['\r'] = SPACE, ['('] = SINGLE, [')'] = SINGLE, ['{'] = SINGLE,
-    ['}'] = SINGLE, ['['] = SINGLE, [']'] = SINGLE, [','] = SINGLE, [':'] = SINGLE, ['='] = SINGLE, ['*'] = SINGLE,
-    ['#'] = SINGLE, ['+'] = SINGLE, ['~'] = SINGLE, ['?'] = SINGLE, ['.'] = NAME,   ['-'] = NAME,
+    [' '] = SPACE,  ['\t'] = SPACE, ['\n'] = SPACE,        ['\r'] = SPACE, ['('] = SINGLE, [')'] = SINGLE,
+    ['{'] = SINGLE, ['}'] = SINGLE, ['['] = SINGLE,        [']'] = SINGLE, [','] = SINGLE, [':'] = SINGLE,
+    ['='] = SINGLE, ['*'] = SINGLE, ['#'] = SINGLE,        ['+'] = SINGLE, ['~'] = SINGLE, ['?'] = SINGLE,
+    ['.'] = NAME,   ['-'] = NAME,
 #define DIGITS(c) [c] = DIGIT | NAME
-    DIGITS('0'),    DIGITS('1'),    DIGITS('2'),    DIGITS('3'),    DIGITS('4'),    DIGITS('5'),    DIGITS('6'),
-    DIGITS('7'),    DIGITS('8'),    DIGITS('9'),
+    DIGITS('0'),    DIGITS('1'),    DIGITS('2'),           DIGITS('3'),    DIGITS('4'),    DIGITS('5'),
+    DIGITS('6'),    DIGITS('7'),    DIGITS('8'),           DIGITS('9'),
 #undef DIGITS
 #define BOTH(lower, upper) [lower] = LETTER | NAME, [upper] = LETTER | NAME
-    BOTH('a', 'A'), BOTH('b', 'B'), BOTH('c', 'C'), BOTH('d', 'D'), BOTH('e', 'E'), BOTH('f', 'F'), BOTH('g', 'G'),
-    BOTH('h', 'H'), BOTH('i', 'I'), BOTH('j', 'J'), BOTH('k', 'K'), BOTH('l', 'L'), BOTH('m', 'M'), BOTH('n', 'N'),
-    BOTH('o', 'O'), BOTH('p', 'P'), BOTH('q', 'Q'), BOTH('r', 'R'), BOTH('s', 'S'), BOTH('t', 'T'), BOTH('u', 'U'),
-    BOTH('v', 'V'), BOTH('w', 'W'), BOTH('x', 'X'), BOTH('y', 'Y'), BOTH('z', 'Z'), ['_'] = LETTER | NAME,
+    BOTH('a', 'A'), BOTH('b', 'B'), BOTH('c', 'C'),        BOTH('d', 'D'), BOTH('e', 'E'), BOTH('f', 'F'),
+    BOTH('g', 'G'), BOTH('h', 'H'), BOTH('i', 'I'),        BOTH('j', 'J'), BOTH('k', 'K'), BOTH('l', 'L'),
+    BOTH('m', 'M'), BOTH('n', 'N'), BOTH('o', 'O'),        BOTH('p', 'P'), BOTH('q', 'Q'), BOTH('r', 'R'),
+    BOTH('s', 'S'), BOTH('t', 'T'), BOTH('u', 'U'),        BOTH('v', 'V'), BOTH('w', 'W'), BOTH('x', 'X'),
+    BOTH('y', 'Y'), BOTH('z', 'Z'), ['_'] = LETTER | NAME,
 #undef BOTH
 };
 
-static inline int class_of(char character) { return classes[(unsigned char)character]; }
+static inline int class_of(char character) {
+    return classes[(unsigned char)character];
+}
 
-bool hlo_lex_is_name_character(char character) { return class_of(character) & NAME; }
+bool hlo_lex_is_name_character(char character) {
+    return class_of(character) & NAME;
+}
 
 // Behind white space and comments. Stops in front of a comment that does not end.
 static char *skip_blanks(char *at) {
@@ -44,7 +50,9 @@ static char *skip_blanks(char *at) {
     }
 }
 
-char hlo_lex_peek(const HloLexer *lexer) { return *skip_blanks(lexer->at); }
+char hlo_lex_peek(const HloLexer *lexer) {
+    return *skip_blanks(lexer->at);
+}
 
 static void finish(HloLexer *lexer, int kind, char *text, char *end) {
     lexer->token.kind = kind;
@@ -69,7 +77,9 @@ static void lex_nan(HloLexer *lexer, char *at, bool negative) {
         char *stop = digits;
         if (at[1] == '0' && at[2] == 'x') {
             for (; stop - digits < 17; stop++) {
-                int digit = class_of(*stop) & DIGIT ? *stop - '0' : (*stop | 32) >= 'a' && (*stop | 32) <= 'f' ? (*stop | 32) - 'a' + 10 : -1;
+                int digit = class_of(*stop) & DIGIT                      ? *stop - '0'
+                            : (*stop | 32) >= 'a' && (*stop | 32) <= 'f' ? (*stop | 32) - 'a' + 10
+                                                                         : -1;
                 if (digit < 0) break;
                 payload = payload << 4 | (uint64_t)digit;
             }
@@ -118,7 +128,8 @@ double hlo_lex_decimal(const char *text, size_t length) {
     bool negative = *at == '-';
     uint64_t mantissa = 0;
     int digits = 0, scale = 0, exponent = 0;
-    for (at += negative; at < end && class_of(*at) & DIGIT; at++, digits++) mantissa = mantissa * 10 + (uint64_t)(*at - '0');
+    for (at += negative; at < end && class_of(*at) & DIGIT; at++, digits++)
+        mantissa = mantissa * 10 + (uint64_t)(*at - '0');
     if (at < end && *at == '.') {
         for (at++; at < end && class_of(*at) & DIGIT; at++, digits++, scale--) {
             mantissa = mantissa * 10 + (uint64_t)(*at - '0');
@@ -242,11 +253,8 @@ void hlo_lex(HloLexer *lexer) {
             lex_number(lexer, at);
         }
     } else if (*at == '.') {
-        if (at[1] == '.' && at[2] == '.') {
-            finish(lexer, HLO_TOKEN_DOTS, at, at + 3);
-        } else {
-            lex_number(lexer, at);
-        }
+        bool dots = at[1] == '.' && at[2] == '.';
+        finish(lexer, dots ? HLO_TOKEN_DOTS : HLO_TOKEN_BAD, at, at + (dots ? 3 : 1));
     } else {
         lex_other(lexer, at);
     }

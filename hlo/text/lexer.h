@@ -9,14 +9,14 @@
 // Single characters ( ) { } [ ] , : = * # + ~ ? are tokens of their own, with the character as their kind.
 typedef enum HloTokenKind {
     HLO_TOKEN_END = 256,
-    HLO_TOKEN_BAD,        // no token can begin so
+    HLO_TOKEN_BAD,  // no token can begin so
     HLO_TOKEN_IDENTIFIER,
     HLO_TOKEN_NAME,       // %name or name:
     HLO_TOKEN_ATTRIBUTE,  // name=
     HLO_TOKEN_INT,
-    HLO_TOKEN_DECIMAL,    // with a point or exponent, or a NaN
+    HLO_TOKEN_DECIMAL,  // with a point or exponent, or a NaN
     HLO_TOKEN_NEGATIVE_INFINITY,
-    HLO_TOKEN_STRING,     // the text is what stands between the quotes
+    HLO_TOKEN_STRING,  // the text is what stands between the quotes
     HLO_TOKEN_ARROW,
     HLO_TOKEN_LESS_EQUAL,
     HLO_TOKEN_DOTS,
@@ -34,8 +34,8 @@ typedef struct HloToken {
 
 typedef struct HloLexer {
     char *begin;
-    char *end;  // holds a NUL
-    char *at;   // behind the current token
+    char *end;       // holds a NUL
+    char *at;        // behind the current token
     char *last_end;  // behind the token before it
     HloToken token;
 } HloLexer;
@@ -44,8 +44,8 @@ typedef struct HloLexer {
 void hlo_lex(HloLexer *lexer);
 // The kind of character that follows the current token, white space and comments skipped; 0 at the end.
 char hlo_lex_peek(const HloLexer *lexer);
-// With `{` as the current token: makes everything up to the matching `}` a STRING token, quotes respected. False if there
-// is no matching brace.
+// With `{` as the current token: makes everything up to the matching `}` a STRING token, quotes respected. False if
+// there is no matching brace.
 bool hlo_lex_json(HloLexer *lexer);
 // Decodes the C escapes of `length` bytes in place and ends them with a NUL; the decoded length, or -1 when
 // malformed or when a NUL would stand inside, which our strings cannot hold.

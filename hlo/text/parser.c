@@ -63,11 +63,10 @@ bool hlo_parser_is_type(const char *text, size_t length) {
 }
 
 bool hlo_parser_is_reserved(const char *text, size_t length) {
-    static const char *const words[] = {"true",          "false",         "inf",         "HloModule",
-                                        "ENTRY",         "ROOT",          "FileNames",   "FileLocations",
-                                        "FunctionNames", "StackFrames",   "maximal",     "replicated",
-                                        "manual",        "shard_as",      "shard_like",  "unknown",
-                                        "unreduced",     "last_tile_dim_replicate"};
+    static const char *const words[] = {
+        "true",      "false",         "inf",           "HloModule",   "ENTRY",     "ROOT",
+        "FileNames", "FileLocations", "FunctionNames", "StackFrames", "maximal",   "replicated",
+        "manual",    "shard_as",      "shard_like",    "unknown",     "unreduced", "last_tile_dim_replicate"};
     if (!strchr("tfiHERFSmrsulbcopa", text[0])) return false;
     for (size_t i = 0; i < HLO_COUNT_OF(words); i++) {
         if (words[i][0] == text[0] && strlen(words[i]) == length && memcmp(words[i], text, length) == 0) return true;
@@ -157,8 +156,7 @@ bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_j
 HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
     HloInts ints = {.count = parser->numbers.count - base};
     if (ints.count > 0) {
-        ints.items = hlo_arena_copy(parser->arena, parser->numbers.items + base,
-                                    (size_t)ints.count * sizeof(int64_t));
+        ints.items = hlo_arena_copy(parser->arena, parser->numbers.items + base, (size_t)ints.count * sizeof(int64_t));
     }
     parser->numbers.count = base;
     return ints;
@@ -194,7 +192,9 @@ bool hlo_parse_ints_list(HloParser *parser, HloIntsList *list) {
     return hlo_parser_expect(parser, '}', "'}'");
 }
 
-bool hlo_parse_index(HloParser *parser, HloInts *index) { return hlo_parse_ints(parser, '{', '}', ',', index); }
+bool hlo_parse_index(HloParser *parser, HloInts *index) {
+    return hlo_parse_ints(parser, '{', '}', ',', index);
+}
 
 bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools) {
     HLO_VECTOR(bool) items = {0};
@@ -256,7 +256,9 @@ static HloStatus run_job(void *argument) {
 // Runs `parse` over a private copy of the text; the copy lives in `arena`, because names and strings point into it.
 static HloStatus run(HloArena *arena, HloModule *module, const char *text, size_t length,
                      const HloParseOptions *options, bool (*parse)(HloParser *parser, void *result), void *result) {
-    Job job = {.parser = {.original = text, .arena = arena, .module = module}, .length = length, .parse = parse,
+    Job job = {.parser = {.original = text, .arena = arena, .module = module},
+               .length = length,
+               .parse = parse,
                .result = result};
     if (options) job.parser.options = *options;
     job.parser.scratch = hlo_arena_new();
@@ -312,8 +314,7 @@ static bool parse_groups(HloParser *parser, void *result) {
     return hlo_parse_replica_groups_here(parser, result) && hlo_parser_expect_end(parser);
 }
 
-HloStatus hlo_parse_replica_groups(HloArena *arena, const char *text, size_t length,
-                                   const HloReplicaGroups **groups) {
+HloStatus hlo_parse_replica_groups(HloArena *arena, const char *text, size_t length, const HloReplicaGroups **groups) {
     return run(arena, NULL, text, length, NULL, parse_groups, groups);
 }
 
@@ -337,7 +338,7 @@ HloStatus hlo_parse_window(HloArena *arena, const char *text, size_t length, con
 }
 
 static bool parse_padding(HloParser *parser, void *result) {
-    return hlo_parse_padding_here(parser, result) && hlo_parser_expect_end(parser);
+    return hlo_parse_padding_here(parser, true, result) && hlo_parser_expect_end(parser);
 }
 
 HloStatus hlo_parse_padding(HloArena *arena, const char *text, size_t length, HloPadding *padding) {

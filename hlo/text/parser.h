@@ -44,25 +44,25 @@ typedef struct HloParser {
     HloLexer lexer;
     const char *original;  // the text as given, for messages
     HloParseOptions options;
-    HloArena *arena;       // what the result lives in
-    HloArena *scratch;     // what lives as long as the parser
-    HloArena *names;       // name scopes, as a stack
+    HloArena *arena;    // what the result lives in
+    HloArena *scratch;  // what lives as long as the parser
+    HloArena *names;    // name scopes, as a stack
     HloModule *module;
     HloStatus status;
     int depth;
     unsigned char opcodes[HLO_PARSE_OPCODE_SLOTS];  // 1 + opcode, by a hash of the text
-    HloComputation *computation;  // being parsed
-    HloNameScope *scope;          // its names
-    const char *instruction_name;  // being parsed, for messages
-    bool single_instruction;      // operands that do not exist become parameters
-    bool has_nested;              // computations written inside instructions, or renamed instructions
-    HloStringMap computations;    // by the name in the text
-    HloComputationVector finished;  // in the order of their closing braces
-    HloStringVector text_names;        // of instructions, by id: as the text has them
-    HloStringVector computation_names;  // of computations, by id
-    HloInt64Vector call_depths;         // of computations, by id
-    HloInstructionVector operands;  // a stack
-    HloInt64Vector numbers;         // a stack
+    HloComputation *computation;                    // being parsed
+    HloNameScope *scope;                            // its names
+    const char *instruction_name;                   // being parsed, for messages
+    bool single_instruction;                        // operands that do not exist become parameters
+    bool has_nested;                                // computations written inside instructions, or renamed instructions
+    HloStringMap computations;                      // by the name in the text
+    HloComputationVector finished;                  // in the order of their closing braces
+    HloStringVector text_names;                     // of instructions, by id: as the text has them
+    HloStringVector computation_names;              // of computations, by id
+    HloInt64Vector call_depths;                     // of computations, by id
+    HloInstructionVector operands;                  // a stack
+    HloInt64Vector numbers;                         // a stack
     HloShapeEntry *shapes;
     int64_t shape_count, shape_capacity;
     uint32_t elided_word;  // counters of HLO_ELIDED_FILL
@@ -79,7 +79,9 @@ bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, .
 // Enters one level of nesting; the caller leaves it with parser->depth--.
 bool hlo_parser_enter(HloParser *parser);
 
-static inline int hlo_parser_kind(const HloParser *parser) { return parser->lexer.token.kind; }
+static inline int hlo_parser_kind(const HloParser *parser) {
+    return parser->lexer.token.kind;
+}
 static inline bool hlo_parser_eat(HloParser *parser, int kind) {
     if (parser->lexer.token.kind != kind) return false;
     hlo_lex(&parser->lexer);
@@ -155,7 +157,8 @@ bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloShar
 // Parses the value of `field` into the attribute struct at `attributes`.
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes);
 bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **window);
-bool hlo_parse_padding_here(HloParser *parser, HloPadding *padding);
+// low_high, with `interior` also low_high_interior, for each dimension.
+bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *padding);
 // {output index}: (operand, {index}[, must-alias]), ...
 bool hlo_parse_aliasing(HloParser *parser, bool with_kind, HloAliases *aliases);
 bool hlo_parse_slice(HloParser *parser, HloSliceAttributes *slice);
@@ -218,8 +221,8 @@ typedef struct HloParsedAttributes {
     HloAliases async_aliasing;     // output_to_operand_aliasing of a wrapped op
 } HloParsedAttributes;
 
-// The attributes behind an instruction of `opcode`; `async` if they are those of a wrapped op. With `allowed` false there
-// may be none. Checks that those which the op needs are there.
+// The attributes behind an instruction of `opcode`; `async` if they are those of a wrapped op. With `allowed` false
+// there may be none. Checks that those which the op needs are there.
 bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
                           HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed);
 // The called computations that were parsed, in the order of HloInstruction.called; `buffer` holds up to
@@ -244,6 +247,8 @@ bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, Hlo
 
 // A computation that remembers the name the text gave it.
 HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name);
+// Parameters must be numbered without gaps.
+bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *computation);
 // A name, or a computation in braces.
 bool hlo_parse_called(HloParser *parser, HloComputation **computation);
 // {name, name}

@@ -11,10 +11,12 @@ static const struct {
     size_t offset;
     bool is_string;
 } metadata_keys[] = {
-#define STRING(key) {#key, sizeof(#key) - 1, offsetof(HloMetadata, key), true}
-#define NUMBER(key) {#key, sizeof(#key) - 1, offsetof(HloMetadata, key), false}
-    STRING(op_name),         NUMBER(stack_frame_id),  STRING(op_type),        STRING(source_file),
-    NUMBER(source_line),     NUMBER(source_end_line), NUMBER(source_column),  NUMBER(source_end_column),
+#define STRING(key) \
+    { #key, sizeof(#key) - 1, offsetof(HloMetadata, key), true }
+#define NUMBER(key) \
+    { #key, sizeof(#key) - 1, offsetof(HloMetadata, key), false }
+    STRING(op_name),           NUMBER(stack_frame_id),  STRING(op_type),       STRING(source_file),
+    NUMBER(source_line),       NUMBER(source_end_line), NUMBER(source_column), NUMBER(source_end_column),
     STRING(deduplicated_name), STRING(scheduling_name),
 #undef STRING
 #undef NUMBER

@@ -19,7 +19,8 @@ typedef enum Common {
 } Common;
 
 // A name with its length, so that most comparisons end there.
-#define NAME(text) {text, sizeof(text) - 1}
+#define NAME(text) \
+    { text, sizeof(text) - 1 }
 static const struct {
     const char *text;
     size_t length;
@@ -102,9 +103,11 @@ static const struct {
     {HLO_OP_REDUCE_PRECISION, true, {"exponent_bits", "mantissa_bits"}},
     {HLO_OP_CONVOLUTION, true, {"dim_labels"}},
     {HLO_OP_FFT, true, {"fft_type", "fft_length"}},
-    {HLO_OP_GATHER, true,
+    {HLO_OP_GATHER,
+     true,
      {"offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"}},
-    {HLO_OP_SCATTER, true,
+    {HLO_OP_SCATTER,
+     true,
      {"update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "index_vector_dim"}},
     {HLO_OP_CUSTOM_CALL, true, {"custom_call_target"}},
     {HLO_OP_ALL_REDUCE, false, {"dimensions"}},
@@ -205,7 +208,8 @@ static int find_common(HloOpcode opcode, bool async, bool pred_branch, const cha
     if (async && strcmp(name, "async_execution_thread") == 0) return COMMON_EXECUTION_THREAD;
     if (async && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
     if (opcode == HLO_OP_DOMAIN && strcmp(name, "domain") == 0) return COMMON_DOMAIN;
-    if (opcode == HLO_OP_CONDITIONAL && !pred_branch && strcmp(name, "branch_computations") == 0) return COMMON_BRANCHES;
+    if (opcode == HLO_OP_CONDITIONAL && !pred_branch && strcmp(name, "branch_computations") == 0)
+        return COMMON_BRANCHES;
     if (opcode == HLO_OP_CUSTOM_CALL && strcmp(name, "called_computations") == 0) return COMMON_CALLED;
     unsigned roles = allowed_roles(opcode, pred_branch);
     for (int role = 0; roles && role < ROLE_COUNT; role++) {
@@ -270,8 +274,8 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
     return hlo_parse_field(parser, &family->fields[field], &parsed->family);
 }
 
-static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, bool pred_branch,
-                        int64_t operand_count, const HloParsedAttributes *parsed) {
+static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, bool pred_branch, int64_t operand_count,
+                        const HloParsedAttributes *parsed) {
     unsigned roles = needed_roles(opcode, pred_branch);
     for (int role = 0; role < ROLE_COUNT; role++) {
         if ((roles & BIT(role)) && !parsed->roles[role]) {
@@ -289,8 +293,8 @@ static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, 
                            (long long)branches, (long long)operand_count - 1);
 }
 
-static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opcode,
-                             HloInstruction *const *operands, HloParsedAttributes *parsed) {
+static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
+                             HloParsedAttributes *parsed) {
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
     int field = find_field(family, "dimensions");
     if (field < 0) return true;
@@ -321,9 +325,8 @@ static bool check_layout_constraints(HloParser *parser, const char *where, HloIn
 }
 
 // Rules between attributes of one op, and with its operands.
-static bool check_combinations(HloParser *parser, const char *where, HloOpcode opcode,
-                               HloInstruction *const *operands, int64_t operand_count,
-                               const HloParsedAttributes *parsed) {
+static bool check_combinations(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
+                               int64_t operand_count, const HloParsedAttributes *parsed) {
     const HloCollectiveAttributes *collective = &parsed->family.collective;
     switch (opcode) {
         case HLO_OP_CUSTOM_CALL: {

@@ -8,6 +8,15 @@ HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name) 
     return computation;
 }
 
+bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *computation) {
+    for (int64_t i = 0; i < computation->parameters.count; i++) {
+        if (!computation->parameters.items[i]) {
+            return HLO_PARSER_FAIL(parser, "computation %s has no parameter %lld", computation->name, (long long)i);
+        }
+    }
+    return true;
+}
+
 // { instructions }
 static bool parse_body(HloParser *parser, const char *name, HloComputation **result) {
     if (!hlo_parser_enter(parser)) return false;
@@ -24,11 +33,7 @@ static bool parse_body(HloParser *parser, const char *name, HloComputation **res
         if (!hlo_parse_instruction(parser, &root)) return false;
     } while (hlo_parser_kind(parser) != '}');
     hlo_lex(&parser->lexer);
-    for (int64_t i = 0; i < computation->parameters.count; i++) {
-        if (!computation->parameters.items[i]) {
-            return HLO_PARSER_FAIL(parser, "computation %s has no parameter %lld", name, (long long)i);
-        }
-    }
+    if (!hlo_parser_check_parameters(parser, computation)) return false;
     hlo_computation_set_root(computation, root ? root : computation->last);
     hlo_vector_push(parser->scratch, &parser->finished, computation);
     parser->computation = outer;

@@ -14,7 +14,8 @@ static bool raw_number(const char **at, int64_t *value) {
     const char *end = digits;
     *value = 0;
     for (; *end >= '0' && *end <= '9'; end++) {
-        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *end - '0', value)) return false;
+        if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *end - '0', value))
+            return false;
     }
     if (end == digits) return false;
     if (negative) *value = -*value;
@@ -42,13 +43,13 @@ static bool parse_by_x(HloParser *parser, HloInts *ints) {
     return end_raw(parser, at);
 }
 
-bool hlo_parse_padding_here(HloParser *parser, HloPadding *padding) {
+bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *padding) {
     HLO_VECTOR(HloPadDimension) dims = {0};
     const char *at = parser->lexer.token.start;
     for (;; at++) {
         HloPadDimension dim = {0};
         bool ok = raw_number(&at, &dim.low) && *at++ == '_' && raw_number(&at, &dim.high);
-        if (ok && *at == '_') {
+        if (ok && interior && *at == '_') {
             at++;
             ok = raw_number(&at, &dim.interior);
         }
@@ -81,7 +82,7 @@ static bool parse_window_column(HloParser *parser, WindowColumns *columns) {
                  {"rhs_reversal", &columns->rhs_reversal}};
     if (strcmp(name, "pad") == 0) {
         if (columns->pad.count) return hlo_parser_fail(parser, where, "pad= is given twice");
-        return hlo_parse_padding_here(parser, &columns->pad);
+        return hlo_parse_padding_here(parser, false, &columns->pad);
     }
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
         if (strcmp(name, table[i].name) != 0) continue;
@@ -100,7 +101,8 @@ bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **res
         if (!parse_window_column(parser, &c)) return false;
     }
     int64_t rank = c.size.count;
-    const int64_t counts[] = {c.stride.count, c.lhs_dilate.count, c.rhs_dilate.count, c.rhs_reversal.count, c.pad.count};
+    const int64_t counts[] = {c.stride.count, c.lhs_dilate.count, c.rhs_dilate.count, c.rhs_reversal.count,
+                              c.pad.count};
     for (size_t i = 0; i < HLO_COUNT_OF(counts); i++) {
         if (counts[i] && counts[i] != rank) {
             return hlo_parser_fail(parser, where, "the parts of the window differ in their number of dimensions");
@@ -293,8 +295,8 @@ static bool parse_tolerance(HloParser *parser, HloAccuracy *accuracy) {
 
 // Enumerations whose words XLA compares without regard to case.
 static bool folds_case(const HloEnumTable *table) {
-    return table == &hlo_enum_RandomDistribution || table == &hlo_enum_RandomAlgorithm || table == &hlo_enum_Precision ||
-           table == &hlo_enum_DotAlgorithm || table == &hlo_enum_CustomCallSchedule ||
+    return table == &hlo_enum_RandomDistribution || table == &hlo_enum_RandomAlgorithm ||
+           table == &hlo_enum_Precision || table == &hlo_enum_DotAlgorithm || table == &hlo_enum_CustomCallSchedule ||
            table == &hlo_enum_CustomCallApi || table == &hlo_enum_AccuracyMode;
 }
 
@@ -410,7 +412,7 @@ bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes)
         case HLO_FIELD_WINDOW: return hlo_parse_window_here(parser, true, to);
         case HLO_FIELD_LABELS: return parse_labels(parser, to);
         case HLO_FIELD_PRECISIONS: return parse_precisions(parser, to);
-        case HLO_FIELD_PADDING: return hlo_parse_padding_here(parser, to);
+        case HLO_FIELD_PADDING: return hlo_parse_padding_here(parser, true, to);
         case HLO_FIELD_SHAPE: return hlo_parse_shape_here(parser, to);
         case HLO_FIELD_SHAPES: return hlo_parse_shapes(parser, to);
     }

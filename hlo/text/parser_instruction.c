@@ -327,8 +327,8 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
     HloInstruction **parameters = HLO_ARENA_NEW(parser->scratch, HloInstruction *, count);
     for (int64_t i = 0; i < count; i++) {
         HloParameterAttributes attributes = {.number = i};
-        parameters[i] = make(parser, computation, HLO_OP_PARAMETER, operands[i]->shape, NULL, 0, &attributes,
-                             "async_param");
+        parameters[i] =
+            make(parser, computation, HLO_OP_PARAMETER, operands[i]->shape, NULL, 0, &attributes, "async_param");
     }
     HloInstruction *root =
         make(parser, computation, wrapped, shape->elements[1], parameters, count, &parsed->family, "async_op");

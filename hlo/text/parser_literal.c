@@ -21,7 +21,9 @@ static int payload_bits(HloType type) {
     }
 }
 
-static void store_bits(void *to, uint64_t bits, int bytes) { memcpy(to, &bits, (size_t)bytes); }
+static void store_bits(void *to, uint64_t bits, int bytes) {
+    memcpy(to, &bits, (size_t)bytes);
+}
 
 // Stores a NaN whose payload is that of the double.
 static bool set_nan(HloParser *parser, const char *where, HloType type, double value, void *to) {
@@ -120,8 +122,8 @@ static bool set_element(HloParser *parser, HloType type, void *to) {
 // Where the reading of nested braces stands.
 typedef struct Cursor {
     const HloShape *shape;
-    char *next;      // element to fill
-    int level;       // open braces
+    char *next;        // element to fill
+    int level;         // open braces
     int64_t seen[64];  // elements or rows seen in the innermost open row of each dimension
 } Cursor;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
 #include "hlo/text/parser.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -11,6 +13,7 @@ static bool parse_entry_layout(HloParser *parser) {
     if (!hlo_parser_expect(parser, '{', "'{' of entry_computation_layout") || !hlo_parser_expect(parser, '(', "'('")) {
         return false;
     }
+    hlo_vector_reserve(parser->arena, &parameters, 1);  // NULL would mean that nothing is given
     if (hlo_parser_kind(parser) != ')') {
         do {
             const HloShape *shape;
@@ -34,18 +37,15 @@ static int compare_indices(HloInts a, HloInts b) {
     return a.count < b.count ? -1 : a.count > b.count;
 }
 
+static int compare_aliases(const void *a, const void *b) {
+    return compare_indices(((const HloAlias *)a)->output_index, ((const HloAlias *)b)->output_index);
+}
+
 // Each index must lead into the result, and none may be given twice. Sorted by index, as they are printed.
 static bool check_aliases(HloParser *parser) {
     HloAlias *items = (HloAlias *)(uintptr_t)parser->module->aliases.items;
     int64_t count = parser->module->aliases.count;
-    for (int64_t i = 1; i < count; i++) {
-        HloAlias item = items[i];
-        int64_t position = i;
-        for (; position > 0 && compare_indices(items[position - 1].output_index, item.output_index) > 0; position--) {
-            items[position] = items[position - 1];
-        }
-        items[position] = item;
-    }
+    if (count) qsort(items, (size_t)count, sizeof(*items), compare_aliases);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *shape = parser->module->entry->root->shape;
         HloInts index = items[i].output_index;
@@ -57,6 +57,12 @@ static bool check_aliases(HloParser *parser) {
         if (!ok || items[i].operand < 0) return HLO_PARSER_FAIL(parser, "input_output_alias does not fit the result");
     }
     return true;
+}
+
+static int compare_donors(const void *a, const void *b) {
+    const HloDonor *left = a, *right = b;
+    if (left->parameter != right->parameter) return left->parameter < right->parameter ? -1 : 1;
+    return compare_indices(left->index, right->index);
 }
 
 // { (parameter, {index}), ... }
@@ -71,18 +77,16 @@ static bool parse_donors(HloParser *parser) {
             return false;
         }
         hlo_vector_push(parser->arena, &items, donor);
-        int64_t position = items.count - 1;
-        for (; position > 0 && (items.items[position - 1].parameter > donor.parameter ||
-                                (items.items[position - 1].parameter == donor.parameter &&
-                                 compare_indices(items.items[position - 1].index, donor.index) > 0));
-             position--) {
-            items.items[position] = items.items[position - 1];
-        }
-        items.items[position] = donor;
         if (!hlo_parser_eat(parser, ',')) break;
     }
+    if (items.count) qsort(items.items, (size_t)items.count, sizeof(*items.items), compare_donors);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < items.count; i++) {
+        if (kept && compare_donors(&items.items[kept - 1], &items.items[i]) == 0) continue;
+        items.items[kept++] = items.items[i];
+    }
     parser->module->donors = items.items;
-    parser->module->donor_count = items.count;
+    parser->module->donor_count = kept;
     return hlo_parser_expect(parser, '}', "'}' of buffer_donor");
 }
 
@@ -95,8 +99,18 @@ static bool parse_passthrough(HloParser *parser) {
 }
 
 typedef enum Header {
-    IS_SCHEDULED, REPLICA_COUNT, NUM_PARTITIONS, INPUT_OUTPUT_ALIAS, BUFFER_DONOR, ALIAS_PASSTHROUGH, ENTRY_LAYOUT,
-    FRONTEND_ATTRIBUTES, PROPAGATE_TO_PARAMETERS, PROPAGATE_TO_OUTPUT, ORIGIN_RECOVERY_TABLE, HEADER_COUNT
+    IS_SCHEDULED,
+    REPLICA_COUNT,
+    NUM_PARTITIONS,
+    INPUT_OUTPUT_ALIAS,
+    BUFFER_DONOR,
+    ALIAS_PASSTHROUGH,
+    ENTRY_LAYOUT,
+    FRONTEND_ATTRIBUTES,
+    PROPAGATE_TO_PARAMETERS,
+    PROPAGATE_TO_OUTPUT,
+    ORIGIN_RECOVERY_TABLE,
+    HEADER_COUNT
 } Header;
 
 static const char *const header_names[HEADER_COUNT] = {"is_scheduled",
@@ -189,8 +203,7 @@ static bool check_async(HloParser *parser) {
         const HloComputation *computation = parser->finished.items[i];
         for (int64_t j = 0; j < computation->callers.count && computation->callers.count > 1; j++) {
             if (computation->callers.items[j]->opcode == HLO_OP_ASYNC_START) {
-                return HLO_PARSER_FAIL(parser, "computation %s is called by more than one async op",
-                                       computation->name);
+                return HLO_PARSER_FAIL(parser, "computation %s is called by more than one async op", computation->name);
             }
         }
     }
@@ -223,6 +236,22 @@ static bool parse_computations(HloParser *parser, bool with_header) {
     return finish(parser, entry);
 }
 
+// What the entry of a single instruction asks for: default layouts, whatever those of its parameters are.
+static void set_default_layouts(HloParser *parser, const HloComputation *entry) {
+    HloModule *module = parser->module;
+    HloArena *arena = parser->arena;
+    int64_t count = hlo_parameter_count(entry);
+    const HloShape **layouts = HLO_ARENA_NEW(arena, const HloShape *, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *bare = hlo_shape_without_layout(arena, entry->parameters.items[i]->shape);
+        layouts[i] = hlo_shape_with_default_layout(arena, bare);
+    }
+    module->entry_parameter_layouts = layouts;
+    module->entry_parameter_layout_count = count;
+    module->entry_result_layout =
+        hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, entry->root->shape));
+}
+
 // A single instruction, with or without `name =`: operands that come with a shape become parameters. Everything that
 // has no name is called _, and XLA calls the result scheduled.
 static bool parse_single(HloParser *parser) {
@@ -237,8 +266,9 @@ static bool parse_single(HloParser *parser) {
     hlo_vector_push(parser->scratch, &parser->finished, entry);
     bool ok = hlo_parser_at_shape(parser) ? hlo_parse_instruction_value(parser, "_", &root)
                                           : hlo_parse_instruction(parser, &root);
-    if (!ok || !hlo_parser_expect_end(parser)) return false;
+    if (!ok || !hlo_parser_expect_end(parser) || !hlo_parser_check_parameters(parser, entry)) return false;
     hlo_computation_set_root(entry, entry->last);
+    set_default_layouts(parser, entry);
     return finish(parser, entry);
 }
 

@@ -94,7 +94,8 @@ static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
         hlo_status_free(status);
         return false;
     }
-    if (dims.count && !hlo_type_is_array(type)) return HLO_PARSER_FAIL(parser, "%s has no dimensions", hlo_type_text(type));
+    if (dims.count && !hlo_type_is_array(type))
+        return HLO_PARSER_FAIL(parser, "%s has no dimensions", hlo_type_text(type));
     shape->rank = (int32_t)dims.count;
     shape->dims = dims.items;
     if (any_dynamic) shape->dynamic = hlo_arena_copy(parser->arena, dynamic, (size_t)dims.count * sizeof(bool));
@@ -181,6 +182,7 @@ static bool parse_layout_extras(HloParser *parser, HloLayout *layout) {
     if (eat_word(parser, "D") && !skip_level_types(parser)) return false;
     if (eat_word(parser, "T") && !parse_tiles(parser, layout)) return false;
     if (eat_word(parser, "L") && !parse_in_parentheses(parser, &layout->tail_padding_alignment)) return false;
+    if (layout->tail_padding_alignment < 1) return HLO_PARSER_FAIL(parser, "L(...) must be positive");
     if (hlo_parser_eat(parser, '#') && !parse_unsigned_type(parser, &layout->index_type)) return false;
     if (hlo_parser_eat(parser, '*') && !parse_unsigned_type(parser, &layout->pointer_type)) return false;
     if (eat_word(parser, "E") && !parse_in_parentheses(parser, &layout->element_size_in_bits)) return false;

@@ -14,7 +14,7 @@ static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
             return hlo_parser_fail(parser, where, "the dimensions of an iota must be positive");
         }
     }
-    if (iota->dims.count == 1 && !hlo_parser_is_word(parser, "T")) return true;
+    if (iota->dims.count == 1) return true;
     if (!hlo_parser_is_word(parser, "T")) return HLO_PARSER_FAIL(parser, "expected T(permutation)");
     hlo_lex(&parser->lexer);
     where = parser->lexer.token.start;
@@ -99,6 +99,12 @@ static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
             const char *where = parser->lexer.token.start;
             if (!parse_axis_name(parser, &name) || !hlo_parse_int(parser, &size)) return false;
             if (size < 1) return hlo_parser_fail(parser, where, "the size of a mesh axis must be positive");
+            if (names.count >= 64) return hlo_parser_fail(parser, where, "more than 64 mesh axes");
+            for (int64_t i = 0; i < names.count; i++) {
+                if (strcmp(names.items[i], name) == 0) {
+                    return hlo_parser_fail(parser, where, "the mesh has two axes %s", name);
+                }
+            }
             hlo_vector_push(parser->arena, &names, name);
             hlo_vector_push(parser->scratch, &parser->numbers, size);
         } while (hlo_parser_eat(parser, ','));
@@ -184,8 +190,9 @@ static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis)
         return false;
     }
     int64_t product;
+    int64_t whole = mesh->axis_sizes.items[axis->axis];
     if (axis->pre_size < 1 || axis->size < 1 || __builtin_mul_overflow(axis->pre_size, axis->size, &product) ||
-        mesh->axis_sizes.items[axis->axis] % product != 0) {
+        whole % product != 0 || axis->size == whole) {
         return hlo_parser_fail(parser, token.start, "the sub-axis does not divide its axis");
     }
     return true;
@@ -203,7 +210,12 @@ static bool parse_axes(HloParser *parser, const HloMesh *mesh, bool may_be_open,
                 continue;
             }
             HloAxisRef axis;
+            const char *where = parser->lexer.token.start;
             if (!parse_axis(parser, mesh, &axis)) return false;
+            const HloAxisRef *last = items.count ? &items.items[items.count - 1] : NULL;
+            if (last && last->axis == axis.axis && last->size && last->pre_size * last->size == axis.pre_size) {
+                return hlo_parser_fail(parser, where, "neighbouring sub-axes must be written as one");
+            }
             hlo_vector_push(parser->arena, &items, axis);
         } while (hlo_parser_eat(parser, ','));
     }
@@ -331,8 +343,10 @@ static bool parse_named(HloParser *parser, HloSharding *sharding) {
         return parse_named_parts(parser, named, &sharding->metadata);
     }
     const char *where = parser->lexer.token.start;
-    return parse_named_dims(parser, named) && parse_named_parts(parser, named, &sharding->metadata) &&
-           check_axes(parser, where, named);
+    if (!parse_named_dims(parser, named) || !parse_named_parts(parser, named, &sharding->metadata)) return false;
+    bool plain = named->dim_count + named->replicated.count + named->unreduced.count + named->manual.count == 0;
+    if (plain) named->whole = HLO_SHARDING_REPLICATED;
+    return check_axes(parser, where, named);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -341,8 +355,10 @@ static bool parse_named(HloParser *parser, HloSharding *sharding) {
 static const struct {
     const char *word;
     HloShardingKind kind;
-} simple_kinds[] = {{"replicated", HLO_SHARDING_REPLICATED}, {"maximal", HLO_SHARDING_MAXIMAL},
-                    {"manual", HLO_SHARDING_MANUAL},         {"unknown", HLO_SHARDING_UNKNOWN},
+} simple_kinds[] = {{"replicated", HLO_SHARDING_REPLICATED},
+                    {"maximal", HLO_SHARDING_MAXIMAL},
+                    {"manual", HLO_SHARDING_MANUAL},
+                    {"unknown", HLO_SHARDING_UNKNOWN},
                     {"unreduced", HLO_SHARDING_UNREDUCED}};
 
 static bool parse_kind(HloParser *parser, HloShardingKind *kind) {
@@ -379,8 +395,8 @@ static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
     } while (hlo_parser_eat(parser, ','));
     sharding->devices = hlo_parser_pop_numbers(parser, base);
     return sharding->devices.count == product ||
-           hlo_parser_fail(parser, where, "there are %lld devices for %lld tiles",
-                           (long long)sharding->devices.count, (long long)product);
+           hlo_parser_fail(parser, where, "there are %lld devices for %lld tiles", (long long)sharding->devices.count,
+                           (long long)product);
 }
 
 static bool parse_subgroups(HloParser *parser, HloSharding *sharding) {
@@ -408,7 +424,8 @@ static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, b
     if (strcmp(name, "devices") == 0) return parse_tiles(parser, sharding);
     if (strcmp(name, "last_tile_dims") == 0) return parse_subgroups(parser, sharding);
     if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, false, &sharding->metadata);
-    if (strcmp(name, "device") != 0) return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
+    if (strcmp(name, "device") != 0)
+        return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
     *has_device = true;
     return hlo_parse_int(parser, &sharding->maximal_device);
 }

@@ -100,8 +100,8 @@ static int64_t add_place(Renumbering *work, int64_t id) {
     HloFileLocation place = work->from->locations.items[id - 1];
     place.file_name_id =
         add_string(work, &work->files, &work->to.file_names, &work->from->file_names, place.file_name_id);
-    place.function_name_id =
-        add_string(work, &work->functions, &work->to.function_names, &work->from->function_names, place.function_name_id);
+    place.function_name_id = add_string(work, &work->functions, &work->to.function_names, &work->from->function_names,
+                                        place.function_name_id);
     int64_t number = number_of(work, &work->places, &place, sizeof(place), work->to.locations.count + 1);
     if (number > work->to.locations.count) hlo_vector_push(work->parser->arena, &work->to.locations, place);
     return number;

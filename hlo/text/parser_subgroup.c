@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those of
-// the same kind are one dimension, and the kinds stand in a fixed order with replication last.
+// The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
+// of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
 #include "hlo/text/parser.h"
 
 enum { MOST_DIMS = 64 };
@@ -140,7 +140,8 @@ static void sort_groups(HloParser *parser, HloSharding *sharding) {
     for (int64_t start = 0; start + size <= count; start += size) {
         for (int64_t i = start + 1; i < start + size; i++) {
             int64_t device = devices[i], position = i;
-            for (; position > start && devices[position - 1] > device; position--) devices[position] = devices[position - 1];
+            for (; position > start && devices[position - 1] > device; position--)
+                devices[position] = devices[position - 1];
             devices[position] = device;
         }
     }
@@ -183,7 +184,8 @@ bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloShar
     for (int64_t i = 0; i < rank; i++) order[i] = i;
     for (int64_t i = data + 1; i < rank; i++) {
         for (int64_t j = i; j > data && kind_rank(sharding->subgroups[order[j - 1] - data]) >
-                                            kind_rank(sharding->subgroups[order[j] - data]); j--) {
+                                            kind_rank(sharding->subgroups[order[j] - data]);
+             j--) {
             int64_t other = order[j];
             order[j] = order[j - 1];
             order[j - 1] = other;

@@ -214,7 +214,10 @@ static void print_entry_layout(HloText *text, const HloModule *module) {
     for (int64_t i = 0; i < count; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
         if (i > 0 && i % 5 == 0) hlo_text_format(text, "/*index=%lld*/", (long long)i);
-        hlo_shape_print(text, module->entry_parameter_layouts ? module->entry_parameter_layouts[i] : entry->parameters.items[i]->shape, true);
+        hlo_shape_print(
+            text,
+            module->entry_parameter_layouts ? module->entry_parameter_layouts[i] : entry->parameters.items[i]->shape,
+            true);
     }
     hlo_text_append(text, ")->", 3);
     hlo_shape_print(text, module->entry_result_layout ? module->entry_result_layout : entry->root->shape, true);
@@ -338,7 +341,8 @@ static void print_module(HloPrinter *printer, const HloModule *module) {
         if (computation->callers.count == 0) visit_calls(&walk, computation);
     }
     print_header(printer, module);
-    if (printer->options.print_metadata && module->stack.frames.count) print_stack_tables(printer->text, &module->stack);
+    if (printer->options.print_metadata && module->stack.frames.count)
+        print_stack_tables(printer->text, &module->stack);
     for (int64_t i = 0; i < walk.count; i++) {
         const HloComputation *computation = walk.order[i];
         if (hlo_printer_is_sugar(computation)) continue;

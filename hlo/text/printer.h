@@ -17,11 +17,11 @@ typedef struct HloPrinter {
     HloText *text;
     HloPrintOptions options;
     HloArena *scratch;
-    int32_t *canonical;  // by instruction id: 1 + number of its tmp_ name; 0 before it has one
-    uint8_t *state;      // by instruction id: 0 unseen, 1 being visited, 2 placed in the order
-    HLO_VECTOR(const HloInstruction *) order;  // a stack: the instructions of the computations being printed
+    int32_t *canonical;                         // by instruction id: 1 + number of its tmp_ name; 0 before it has one
+    uint8_t *state;                             // by instruction id: 0 unseen, 1 being visited, 2 placed in the order
+    HLO_VECTOR(const HloInstruction *) order;   // a stack: the instructions of the computations being printed
     HLO_VECTOR(const HloInstruction *) visits;  // a stack
-    int32_t next_canonical;  // in the computation being printed
+    int32_t next_canonical;                     // in the computation being printed
     bool in_computation;
     HloPrintedShape *shapes;  // HLO_PRINTED_SHAPES of them, by a hash of the pointer
 } HloPrinter;

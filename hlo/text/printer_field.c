@@ -97,16 +97,16 @@ void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kin
 }
 
 // One column of a window if any dimension has another value than `normal`.
-#define PRINT_COLUMN(text, window, name, field, normal)                      \
-    do {                                                                     \
-        bool shows = false;                                                  \
-        for (int64_t i_ = 0; i_ < (window)->count; i_++) {                   \
-            shows |= (window)->dims[i_].field != (normal);                   \
-        }                                                                    \
-        for (int64_t i_ = 0; shows && i_ < (window)->count; i_++) {          \
-            hlo_text_string((text), i_ == 0 ? " " name "=" : "x");           \
-            hlo_text_int64((text), (window)->dims[i_].field);                \
-        }                                                                    \
+#define PRINT_COLUMN(text, window, name, field, normal)             \
+    do {                                                            \
+        bool shows = false;                                         \
+        for (int64_t i_ = 0; i_ < (window)->count; i_++) {          \
+            shows |= (window)->dims[i_].field != (normal);          \
+        }                                                           \
+        for (int64_t i_ = 0; shows && i_ < (window)->count; i_++) { \
+            hlo_text_string((text), i_ == 0 ? " " name "=" : "x");  \
+            hlo_text_int64((text), (window)->dims[i_].field);       \
+        }                                                           \
     } while (0)
 
 static void print_window_padding(HloText *text, const HloWindow *window) {
@@ -264,7 +264,9 @@ static void print_value(HloText *text, const HloField *field, const void *value)
         case HLO_FIELD_TRISTATE: hlo_text_string(text, *(const int32_t *)value == 1 ? "true" : "false"); break;
         case HLO_FIELD_ENUM: hlo_text_string(text, field->enumeration->texts[*(const int32_t *)value]); break;
         case HLO_FIELD_FLOAT: hlo_text_format(text, "%g", (double)*(const float *)value); break;
-        case HLO_FIELD_STRING: hlo_printer_quoted(text, *(const char *const *)value ? *(const char *const *)value : ""); break;
+        case HLO_FIELD_STRING:
+            hlo_printer_quoted(text, *(const char *const *)value ? *(const char *const *)value : "");
+            break;
         case HLO_FIELD_INTS: print_ints(text, *(const HloInts *)value); break;
         case HLO_FIELD_INTS_LIST: print_ints_list(text, value); break;
         case HLO_FIELD_BOOL_LIST: hlo_printer_bools(text, *(const HloBools *)value); break;

@@ -8,7 +8,9 @@
 #include "hlo/text/printer.h"
 
 // Digits that always identify a number of this many mantissa bits (with the hidden one).
-static int identifying_digits(int mantissa_bits) { return 2 + (int)((mantissa_bits + 1) * 0.30103); }
+static int identifying_digits(int mantissa_bits) {
+    return 2 + (int)((mantissa_bits + 1) * 0.30103);
+}
 
 static void print_nan(HloText *text, HloType type, uint64_t bits) {
     const HloTypeInfo *info = hlo_type_info(type);
@@ -17,7 +19,8 @@ static void print_nan(HloText *text, HloType type, uint64_t bits) {
     bool single = type == HLO_F8E4M3FN || type == HLO_F8E4M3B11FNUZ || type == HLO_F8E5M2FNUZ ||
                   type == HLO_F8E4M3FNUZ || type == HLO_F8E8M0FNU;
     hlo_text_string(text, negative ? "-nan" : "nan");
-    if (!single && payload != UINT64_C(1) << (info->mantissa_bits - 1)) hlo_text_format(text, "(0x%" PRIx64 ")", payload);
+    if (!single && payload != UINT64_C(1) << (info->mantissa_bits - 1))
+        hlo_text_format(text, "(0x%" PRIx64 ")", payload);
 }
 
 static void print_f32(HloText *text, float value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO text: what XLA prints and parses, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back in
-// the long, short or canonical form. Parsing checks syntax and attributes, with a place and a caret for every error; that
-// shapes agree is the verifier's business (hlo/verify/verify.h), as it is XLA's.
+// HLO text: what XLA prints and parses, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back
+// in the long, short or canonical form. Parsing checks syntax and attributes, with a place and a caret for every error;
+// that shapes agree is the verifier's business (hlo/verify/verify.h), as it is XLA's.
 #ifndef MESHLO_HLO_TEXT_TEXT_H_
 #define MESHLO_HLO_TEXT_TEXT_H_
 
@@ -23,24 +23,24 @@ typedef struct HloParseOptions {
 
 // How a module is printed; the fields are those of XLA's HloPrintOptions.
 typedef struct HloPrintOptions {
-    bool print_large_constants;       // constants of more than 10 elements in full instead of {...}
-    bool print_metadata;              // metadata={...} and the stack tables
+    bool print_large_constants;  // constants of more than 10 elements in full instead of {...}
+    bool print_metadata;         // metadata={...} and the stack tables
     bool print_backend_config;
-    bool print_operand_shapes;        // before each operand
+    bool print_operand_shapes;  // before each operand
     bool print_operand_names;
-    bool print_program_shape;         // (parameters) -> result after a computation's name
-    bool print_percent;               // % before names
+    bool print_program_shape;  // (parameters) -> result after a computation's name
+    bool print_percent;        // % before names
     bool print_result_shape;
     bool print_control_dependencies;
-    bool print_extra_attributes;      // sharding, frontend attributes and the op's own attributes
-    bool print_ids;                   // names of the module and of computations
-    bool include_layout;              // layouts in shapes
-    bool number_operands;             // /*index=5*/ before every fifth operand
-    bool compact_operands;            // "..." after four operands
-    bool essential_constants;         // 0, 1 and integers; {...} for all others
-    bool canonical_names;             // tmp_0, tmp_1 ... and called computations in full
-    bool sort_computations;           // by content instead of by call order
-    int indent;                       // levels of two spaces
+    bool print_extra_attributes;  // sharding, frontend attributes and the op's own attributes
+    bool print_ids;               // names of the module and of computations
+    bool include_layout;          // layouts in shapes
+    bool number_operands;         // /*index=5*/ before every fifth operand
+    bool compact_operands;        // "..." after four operands
+    bool essential_constants;     // 0, 1 and integers; {...} for all others
+    bool canonical_names;         // tmp_0, tmp_1 ... and called computations in full
+    bool sort_computations;       // by content instead of by call order
+    int indent;                   // levels of two spaces
 } HloPrintOptions;
 
 // XLA's presets: to_string() by default, short_parsable(), canonical(), fingerprint().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What XLA makes of small texts (golden.txt) and of whole programs (corpus.txt), byte for byte. Both files say where their
-// expectations come from; make_golden.py writes them.
+// What XLA makes of small texts (golden.txt) and of whole programs (corpus.txt), byte for byte. Both files say where
+// their expectations come from; make_golden.py writes them.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,9 @@ static const char *next_mark(const char *at, const char *end, const char **line,
     return NULL;
 }
 
-static bool starts(const char *line, const char *word) { return strncmp(line, word, strlen(word)) == 0; }
+static bool starts(const char *line, const char *word) {
+    return strncmp(line, word, strlen(word)) == 0;
+}
 
 // Calls `check` for every record of golden.txt; at least `least` of them.
 static void for_each_record(void (*check)(const Record *record), int least) {
@@ -105,7 +107,9 @@ static void check_long(const Record *record) {
     hlo_module_free(module);
 }
 
-Test(text_golden, long_form_is_that_of_xla) { for_each_record(check_long, 700); }
+Test(text_golden, long_form_is_that_of_xla) {
+    for_each_record(check_long, 700);
+}
 
 static void check_other_forms(const Record *record) {
     if (!record->accepted) return;
@@ -113,11 +117,14 @@ static void check_other_forms(const Record *record) {
     if (!module) return;
     cr_expect_eq(print_hash(module, hlo_print_canonical()), record->canonical, "canonical: %.*s", (int)record->length,
                  record->text);
-    cr_expect_eq(print_hash(module, hlo_print_short()), record->brief, "short: %.*s", (int)record->length, record->text);
+    cr_expect_eq(print_hash(module, hlo_print_short()), record->brief, "short: %.*s", (int)record->length,
+                 record->text);
     hlo_module_free(module);
 }
 
-Test(text_golden, canonical_and_short_forms_are_those_of_xla) { for_each_record(check_other_forms, 700); }
+Test(text_golden, canonical_and_short_forms_are_those_of_xla) {
+    for_each_record(check_other_forms, 700);
+}
 
 static void check_rejected(const Record *record) {
     if (record->accepted) return;
@@ -130,7 +137,9 @@ static void check_rejected(const Record *record) {
     hlo_status_free(status);
 }
 
-Test(text_golden, errors_are_found_and_placed) { for_each_record(check_rejected, 700); }
+Test(text_golden, errors_are_found_and_placed) {
+    for_each_record(check_rejected, 700);
+}
 
 // What is printed is accepted, and prints the same again.
 static void check_round_trip(const Record *record) {
@@ -149,7 +158,9 @@ static void check_round_trip(const Record *record) {
     hlo_module_free(module);
 }
 
-Test(text_golden, printed_text_is_read_back) { for_each_record(check_round_trip, 700); }
+Test(text_golden, printed_text_is_read_back) {
+    for_each_record(check_round_trip, 700);
+}
 
 // A copy prints as the original does: nothing is lost on the way through attributes and annotations.
 static void check_clone(const Record *record) {
@@ -167,7 +178,9 @@ static void check_clone(const Record *record) {
     hlo_module_free(module);
 }
 
-Test(text_golden, clones_print_alike) { for_each_record(check_clone, 700); }
+Test(text_golden, clones_print_alike) {
+    for_each_record(check_clone, 700);
+}
 
 static HloStatus cut_short(const Record *record, size_t length) {
     HloModule *module;
@@ -181,7 +194,9 @@ static void check_prefixes(const Record *record) {
     for (size_t length = 0; length < record->length; length += 3) hlo_status_free(cut_short(record, length));
 }
 
-Test(text_golden, every_prefix_is_harmless) { for_each_record(check_prefixes, 700); }
+Test(text_golden, every_prefix_is_harmless) {
+    for_each_record(check_prefixes, 700);
+}
 
 // Nothing leaks or breaks when memory runs out at any point.
 static void check_without_memory(const Record *record) {
@@ -202,7 +217,9 @@ static void check_without_memory(const Record *record) {
     }
 }
 
-Test(text_golden, running_out_of_memory_is_reported) { for_each_record(check_without_memory, 700); }
+Test(text_golden, running_out_of_memory_is_reported) {
+    for_each_record(check_without_memory, 700);
+}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Whole programs

@@ -127,7 +127,8 @@ Test(text_parse, elided_constants_are_kept_zeroed_or_filled) {
 }
 
 Test(text_parse, prints_one_computation_and_one_instruction) {
-    HloModule *module = parse("HloModule m\nENTRY e { a = f32[2] parameter(0)\n ROOT b = f32[2] negate(a), sharding={replicated} }");
+    HloModule *module =
+        parse("HloModule m\nENTRY e { a = f32[2] parameter(0)\n ROOT b = f32[2] negate(a), sharding={replicated} }");
     HloText text = {0};
     cr_assert_null(hlo_print_instruction(module->entry->root, NULL, &text));
     cr_expect_str_eq(text.data, "%b = f32[2]{0} negate(%a), sharding={replicated}");
@@ -146,8 +147,9 @@ Test(text_parse, prints_one_computation_and_one_instruction) {
 }
 
 Test(text_parse, draws_a_graph) {
-    HloModule *module = parse("HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\n"
-                              "ENTRY e { a = f32[] parameter(0)\n ROOT b = f32[] call(a), to_apply=f }");
+    HloModule *module = parse(
+        "HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\n"
+        "ENTRY e { a = f32[] parameter(0)\n ROOT b = f32[] call(a), to_apply=f }");
     HloText text = {0};
     cr_assert_null(hlo_dot_draw(module, &text));
     cr_expect_not_null(strstr(text.data, "digraph \"m\""));
@@ -191,8 +193,8 @@ static void expect_refusal_of(const char *start, const char *piece, int64_t coun
 Test(text_parse, nesting_has_a_limit) {
     expect_refusal_of("HloModule m ENTRY e { a = ", "(", 1000000);
     expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0) b = ", "negate(", 1000000);
-    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0) ", "b = f32[] call(a), to_apply={ a = f32[] parameter(0) ",
-                      100000);
+    expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0) ",
+                      "b = f32[] call(a), to_apply={ a = f32[] parameter(0) ", 100000);
     expect_refusal_of("HloModule m ENTRY e { a = f32[] constant(", "{", 1000000);
     expect_refusal_of("HloModule m ENTRY e { a = f32[] custom-call(), custom_call_target=\"\", literal=", "(", 1000000);
     expect_refusal_of("HloModule m ENTRY e { a = f32[] parameter(0), sharding=", "{", 1000000);
@@ -208,7 +210,8 @@ Test(text_parse, counts_are_checked_before_memory_is_taken) {
         "HloModule m ENTRY e { a = f32[1000000000000] constant({1}) }",
         "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[1000000,1000000,1000000,1000000]<=[8]} }",
         "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[4611686018427387904,4]<=[8]} }",
-        "HloModule m ENTRY e { a = f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        "HloModule m ENTRY e { a = "
+        "f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] parameter(0) }"};
     for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) expect_refusal(texts[i], strlen(texts[i]));
 }
