@@ -97,7 +97,8 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     return target_queue_init(&client->queue, &client->store);
 }
 
-static void free_client(TargetClient *client) {
+static void free_parts(void *argument) {
+    TargetClient *client = argument;
     target_queue_destroy(&client->queue);
     cpu_pool_free(client->pool);
     free_devices(client);
@@ -106,6 +107,11 @@ static void free_client(TargetClient *client) {
     hlo_free(client->spec);
     hlo_free(client->version);
     hlo_free(client);
+}
+
+// The last reference may be an execution's, which the queue's own thread gives back.
+static void free_client(TargetClient *client) {
+    if (target_queue_close(&client->queue, free_parts, client)) free_parts(client);
 }
 
 HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **result) {

@@ -33,12 +33,17 @@ typedef struct TargetQueue {
     bool started, stop;
     pthread_t thread;
     TargetStorePool *store;    // whose lock is made anew after a fork
+    void (*last_words)(void *owner);  // called by the thread when it ends, if it had to close the queue itself
+    void *owner;
     _Atomic(uint32_t) *alive;  // 1 while this process has the thread's memory; a page that fork() wipes
 } TargetQueue;
 
 // Prepares an empty queue; starts nothing.
 HLO_NODISCARD HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store);
-// Waits for everything, stops the thread and frees.
+// Waits for everything and stops the thread: true. On the queue's own thread, which cannot wait for itself: false, and
+// last_words(owner) is called when the thread has ended its work; the caller must leave the queue alone then.
+bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner);
+// Frees what a closed queue holds.
 void target_queue_destroy(TargetQueue *queue);
 // Does the task: here and now if it is small (or `wait` is set) and nothing is ahead of it, else on the queue's thread.
 // With `wait` returns only when it is done. RESOURCE_EXHAUSTED when no thread can be started (the task is not done).

@@ -55,7 +55,10 @@ static void *thread_main(void *argument) {
         if (!queue->first) queue->last = NULL;
         run_task(queue, task);
     }
+    void (*last_words)(void *owner) = queue->last_words;
+    void *owner = queue->owner;
     pthread_mutex_unlock(&queue->lock);
+    if (last_words) last_words(owner);
     return NULL;
 }
 
@@ -103,14 +106,26 @@ void target_queue_drain(TargetQueue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-void target_queue_destroy(TargetQueue *queue) {
-    if (!queue->alive) return;
-    target_queue_drain(queue);
+bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner) {
+    if (!queue->alive) return true;
+    recover_from_fork(queue);
+    const bool own_thread = queue->started && pthread_equal(queue->thread, pthread_self());
+    if (!own_thread) target_queue_drain(queue);
     pthread_mutex_lock(&queue->lock);
     queue->stop = true;
+    if (own_thread) {
+        queue->last_words = last_words;
+        queue->owner = owner;
+        pthread_detach(queue->thread);
+    }
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
-    if (queue->started) pthread_join(queue->thread, NULL);
+    if (!own_thread && queue->started) pthread_join(queue->thread, NULL);
+    return !own_thread;
+}
+
+void target_queue_destroy(TargetQueue *queue) {
+    if (!queue->alive) return;
     munmap((void *)queue->alive, (size_t)sysconf(_SC_PAGESIZE));
     pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);

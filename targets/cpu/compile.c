@@ -2,6 +2,7 @@
 // From a module to an executable: graph, fusion and lowering, buffers, thunks.
 #include <string.h>
 
+#include "hlo/ir/names.h"
 #include "targets/cpu/check.h"
 #include "targets/cpu/internal.h"
 
@@ -147,7 +148,11 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
-    executable->module = hlo_module_clone(call->module);
+    // Piece by piece, so that the executable owns what there is when memory runs out half-way.
+    executable->module = hlo_module_new(call->module->name);
+    HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    hlo_module_copy_header(executable->module, call->module);
+    hlo_module_clone_computations(executable->module, call->module);
     CpuProgram *program;
     HLO_TRY(cpu_program_build(call->scratch, executable->module, &program));
     program->replica_count = executable->replica_count;

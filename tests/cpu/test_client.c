@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client: buffers, donation, errors that travel, order, forks, mismatched collectives, lack of memory.
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -284,6 +285,65 @@ Test(execute, keeps_the_order_of_donated_chains) {
     target_buffer_release(buffer);
     target_executable_release(slow);
     target_executable_release(increment);
+    target_client_release(client);
+}
+
+static void signal_event(HloStatus status, void *argument) {
+    hlo_status_free(status);
+    target_event_set(argument, HLO_SUCCESS);
+}
+
+Test(execute, outlives_the_client_of_its_caller) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *slow = compile(client, kSlow);
+    TargetBuffer *buffer = vector(client, 0, 4, 0), *first = NULL, *second = NULL;
+    TargetEvent *done = target_event_new();
+    succeed(run_one(slow, buffer, &first));
+    succeed(run_one(slow, first, &second));
+    TargetEvent *ready = target_buffer_ready_event(second);
+    succeed(target_event_on_ready(ready, signal_event, done));
+    target_event_release(ready);
+    target_buffer_release(buffer);
+    target_buffer_release(first);
+    target_buffer_release(second);
+    target_executable_release(slow);
+    target_client_release(client);
+    succeed(target_event_wait(done));
+    target_event_release(done);
+}
+
+typedef struct Caller {
+    TargetClient *client;
+    const char *text;
+    float result;
+} Caller;
+
+static void *call_many_times(void *argument) {
+    Caller *caller = argument;
+    TargetExecutable *executable = compile(caller->client, caller->text);
+    for (int i = 0; i < 200; i++) {
+        TargetBuffer *buffer = vector(caller->client, 0, 4, (float)i), *result = NULL;
+        succeed(run_one(executable, buffer, &result));
+        caller->result += first_of(result);
+        target_buffer_release(buffer);
+        target_buffer_release(result);
+    }
+    target_executable_release(executable);
+    return NULL;
+}
+
+Test(execute, serves_many_threads) {
+    TargetClient *client = new_client("cpu:1");
+    Caller callers[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        callers[i] = (Caller){client, i % 2 ? kIncrement : kDonated, 0};
+        cr_assert_eq(pthread_create(&threads[i], NULL, call_many_times, &callers[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+        cr_expect_float_eq(callers[i].result, 200 * 199 / 2 + 200, 0);
+    }
     target_client_release(client);
 }
 
