@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls: the body takes the place of the call. A call that says inlineable="false", one to another thread of execution,
-// and one with control edges stay.
+// one with control edges, and one that the partitioner must see stay.
 #include <string.h>
 
 #include "hlo/pass/support.h"
@@ -8,6 +8,7 @@
 static bool may_inline(const HloInstruction *call) {
     if (call->opcode != HLO_OP_CALL || call->called_count != 1) return false;
     if (call->control_predecessors.count || call->control_successors.count) return false;
+    if (hlo_pass_has_partitioner_attributes(call)) return false;
     const char *inlineable = hlo_instruction_frontend_attribute(call, "inlineable");
     if (inlineable && strcmp(inlineable, "false") == 0) return false;
     const char *thread = call->called[0]->execution_thread;

@@ -22,6 +22,7 @@ static int64_t known_branch(const HloInstruction *conditional) {
 static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
     if (conditional->opcode != HLO_OP_CONDITIONAL) return false;
     if (conditional->control_predecessors.count || conditional->control_successors.count) return false;
+    if (hlo_pass_has_partitioner_attributes(conditional)) return false;
     int64_t branch = known_branch(conditional);
     if (branch < 0) return false;
     HloArenaMark mark = hlo_arena_mark(env->scratch);

@@ -42,7 +42,8 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
         // Two different instructions may have one hash: the next place is tried then.
         for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
             HloInstruction *twin = by_id[*found];
-            if (!hlo_instruction_identical(i, twin) && !swapped_twin(i, twin)) continue;
+            bool same = hlo_instruction_identical(i, twin) || swapped_twin(i, twin);
+            if (!same || !hlo_pass_same_frontend_attributes(i, twin)) continue;
             changed |= hlo_pass_replace(i, twin);
             break;
         }

@@ -5,8 +5,12 @@
 #include "hlo/pass/support.h"
 
 static bool carries_sharding(const HloInstruction *instruction) {
-    static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape",
-                                          "xla.sdy.FuncResultSharding"};
+    static const char *const targets[] = {"Sharding",
+                                          "SPMDFullToShardShape",
+                                          "SPMDShardToFullShape",
+                                          "xla.sdy.FuncResultSharding",
+                                          "xla.sdy.GlobalToLocalShape",
+                                          "xla.sdy.LocalToGlobalShape"};
     if (instruction->opcode != HLO_OP_CUSTOM_CALL || instruction->operand_count != 1) return false;
     for (size_t i = 0; i < HLO_COUNT_OF(targets); i++) {
         if (strcmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, targets[i]) == 0) return true;
@@ -14,9 +18,23 @@ static bool carries_sharding(const HloInstruction *instruction) {
     return false;
 }
 
+// Shardy writes its shardings as frontend attributes.
+static bool drop_sharding_attributes(HloInstruction *instruction) {
+    HloKeyValues *attributes = &instruction->frontend_attributes;
+    HloKeyValue *kept = HLO_ARENA_NEW(instruction->parent->module->arena, HloKeyValue, attributes->count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < attributes->count; i++) {
+        if (strncmp(attributes->items[i].key, "xla.sdy.", 8) != 0) kept[count++] = attributes->items[i];
+    }
+    if (count == attributes->count) return false;
+    *attributes = (HloKeyValues){kept, count};
+    return true;
+}
+
 static bool clean(HloInstruction *instruction) {
     bool changed = instruction->sharding != NULL;
     instruction->sharding = NULL;
+    changed |= instruction->frontend_attributes.count > 0 && drop_sharding_attributes(instruction);
     if (!carries_sharding(instruction) || instruction->control_predecessors.count ||
         instruction->control_successors.count) {
         return changed;

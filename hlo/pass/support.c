@@ -156,12 +156,39 @@ static bool move_sharding(const HloInstruction *old, HloInstruction *replacement
     return true;
 }
 
+// Moves frontend attributes to a new replacement. Those of XLA and Shardy mean something to the partitioner: false when
+// they would be lost.
+static bool move_frontend_attributes(const HloInstruction *old, HloInstruction *replacement) {
+    if (old->frontend_attributes.count == 0) return true;
+    bool is_new = replacement->users.count == 0 && replacement->opcode != HLO_OP_PARAMETER;
+    if (is_new && replacement->frontend_attributes.count == 0) {
+        replacement->frontend_attributes = old->frontend_attributes;
+        return true;
+    }
+    return hlo_pass_same_frontend_attributes(old, replacement) || !hlo_pass_has_partitioner_attributes(old);
+}
+
+bool hlo_pass_has_partitioner_attributes(const HloInstruction *instruction) {
+    for (int64_t i = 0; i < instruction->frontend_attributes.count; i++) {
+        const char *key = instruction->frontend_attributes.items[i].key;
+        if (strncmp(key, "xla.", 4) == 0 || strncmp(key, "mhlo.", 5) == 0) return true;
+    }
+    return false;
+}
+
+bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruction *b) {
+    if (a->frontend_attributes.count != b->frontend_attributes.count) return false;
+    for (int64_t i = 0; i < a->frontend_attributes.count; i++) {
+        const HloKeyValue *x = &a->frontend_attributes.items[i], *y = &b->frontend_attributes.items[i];
+        if (strcmp(x->key, y->key) != 0 || strcmp(x->value, y->value) != 0) return false;
+    }
+    return true;
+}
+
 bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
     if (old == replacement || !hlo_pass_may_replace(old)) return false;
     if (!hlo_shape_equal(old->shape, replacement->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
-    // A name that a person gave, and a place in the frontend's book-keeping, are not lost for nothing.
-    if (old->frontend_attributes.count && replacement->opcode == HLO_OP_PARAMETER) return false;
-    if (!move_sharding(old, replacement)) return false;
+    if (!move_sharding(old, replacement) || !move_frontend_attributes(old, replacement)) return false;
     if (replacement->users.count == 0 && replacement->opcode != HLO_OP_PARAMETER) replacement->shape = old->shape;
     hlo_instruction_replace_uses(old, replacement);
     if (!hlo_instruction_is_root(old) && old->opcode != HLO_OP_PARAMETER) hlo_instruction_remove(old);

@@ -40,8 +40,14 @@ int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count);
 // True when an instruction may be replaced by something else: no control edges, no effects, no async half.
 bool hlo_pass_may_replace(const HloInstruction *instruction);
 // Replaces every use of `old` by `replacement` and removes `old`, which must be hlo_pass_may_replace(). A sharding of
-// `old` moves over. False, and nothing done, when the shapes differ (layouts aside) or the sharding cannot move.
+// `old` and its frontend attributes move over. False, and nothing replaced, when the shapes differ (layouts aside) or
+// they cannot move.
 bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement);
+
+// True if some frontend attribute is one of XLA or Shardy ("xla.…", "mhlo.…").
+bool hlo_pass_has_partitioner_attributes(const HloInstruction *instruction);
+// Equal frontend attributes in the same order.
+bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruction *b);
 
 // True if `instruction` is a constant, or a broadcast of one, with the same value everywhere; *literal and *index say
 // where the value stands.

@@ -6,6 +6,7 @@
 
 static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
     if (loop->control_predecessors.count || loop->control_successors.count || loop->sharding) return false;
+    if (hlo_pass_has_partitioner_attributes(loop)) return false;
     HloCountedLoop counted;
     if (!hlo_counted_loop(loop, &counted) || counted.trip_count > 1) return false;
     if (hlo_computation_has_effects(loop->called[0])) return false;
@@ -179,6 +180,7 @@ HloStatus hlo_pass_while_loop_unroller(HloModule *module, const HloPassEnv *env,
             next = i->next;
             HloCountedLoop counted;
             if (i->control_predecessors.count || i->control_successors.count || i->sharding) continue;
+            if (hlo_pass_has_partitioner_attributes(i)) continue;
             if (!hlo_counted_loop(i, &counted) || hlo_computation_has_effects(i->called[0])) continue;
             int64_t size = i->called[1]->instruction_count;
             if (size == 0 || counted.trip_count > env->unroll_instructions / size) continue;

@@ -14,6 +14,7 @@ HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t call
 
 bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
+    if (hlo_pass_has_partitioner_attributes(loop)) return false;
     if (loop->control_predecessors.count || loop->control_successors.count) return false;
     const HloComputation *condition = loop->called[0], *body = loop->called[1];
     if (condition->callers.count != 1 || body->callers.count != 1 || condition == body) return false;

@@ -27,7 +27,6 @@ static HloInstruction *any(Maker *maker) {
     return maker->values[draw(maker, (uint64_t)maker->count)];
 }
 
-
 // A value of the same shape: an existing one, or a constant that rules like to see.
 static HloInstruction *like(Maker *maker, const HloInstruction *x) {
     for (int tries = 0; tries < 6; tries++) {

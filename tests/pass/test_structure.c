@@ -210,3 +210,13 @@ Test(pass_structure, rewrites_keep_shardings_and_control_edges) {
         "  r = f32[4] negate(n), control-predecessors={n}\n  ROOT s = f32[4] multiply(r, n)\n";
     check_body("simplify", ordered, ordered);
 }
+
+Test(pass_structure, constraints_of_shardy_are_not_shared) {
+    const char *text =
+        "  x = f32[4] parameter(0)\n"
+        "  a = f32[4] custom-call(x), custom_call_target=\"Sharding\", frontend_attributes={xla.sdy.sharding=\"p\"}\n"
+        "  b = f32[4] custom-call(x), custom_call_target=\"Sharding\", frontend_attributes={xla.sdy.sharding=\"q\"}\n"
+        "  ROOT r = f32[4] add(a, b)\n";
+    check_body("simplify", text, text);
+    check_body("sharding-remover", text, "  x = f32[4] parameter(0)\n  ROOT r = f32[4] add(x, x)\n");
+}
