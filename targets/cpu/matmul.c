@@ -126,6 +126,54 @@ static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int
         cpu_matmul_unpack(job->kernels, job->compute, mm->out_type, out, result, m, n, mm->out_m_stride, mm->out_n_stride);
 }
 
+// ---- products of 8-bit integers ----------------------------------------------------------------------------------------------
+
+// Sums of up to this many products of 8-bit integers are below 2^24: exact in f32, whose kernels are the fastest there are.
+enum { kExactDepth = 256 };
+
+static bool is_small_integer(HloType type) { return type == HLO_PRED || (hlo_type_is_integer(type) && hlo_type_bytes(type) == 1); }
+
+static bool is_exact_in_f32(const CpuMatmul *mm) {
+    return is_small_integer(mm->lhs_type) && is_small_integer(mm->rhs_type) && hlo_type_is_integer(mm->out_type) &&
+           hlo_type_bytes(mm->out_type) >= 4;
+}
+
+#define ADD_PART(T)                                                                                                  \
+    for (int64_t i = 0; i < m; i++)                                                                                  \
+        for (int64_t j = 0; j < n; j++) {                                                                            \
+            T *at = (T *)(void *)out + i * mm->out_m_stride + j * mm->out_n_stride;                                  \
+            *at = (accumulate ? *at : 0) + (T)(int32_t)part[i * n + j];                                              \
+        }
+
+// out = (out +) part, wrapping.
+static void add_part(const CpuMatmul *mm, char *out, const float *part, int64_t m, int64_t n, bool accumulate) {
+    if (hlo_type_bytes(mm->out_type) == 4) ADD_PART(uint32_t)
+    else ADD_PART(uint64_t)
+}
+
+static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int64_t depth) {
+    return (CpuProduct){.type = HLO_F32, .features = job->features, .m = m, .n = n, .k = depth, .a_m_stride = depth, .a_k_stride = 1,
+                        .b_k_stride = n, .b_n_stride = 1, .ldc = n};
+}
+
+static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n, char *scratch) {
+    const CpuMatmul *mm = job->mm;
+    const char *lhs = job->lhs + b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride, *rhs = job->rhs + b * mm->rhs_batch_stride + n0 * mm->rhs_n_stride;
+    char *out = job->out + (b * mm->out_batch_stride + m0 * mm->out_m_stride + n0 * mm->out_n_stride) * hlo_type_bytes(mm->out_type);
+    float *left = (float *)(void *)scratch, *right = (float *)(void *)(scratch + job->lhs_bytes);
+    float *part = (float *)(void *)(scratch + job->lhs_bytes + job->rhs_bytes);
+    for (int64_t k = 0; k == 0 || k < mm->k; k += kExactDepth) {
+        const int64_t depth = mm->k - k < kExactDepth ? mm->k - k : kExactDepth;
+        const CpuProduct product = exact_product(job, m, n, depth);
+        cpu_matmul_pack(job->kernels, mm->lhs_type, HLO_F32, left, lhs + k * mm->lhs_k_stride, m, depth, mm->lhs_m_stride, mm->lhs_k_stride);
+        cpu_matmul_pack(job->kernels, mm->rhs_type, HLO_F32, right, rhs + k * mm->rhs_k_stride, depth, n, mm->rhs_k_stride, mm->rhs_n_stride);
+        cpu_product_serial(&product, part, left, right, (char *)part + job->out_bytes);
+        add_part(mm, out, part, m, n, k > 0);
+    }
+}
+
+// ---- tiles -----------------------------------------------------------------------------------------------------------------------
+
 static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) {
     const MatmulJob *job = argument;
     const CpuMatmul *mm = job->mm;
@@ -135,7 +183,7 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
         const int64_t m0 = tile / job->tiles_n * job->tile_m, n0 = tile % job->tiles_n * job->tile_n;
         const int64_t m = mm->m - m0 < job->tile_m ? mm->m - m0 : job->tile_m;
         const int64_t n = mm->n - n0 < job->tile_n ? mm->n - n0 : job->tile_n;
-        run_tile(job, b, m0, m, n0, n, scratch);
+        (is_exact_in_f32(mm) ? run_exact_tile : run_tile)(job, b, m0, m, n0, n, scratch);
     }
 }
 
@@ -166,6 +214,15 @@ static void choose_tiles(MatmulJob *job) {
 
 static size_t round_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+static void choose_exact_packing(MatmulJob *job) {
+    const size_t tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
+    const CpuProduct product = exact_product(job, job->tile_m, job->tile_n, kExactDepth);
+    job->lhs_bytes = round_64(sizeof(float) * tm * kExactDepth);
+    job->rhs_bytes = round_64(sizeof(float) * tn * kExactDepth);
+    job->out_bytes = round_64(sizeof(float) * tm * tn);
+    job->scratch_each = job->lhs_bytes + job->rhs_bytes + job->out_bytes + cpu_product_scratch_bytes(&product);
+}
+
 static void choose_packing(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     job->lhs_packed = mm->lhs_type != job->compute;
@@ -182,7 +239,8 @@ static void choose_packing(MatmulJob *job) {
 static HloStatus run_tiles(CpuPool *pool, MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     choose_tiles(job);
-    choose_packing(job);
+    if (is_exact_in_f32(mm)) choose_exact_packing(job);
+    else choose_packing(job);
     job->scratch = cpu_pool_scratch_take(pool, job->scratch_each * (size_t)cpu_pool_worker_count(pool));
     HLO_FAIL_IF(!job->scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld", (long long)mm->m,
                 (long long)mm->n, (long long)mm->k);

@@ -157,6 +157,23 @@ Test(cpu_matmul, results_do_not_depend_on_workers) {
     cr_assert_eq(memcmp(outs[0], outs[1], sizeof outs[0]), 0);
 }
 
+// The largest magnitudes, over a depth at which f32 sums would round.
+Test(cpu_matmul, sums_of_bytes_are_exact) {
+    enum { kDepth = 5000 };
+    static uint8_t a[2 * kDepth], b[kDepth * 3];
+    uint32_t out[6];
+    for (int i = 0; i < 2 * kDepth; i++) a[i] = (uint8_t)(255 - i % 3);
+    for (int i = 0; i < 3 * kDepth; i++) b[i] = (uint8_t)(254 + i % 2);
+    const CpuMatmul mm = {.lhs_type = HLO_U8, .rhs_type = HLO_U8, .out_type = HLO_U32, .batch = 1, .m = 2, .n = 3, .k = kDepth, .lhs_m_stride = kDepth,
+                          .lhs_k_stride = 1, .rhs_k_stride = 3, .rhs_n_stride = 1, .out_m_stride = 3, .out_n_stride = 1};
+    cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
+    for (int i = 0; i < 6; i++) {
+        uint32_t want = 0;
+        for (int k = 0; k < kDepth; k++) want += (uint32_t)a[i / 3 * kDepth + k] * b[k * 3 + i % 3];
+        cr_assert_eq(out[i], want);
+    }
+}
+
 Test(cpu_matmul, refuses_mixed_kinds) {
     const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_S32, .out_type = HLO_S32, .batch = 1, .m = 1, .n = 1, .k = 1};
     const HloStatus status = cpu_matmul(NULL, &mm, NULL, NULL, NULL);
