@@ -208,6 +208,9 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
         HloStatus status = spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
         if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     }
+    bool border = op->parent == plan->module->entry && (hlo_is(op, HLO_OP_PARAMETER) || op == plan->module->entry->root);
+    HLO_FAIL_IF(annotation.unreduced && border, HLO_UNIMPLEMENTED,
+                "instruction %%%s: unreduced arrays cannot enter or leave a program", op->name);
     seed(array, &annotation);
     open_unspecified(op, array);
     return HLO_SUCCESS;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort and top-k: the sorted dimension is needed whole; where another dimension can take its axes, they move there.
+// Sort: the sorted dimension is needed whole; where another dimension can take its axes, they move there. Top-k: each
+// shard names its best, and the best of those are chosen.
 #include "spmd_partitioner/emit.h"
 
 static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -19,5 +20,87 @@ static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
     }
+    int32_t along = spmd_rule_factor(rule, SPMD_REDUCE, shape->dims[shape->rank - 1]);
+    rule->factors.items[along].blocked = true;
+    spmd_rule_map(rule, 0, shape->rank - 1, along);
+    rule->reduction = HLO_OP_CALL;  // candidates of the shards are gathered and chosen from once more
 }
-const SpmdOp spmd_op_topk = {.name = "topk", .rule = topk_rule};
+
+// topk(operand) with another k; leaves[0] are the values, leaves[1] their places.
+static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand, int64_t k,
+                      HloInstruction **leaves) {
+    HloArena *arena = partitioner->module->arena;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->shape->rank);
+    for (int32_t d = 0; d < operand->shape->rank; d++) dims[d] = operand->shape->dims[d];
+    dims[operand->shape->rank - 1] = k;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, 2);
+    HloType types[2] = {operand->shape->type, hlo_shape_leaf(op->shape, 1)->type};
+    for (int i = 0; i < 2; i++) {
+        const HloShape *shape = hlo_shape_array(arena, types[i], dims, operand->shape->rank);
+        shapes[i] = hlo_shape_with_default_layout(arena, shape);
+    }
+    HloInstruction *made = spmd_clone(partitioner, op, hlo_shape_tuple(arena, shapes, 2), &operand, 1);
+    HloTopKAttributes attributes = *HLO_ATTRIBUTES(op, TopK);
+    attributes.k = k;
+    hlo_instruction_set_attributes(made, &attributes);
+    spmd_emit_leaves(partitioner, made, leaves);
+}
+
+// array[..., places[..., j]] along the last dimension.
+static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *array, HloInstruction *places) {
+    HloArena *arena = partitioner->module->arena;
+    int64_t rank = array->shape->rank, last = rank - 1;
+    int64_t *numbers = HLO_ARENA_NEW(arena, int64_t, rank), *ones = HLO_ARENA_NEW(arena, int64_t, rank);
+    int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + 1);
+    for (int64_t d = 0; d < rank; d++) {
+        numbers[d] = d;
+        ones[d] = 1;
+        dims[d] = places->shape->dims[d];
+    }
+    dims[rank] = 1;
+    HloInts only = hlo_ints(arena, &last, 1);
+    HloGatherAttributes attributes = {.collapsed_slice_dims = only, .start_index_map = only, .index_vector_dim = rank,
+                                      .operand_batching_dims = {numbers, last}, .start_indices_batching_dims = {numbers, last},
+                                      .slice_sizes = {ones, rank}};
+    HloInstruction *operands[2] = {array, spmd_emit_reshape(partitioner, places, dims, rank + 1)};
+    const HloShape *shape = hlo_shape_with_type(arena, places->shape, array->shape->type);
+    return spmd_emit(partitioner, HLO_OP_GATHER, shape, operands, 2, &attributes);
+}
+
+// The best of each shard, gathered, and the best of those: shards come in order, so equal elements keep theirs.
+static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
+                                    const SpmdAxes *factors) {
+    const HloShape *global = op->operands[0]->shape;
+    int32_t last = global->rank - 1;
+    SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
+    const SpmdAxes *axes = &local.sharding->dims[last];
+    const HloTopKAttributes *attributes = HLO_ATTRIBUTES(op, TopK);
+    HloInstruction *worst = spmd_emit_identity(partitioner, attributes->largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, global->type);
+    HloInstruction *operand = spmd_emit_mask(partitioner, local.hlo, last, axes, global->dims[last], worst);
+    int64_t shard = operand->shape->dims[last], k = attributes->k < shard ? attributes->k : shard;
+    HloInstruction *best[2], *chosen[2];
+    emit_topk(partitioner, op, operand, k, best);
+    HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), best[1]->shape->type);
+    offset = spmd_emit_splat(partitioner, offset, best[1]->shape->dims, global->rank);
+    best[1] = spmd_emit_binary(partitioner, HLO_OP_ADD, best[1], offset);
+    SpmdReason reason = {.op = op, .what = "candidates of the shards"};
+    for (int i = 0; i < 2; i++) best[i] = spmd_emit_all_gather(partitioner, best[i], last, axes, &reason);
+    emit_topk(partitioner, op, best[0], attributes->k, chosen);
+    chosen[1] = emit_take(partitioner, best[1], chosen[1]);
+    for (int i = 0; i < 2; i++) {
+        SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i),
+                                                    factors, spmd_manual_axes(partitioner, op));
+        spmd_define(partitioner, i, chosen[i], sharding, 0, HLO_OPCODE_COUNT);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    HLO_FAIL_IF(!rule || rule->result_count != 2, HLO_UNIMPLEMENTED, "topk of this form cannot be partitioned");
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    if (spmd_partial_axes(rule, factors)) return topk_in_two_stages(partitioner, op, rule, factors);
+    HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
+    return spmd_emit_by_factors(partitioner, rule, factors, &operand);
+}
+const SpmdOp spmd_op_topk = {.name = "topk", .rule = topk_rule, .partition = topk_partition};
