@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/features.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static bool has_amx(const CpuidWords *w) {
            syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-CpuFeatures cpu_features_detect(void) {
+static CpuFeatures detect(void) {
     const CpuidWords words = read_cpuid();
     if (!has_avx2(&words)) return CPU_FEATURES_BASELINE;
     if (!has_avx512(&words)) return CPU_FEATURES_AVX2;
@@ -82,8 +83,20 @@ CpuFeatures cpu_features_detect(void) {
     return has_amx(&words) ? CPU_FEATURES_AMX : CPU_FEATURES_AVX512_BF16;
 }
 #else
-CpuFeatures cpu_features_detect(void) { return CPU_FEATURES_BASELINE; }
+static CpuFeatures detect(void) { return CPU_FEATURES_BASELINE; }
 #endif
+
+// CPUID leaves a virtual machine, which takes tens of microseconds, and kernels without a pool ask at every call; so the
+// answer, which cannot change, is remembered. Threads that ask at once find the same one.
+CpuFeatures cpu_features_detect(void) {
+    static _Atomic int known = -1;
+    int features = atomic_load_explicit(&known, memory_order_relaxed);
+    if (features < 0) {
+        features = (int)detect();
+        atomic_store_explicit(&known, features, memory_order_relaxed);
+    }
+    return (CpuFeatures)features;
+}
 
 HloStatus cpu_features_choose(CpuFeatures *chosen) {
     const CpuFeatures here = cpu_features_detect();

@@ -17,7 +17,7 @@ typedef enum CpuFeatures {
 } CpuFeatures;
 
 // The highest set that both this processor and the operating system support. Asks Linux for permission to use AMX
-// tiles, which holds for the whole process. Any thread; no cache (a few microseconds).
+// tiles, which holds for the whole process. Any thread; asked of the processor once.
 CpuFeatures cpu_features_detect(void);
 
 // cpu_features_detect(), lowered to what MESHLO_CPU_FEATURES names (a text of features.def). A name above what the
