@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/text/printer.h"
 
+#include <stdlib.h>
+
 HloPrintOptions hlo_print_default(void) {
     return (HloPrintOptions){.print_metadata = true,
                              .number_operands = true,
@@ -333,6 +335,37 @@ static void visit_calls(CallWalk *walk, const HloComputation *computation) {
     walk->order[walk->count++] = computation;
 }
 
+typedef struct SortKey {
+    const HloComputation *computation;
+    int64_t instructions;
+    uint64_t hash;
+} SortKey;
+
+static int compare_keys(const void *a, const void *b) {
+    const SortKey *left = a, *right = b;
+    if (left->instructions != right->instructions) return left->instructions < right->instructions ? -1 : 1;
+    if (left->hash != right->hash) return left->hash < right->hash ? -1 : 1;
+    return left->computation->id - right->computation->id;
+}
+
+// By size, then by what they print as: an order that does not depend on who calls whom. XLA does the same with another
+// hash.
+static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
+    SortKey *keys = HLO_ARENA_NEW(printer->scratch, SortKey, walk->count);
+    HloText *text = printer->text;
+    size_t start = text->length;
+    for (int64_t i = 0; i < walk->count; i++) {
+        keys[i] = (SortKey){walk->order[i], walk->order[i]->instruction_count, 0};
+        hlo_printer_body(printer, walk->order[i], 0);
+        keys[i].hash = hlo_hash_bytes(text->data + start, text->length - start);
+        text->length = start;
+    }
+    // Shapes remembered so far stand in text that is gone.
+    memset(printer->shapes, 0, HLO_PRINTED_SHAPES * sizeof(*printer->shapes));
+    if (walk->count) qsort(keys, (size_t)walk->count, sizeof(*keys), compare_keys);
+    for (int64_t i = 0; i < walk->count; i++) walk->order[i] = keys[i].computation;
+}
+
 static void print_module(HloPrinter *printer, const HloModule *module) {
     CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),
                      .seen = HLO_ARENA_NEW(printer->scratch, bool, module->computation_limit)};
@@ -340,6 +373,7 @@ static void print_module(HloPrinter *printer, const HloModule *module) {
         const HloComputation *computation = module->computations.items[i];
         if (computation->callers.count == 0) visit_calls(&walk, computation);
     }
+    if (printer->options.sort_computations) sort_by_content(printer, &walk);
     print_header(printer, module);
     if (printer->options.print_metadata && module->stack.frames.count)
         print_stack_tables(printer->text, &module->stack);

@@ -146,6 +146,27 @@ Test(text_parse, prints_one_computation_and_one_instruction) {
     hlo_module_free(module);
 }
 
+// The fingerprint has no names and does not depend on the order of computations.
+Test(text_parse, fingerprints_leave_out_names) {
+    static const char *const texts[] = {
+        "HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\ng { x = f32[] parameter(0)\n"
+        " z = f32[] abs(x)\n ROOT y = f32[] negate(z) }\nENTRY e { a = f32[] parameter(0)\n"
+        " b = f32[] call(a), to_apply=f\n c = f32[] call(a), to_apply=g\n ROOT d = f32[] add(b, c) }",
+        "HloModule n\ng2 { p = f32[] parameter(0)\n q = f32[] abs(p)\n ROOT r = f32[] negate(q) }\n"
+        "f2 { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\nENTRY e { a = f32[] parameter(0)\n"
+        " s = f32[] call(a), to_apply=f2\n t = f32[] call(a), to_apply=g2\n ROOT u = f32[] add(s, t) }"};
+    HloText printed[2] = {{0}};
+    HloPrintOptions options = hlo_print_fingerprint();
+    for (int i = 0; i < 2; i++) {
+        HloModule *module = parse(texts[i]);
+        cr_assert_null(hlo_print(module, &options, &printed[i]));
+        hlo_module_free(module);
+    }
+    cr_expect_str_eq(printed[0].data, printed[1].data);
+    hlo_text_free(&printed[0]);
+    hlo_text_free(&printed[1]);
+}
+
 Test(text_parse, draws_a_graph) {
     HloModule *module = parse(
         "HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\n"
