@@ -25,7 +25,7 @@ typedef struct HloCostAnalysis HloCostAnalysis;
 // Analyses every computation of a module. NULL when memory is short. Holds pointers into the module, which must not
 // change while the analysis lives. Free with hlo_cost_analysis_free().
 HLO_EXPORT HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module);
-// Accepts NULL.
+// Frees an analysis; accepts NULL.
 HLO_EXPORT void hlo_cost_analysis_free(HloCostAnalysis *analysis);
 // One run of one instruction, with all that it calls. Any number of threads at once.
 HLO_EXPORT HloCost hlo_cost_of_instruction(const HloCostAnalysis *analysis, const HloInstruction *instruction);

@@ -20,12 +20,17 @@ typedef struct HloSimplifyTable {
     int64_t count;
 } HloSimplifyTable;
 
-// The tables, one a family file.
+// Rules for sums, products, negation, rounding and powers.
 HloSimplifyTable hlo_simplify_arithmetic(void);
+// Rules for bits, comparisons and selections.
 HloSimplifyTable hlo_simplify_logic(void);
+// Rules for conversions and copies.
 HloSimplifyTable hlo_simplify_convert(void);
+// Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
 HloSimplifyTable hlo_simplify_shape(void);
+// Rules for slices.
 HloSimplifyTable hlo_simplify_slice(void);
+// Rules for reductions, products, maps, sorts, collectives and tuples.
 HloSimplifyTable hlo_simplify_compute(void);
 
 #endif

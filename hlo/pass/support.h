@@ -11,22 +11,33 @@
 // `request->shape`, `type` and `dims` are as in hlo_build(). What a pass makes is right by construction: it is a bug
 // when inference refuses it.
 HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request);
-// Ops that passes make often, beside `like`.
+// Ops that passes make often, all beside `like`: one of one operand and no attributes.
 HloInstruction *hlo_pass_unary(const HloInstruction *like, HloOpcode opcode, HloInstruction *x);
+// An op of two operands and no attributes.
 HloInstruction *hlo_pass_binary(const HloInstruction *like, HloOpcode opcode, HloInstruction *a, HloInstruction *b);
+// on_true where `predicate`, else on_false.
 HloInstruction *hlo_pass_select(const HloInstruction *like, HloInstruction *predicate, HloInstruction *on_true,
                                 HloInstruction *on_false);
+// HLO_ComparisonDirection_* in the order natural to the type.
 HloInstruction *hlo_pass_compare(const HloInstruction *like, HloInstruction *a, HloInstruction *b, int32_t direction);
+// x with another element type.
 HloInstruction *hlo_pass_convert(const HloInstruction *like, HloInstruction *x, HloType type);
+// x in other sizes.
 HloInstruction *hlo_pass_reshape(const HloInstruction *like, HloInstruction *x, HloInts dims);
+// x with its dimensions permuted.
 HloInstruction *hlo_pass_transpose(const HloInstruction *like, HloInstruction *x, HloInts permutation);
+// x repeated to `dims`; its dimension i becomes dimension mapping.items[i].
 HloInstruction *hlo_pass_broadcast(const HloInstruction *like, HloInstruction *x, HloInts dims, HloInts mapping);
+// x[starts : limits : strides].
 HloInstruction *hlo_pass_slice(const HloInstruction *like, HloInstruction *x, HloInts starts, HloInts limits,
                                HloInts strides);
+// Element `index` of a tuple.
 HloInstruction *hlo_pass_get(const HloInstruction *like, HloInstruction *tuple, int64_t index);
+// A tuple.
 HloInstruction *hlo_pass_tuple(const HloInstruction *like, HloInstruction *const *operands, int64_t count);
 // A scalar constant, exact for integers below 2^53.
 HloInstruction *hlo_pass_scalar(const HloInstruction *like, HloType type, double value);
+// A scalar constant of an integer type or pred, exact to 64 bits.
 HloInstruction *hlo_pass_integer(const HloInstruction *like, HloType type, int64_t value);
 // An array with one value everywhere.
 HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts dims, double value);
