@@ -88,9 +88,12 @@ static void put_sharding(Program *program, const Value *value) {
     if (tiles[RANK] > 1) hlo_text_format(&program->body, ",%lld", (long long)tiles[RANK]);
     hlo_text_string(&program->body, "]<=[");
     for (int64_t a = 0; a < program->mesh_rank; a++) hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)program->mesh[a]);
-    hlo_text_string(&program->body, "]T(");
-    for (int64_t a = 0; a < program->mesh_rank; a++) hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)order[a]);
-    hlo_text_format(&program->body, ")%s}", tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
+    // XLA refuses to transpose one dimension.
+    hlo_text_string(&program->body, program->mesh_rank > 1 ? "]T(" : "]");
+    for (int64_t a = 0; program->mesh_rank > 1 && a < program->mesh_rank; a++) {
+        hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)order[a]);
+    }
+    hlo_text_format(&program->body, "%s%s}", program->mesh_rank > 1 ? ")" : "", tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
 }
 
 static Value *parameter(Program *program, const Value *like) {
