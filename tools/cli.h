@@ -134,13 +134,18 @@ void cli_progress(const CliContext *context, const char *what);
 // Of `count` names, the one that `name` was probably meant to be (few edits away), or NULL.
 const char *cli_nearest(const char *name, const char *const *names, int64_t count);
 
-// The same for the names of a verb's options and of all verbs.
+// The same for the names of a verb's options.
 const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena);
+// The same for the names of all verbs.
 const char *cli_nearest_verb(const char *name);
 
-// Writes the help of the whole command, of a verb, and of a verb as a manual page (roff).
+// Writes the help of the whole command.
 void cli_print_help(HloText *text);
+// Writes the help of a verb.
 void cli_print_verb_help(HloText *text, const CliVerb *verb);
+// Writes the help of a verb as a manual page (roff).
 void cli_print_manual(HloText *text, const CliVerb *verb);
+// Writes the help of the whole command as a manual page.
+void cli_print_overview(HloText *text);
 
 #endif

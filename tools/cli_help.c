@@ -112,6 +112,15 @@ static void print_roff(HloText *text, const char *plain) {
     }
 }
 
+void cli_print_overview(HloText *text) {
+    HloText help = {0};
+    cli_print_help(&help);
+    hlo_text_string(text, ".TH MESHLO 1\n.SH NAME\nmeshlo \\- an HLO compiler\n.SH DESCRIPTION\n.nf\n");
+    print_roff(text, help.data ? help.data : "");
+    hlo_text_string(text, ".fi\n");
+    hlo_text_free(&help);
+}
+
 static void print_roff_option(HloText *text, const CliOption *option) {
     HloText name = {0};
     print_option_name(&name, option);

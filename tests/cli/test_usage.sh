@@ -4,6 +4,8 @@ exits 2 "no verb" meshlo
 says err "usage: meshlo VERB" "no verb: shows the usage"
 exits 0 "help" meshlo --help
 says out "Exit codes:" "help: exit codes"
+exits 0 "manual of the command" meshlo --help=man
+says out ".TH MESHLO" "manual of the command: roff"
 exits 2 "unknown verb" meshlo conver x
 for verb in $(meshlo --help | awk '/^  [a-z]+  / { print $1 }'); do
     exits 0 "help of $verb" meshlo "$verb" --help
