@@ -39,6 +39,8 @@ configure_package_config_file(cmake/meshloConfig.cmake.in ${CMAKE_BINARY_DIR}/me
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/meshloConfig.cmake ${CMAKE_BINARY_DIR}/meshloConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
+# Relative to the file itself, so that an installed tree can be moved.
+file(RELATIVE_PATH MESHLO_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/meshlo.pc.in ${CMAKE_BINARY_DIR}/meshlo.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/meshlo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
