@@ -436,7 +436,7 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
     if (!status) status = allocate_meetings(&run);
     if (!status) {
         for (int64_t d = 0; d < run.device_count; d++) push_work(&run, (CpuWork){.device = &run.devices[d]});
-        if (run.alone) work_on_run(&run, executable->signature.cost < kSerialCost ? NULL : pool);
+        if (run.alone) work_on_run(&run, pool);
         else cpu_pool_parallel_claim(pool, workers, worker_task, &run);
         status = run.status;
     }

@@ -23,6 +23,7 @@ static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
 
 static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)parts;
     void *small[128];
     void **buffers = 2 * group->count <= 128 ? small : hlo_allocate(sizeof(void *) * 2 * (size_t)group->count);
     HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory for an all-reduce of %lld devices",
@@ -38,7 +39,7 @@ static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuC
             buffers[m] = (char *)addresses[i][m] + offset;
             buffers[group->count + m] = (char *)addresses[collective->array_count + i][m] + offset;
         }
-        status = cpu_loop_run(tail ? array->tail : array->loop, parts > 1 ? NULL : pool, buffers);
+        status = cpu_loop_run(tail ? array->tail : array->loop, pool, buffers);
     }
     if (buffers != small) hlo_free(buffers);
     return status;
@@ -57,7 +58,7 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
             for (int64_t m = 0; m < group->count; m++)
                 buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
             buffers[group->count] = addresses[collective->array_count + i][r];
-            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loop, parts > 1 ? NULL : pool, buffers);
+            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loop, pool, buffers);
         }
     }
     if (buffers != small) hlo_free(buffers);
