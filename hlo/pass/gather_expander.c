@@ -45,6 +45,8 @@ static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *row
 static bool expand(HloInstruction *gather) {
     if (gather->opcode != HLO_OP_GATHER || !hlo_pass_may_replace(gather)) return false;
     if (hlo_shape_is_dynamic(gather->shape) || hlo_shape_elements(gather->shape) == 0) return false;
+    if (hlo_shape_elements(gather->operands[1]->shape) >= HLO_PASS_MANY) return false;
+    if (hlo_shape_elements(gather->shape) >= HLO_PASS_MANY) return false;
     const HloGatherAttributes *attributes = HLO_ATTRIBUTES(gather, Gather);
     GatherStep step = {.gather = gather};
     step.indices =

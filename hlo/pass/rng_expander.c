@@ -211,7 +211,7 @@ static bool may_expand(const HloInstruction *i) {
     const HloShape *state = i->operands[0]->shape, *bits = i->shape->elements[1];
     int width = hlo_type_info(bits->type)->bits;
     return state->type == HLO_U64 && state->rank == 1 && (state->dims[0] == 2 || state->dims[0] == 3) && width >= 8 &&
-           width <= 64 && hlo_shape_elements(bits) > 0;
+           width <= 64 && hlo_shape_elements(bits) > 0 && hlo_shape_elements(bits) < HLO_PASS_MANY;
 }
 
 static bool expand(HloInstruction *i) {

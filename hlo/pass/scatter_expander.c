@@ -118,6 +118,8 @@ static bool may_expand(const HloInstruction *scatter) {
     for (int64_t d = 0; d < operand->rank; d++) {
         if (operand->dims[d] == 0) return false;
     }
+    if (hlo_shape_elements(scatter->operands[1]->shape) >= HLO_PASS_MANY) return false;
+    if (hlo_shape_elements(updates) >= HLO_PASS_MANY) return false;
     return !hlo_shape_is_tuple(scatter->called[0]->root->shape);
 }
 

@@ -34,7 +34,7 @@ static HloInstruction *slice_twice(HloInstruction *i) {
     for (int64_t d = 0; d < lists.rank; d++) {
         int64_t stride = inner->strides.items[d], size = i->shape->dims[d];
         lists.starts[d] = inner->starts.items[d] + outer->starts.items[d] * stride;
-        lists.strides[d] = stride * outer->strides.items[d];
+        if (__builtin_mul_overflow(stride, outer->strides.items[d], &lists.strides[d])) return NULL;
         lists.limits[d] = size == 0 ? lists.starts[d] : lists.starts[d] + (size - 1) * lists.strides[d] + 1;
         // An empty slice at the far end may begin outside of the array.
         if (lists.starts[d] > x->operands[0]->shape->dims[d]) return NULL;

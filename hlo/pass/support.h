@@ -7,6 +7,10 @@
 #include "hlo/ir/infer_support.h"
 #include "hlo/pass/pass.h"
 
+// More elements than any program has in one array: expansions, which may need wider types than the op they replace,
+// leave such arrays alone.
+#define HLO_PASS_MANY (INT64_C(1) << 48)
+
 // Makes an instruction in the computation of `like`, with the sharding and metadata of `like`. The shape is inferred;
 // `request->shape`, `type` and `dims` are as in hlo_build(). What a pass makes is right by construction: it is a bug
 // when inference refuses it.

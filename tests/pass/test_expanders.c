@@ -165,3 +165,13 @@ Test(pass_expanders, unlike_reshapes_stay) {
         P(1, "f32[3,2]") "  a = f32[6] reshape(p0)\n  b = f32[6] reshape(p1)\n  ROOT r = f32[6] add(a, b)\n";
     check_body("reshape-mover", body, body);
 }
+
+Test(pass_expanders, immense_arrays_are_left_alone) {
+    const char *body =
+        P(0, "u64[2]") "  ROOT r = (u64[2], u8[1152921504606846976]) rng-bit-generator(p0), algorithm=rng_three_fry\n";
+    check_body("expand", body, body);
+    const char *slices = P(0, "f32[8]") "  a = f32[1] slice(p0), slice={[2:3:4611686018427387904]}\n"
+                                        "  ROOT r = f32[1] slice(a), slice={[0:1:8]}\n";
+    check_body("algebraic-simplifier", slices,
+               P(0, "f32[8]") "  ROOT r = f32[1] slice(p0), slice={[2:3:4611686018427387904]}\n");
+}
