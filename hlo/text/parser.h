@@ -79,9 +79,11 @@ bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, .
 // Enters one level of nesting; the caller leaves it with parser->depth--.
 bool hlo_parser_enter(HloParser *parser);
 
+// The kind of the current token.
 static inline int hlo_parser_kind(const HloParser *parser) {
     return parser->lexer.token.kind;
 }
+// Goes on to the next token if the current one is of this kind.
 static inline bool hlo_parser_eat(HloParser *parser, int kind) {
     if (parser->lexer.token.kind != kind) return false;
     hlo_lex(&parser->lexer);
@@ -98,8 +100,11 @@ bool hlo_parser_is_type(const char *text, size_t length);
 // True for the words that cannot be names: element types, true, false, ROOT and so on.
 bool hlo_parser_is_reserved(const char *text, size_t length);
 
+// An integer; values from 2^63 to 2^64 - 1 wrap.
 bool hlo_parse_int(HloParser *parser, int64_t *value);
+// An integer or decimal number, inf, -inf or a NaN with its payload.
 bool hlo_parse_double(HloParser *parser, double *value);
+// true or false.
 bool hlo_parse_bool(HloParser *parser, bool *value);
 // A name with or without %, ended with a NUL in place.
 bool hlo_parse_name(HloParser *parser, const char **name, size_t *length);
@@ -113,6 +118,7 @@ bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_j
 bool hlo_parse_ints(HloParser *parser, int open, int close, int separator, HloInts *ints);
 // {{1,2},{3}}
 bool hlo_parse_ints_list(HloParser *parser, HloIntsList *list);
+// {true,false}, or with `or_single` also one word without braces.
 bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools);
 // {0,1}, an index into a tuple.
 bool hlo_parse_index(HloParser *parser, HloInts *index);
@@ -141,7 +147,9 @@ bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
 
 // ---- parser_sharding.c
 
+// A sharding in braces, of any of the three forms, brought into the form that XLA prints.
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding);
+// {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
 bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **groups);
 // An iota without dimensions of size 1, with neighbours that stay neighbours merged, and without the identity
 // permutation: the form that XLA keeps and prints.
@@ -156,20 +164,28 @@ bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloShar
 
 // Parses the value of `field` into the attribute struct at `attributes`.
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes);
+// size=3x3 stride=2x2 ..., in braces or up to the end of the text.
 bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **window);
 // low_high, with `interior` also low_high_interior, for each dimension.
 bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *padding);
 // {output index}: (operand, {index}[, must-alias]), ...
 bool hlo_parse_aliasing(HloParser *parser, bool with_kind, HloAliases *aliases);
+// {[0:4:2], [1:3]}
 bool hlo_parse_slice(HloParser *parser, HloSliceAttributes *slice);
+// {kind="sharding", entry={...}, exit={...}}
 bool hlo_parse_domain(HloParser *parser, HloDomainAttributes *domain);
 
 // ---- parser_annotation.c: what every instruction may carry
 
+// {op_name="..." stack_frame_id=3 ...}
 bool hlo_parse_metadata(HloParser *parser, const HloMetadata **metadata);
+// {key="value",key={json}}, sorted by key.
 bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes);
+// {visualizing_index=0,name=1.5}; *text NULL if it says nothing.
 bool hlo_parse_statistics(HloParser *parser, const char **text);
+// {({"name" {0}}, {"name"})}; kept as the text between the outer braces.
 bool hlo_parse_origin(HloParser *parser, const char **text);
+// The value of origin_recovery_table; kept as the text between the outer braces.
 bool hlo_parse_origin_table(HloParser *parser, const char **text);
 
 // ---- parser_stack.c
@@ -225,9 +241,9 @@ typedef struct HloParsedAttributes {
 // there may be none. Checks that those which the op needs are there.
 bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
                           HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed);
+enum { HLO_PARSE_ROLES = 8 };
 // The called computations that were parsed, in the order of HloInstruction.called; `buffer` holds up to
 // HLO_PARSE_ROLES of them.
-enum { HLO_PARSE_ROLES = 8 };
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count);
 
 // ---- parser_instruction.c
@@ -239,6 +255,7 @@ void hlo_parser_index_opcodes(HloParser *parser);
 bool hlo_parse_instruction(HloParser *parser, HloInstruction **root);
 // What stands behind `name =`.
 bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction);
+// The instruction of that name in the computation being parsed, or NULL.
 HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length);
 // Adds a name to the scope; fails when it is taken.
 bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction);
@@ -258,6 +275,7 @@ bool hlo_parse_computation(HloParser *parser, HloComputation **entry);
 
 // ---- parser_module.c
 
+// The whole text into parser->module.
 bool hlo_parse_module(HloParser *parser);
 
 #endif

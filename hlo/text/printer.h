@@ -30,6 +30,7 @@ typedef struct HloPrinter {
 
 // The name of an instruction, as the options want it.
 void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction);
+// A shape with or without layout, as the options want it.
 void hlo_printer_shape(HloPrinter *printer, const HloShape *shape);
 // { instructions } of a computation; `indent` in levels.
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent);
@@ -38,6 +39,7 @@ bool hlo_printer_is_sugar(const HloComputation *computation);
 
 // ---- printer_instruction.c
 
+// One instruction; `indent` is that of the computations that it prints in full.
 void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent);
 // What stands between the braces of metadata={...}; nothing if it is empty.
 void hlo_printer_metadata(HloText *text, const HloMetadata *metadata);
@@ -46,14 +48,19 @@ void hlo_printer_metadata(HloText *text, const HloMetadata *metadata);
 
 // ", name=value" for every field of the op's family that shows.
 void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction);
+// The value of result_accuracy.
 void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy);
 // A string in quotes with C escapes.
 void hlo_printer_quoted(HloText *text, const char *string);
 // True if a string reads as a JSON object in braces, which needs no quotes.
 bool hlo_printer_is_json(const char *value);
+// {0}: (1, {}), ... ; `with_kind`: may-alias or must-alias too.
 void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kind);
+// {0,1}
 void hlo_printer_index(HloText *text, HloInts index);
+// {key="value",key={json}}
 void hlo_printer_key_values(HloText *text, HloKeyValues values);
+// {true,false}
 void hlo_printer_bools(HloText *text, HloBools bools);
 
 // ---- printer_literal.c

@@ -43,10 +43,13 @@ typedef struct HloPrintOptions {
     int indent;                   // levels of two spaces
 } HloPrintOptions;
 
-// XLA's presets: to_string() by default, short_parsable(), canonical(), fingerprint().
+// XLA's presets. This one is what to_string() does by default, the long form.
 HLO_EXPORT HloPrintOptions hlo_print_default(void);
+// short_parsable(): no metadata, no %, no parameter lists; constants in full.
 HLO_EXPORT HloPrintOptions hlo_print_short(void);
+// canonical(): no names but tmp_0, tmp_1 ..., called computations in full where they are called.
 HLO_EXPORT HloPrintOptions hlo_print_canonical(void);
+// fingerprint(): canonical, without any names, the values of constants or the order of computations.
 HLO_EXPORT HloPrintOptions hlo_print_fingerprint(void);
 
 // Parses `length` bytes of a whole module, of bare computations, or of a single instruction. `options` may be NULL. On
