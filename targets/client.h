@@ -137,6 +137,7 @@ HLO_EXPORT const char *target_client_platform_version(const TargetClient *client
 HLO_EXPORT const char *target_client_spec(const TargetClient *client);
 // The numerics that TARGET_NUMERICS_DEFAULT stands for on this client.
 HLO_EXPORT TargetNumerics target_client_numerics(const TargetClient *client);
+// How many devices the machine has; all of them are this process's.
 HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
 // Device number `index` of the client's list, in jax.devices() order; NULL outside it.
 HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_t index);
@@ -183,7 +184,9 @@ HLO_EXPORT TargetBuffer *target_buffer_retain(TargetBuffer *buffer);
 HLO_EXPORT void target_buffer_release(TargetBuffer *buffer);
 // The array's shape, without layout. Lives as long as the buffer.
 HLO_EXPORT const HloShape *target_buffer_shape(const TargetBuffer *buffer);
+// The memory it was made in.
 HLO_EXPORT TargetMemory *target_buffer_memory(const TargetBuffer *buffer);
+// The device of that memory.
 static inline TargetDevice *target_buffer_device(const TargetBuffer *buffer) {
     return target_buffer_memory(buffer)->device;
 }
@@ -240,20 +243,27 @@ HLO_EXPORT TargetExecutable *target_executable_retain(TargetExecutable *executab
 HLO_EXPORT void target_executable_release(TargetExecutable *executable);
 // Forbids further executions (they return FAILED_PRECONDITION).
 HLO_EXPORT void target_executable_delete(TargetExecutable *executable);
+// True after target_executable_delete().
 HLO_EXPORT bool target_executable_is_deleted(const TargetExecutable *executable);
 // The module's name.
 HLO_EXPORT const char *target_executable_name(const TargetExecutable *executable);
+// The client it was compiled for; no new reference.
 HLO_EXPORT TargetClient *target_executable_client(const TargetExecutable *executable);
+// Replicas: copies of the program that share nothing but cross-replica collectives.
 HLO_EXPORT int64_t target_executable_replica_count(const TargetExecutable *executable);
+// Partitions: the devices of one replica.
 HLO_EXPORT int64_t target_executable_partition_count(const TargetExecutable *executable);
 // replica_count * partition_count: the length of the lists that target_execute() takes.
 HLO_EXPORT int64_t target_executable_device_count(const TargetExecutable *executable);
 // The device at place `index` of the assignment: replica index / partition_count, partition index % partition_count.
 HLO_EXPORT TargetDevice *target_executable_device(const TargetExecutable *executable, int64_t index);
+// Flattened arguments of one device.
 HLO_EXPORT int64_t target_executable_argument_count(const TargetExecutable *executable);
 // The shape of flattened argument `index`, without layout.
 HLO_EXPORT const HloShape *target_executable_argument_shape(const TargetExecutable *executable, int64_t index);
+// Flattened results of one device.
 HLO_EXPORT int64_t target_executable_result_count(const TargetExecutable *executable);
+// The shape of flattened result `index`, without layout.
 HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index);
 // The argument whose memory result `index` takes over when it is donated, or -1.
 HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);
@@ -271,6 +281,7 @@ typedef struct TargetMemoryAnalysis {
     int64_t generated_code_bytes;
     int64_t peak_bytes;            // arguments + outputs - aliased + temporaries
 } TargetMemoryAnalysis;
+// What one device needs in memory, as buffer assignment decided it.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
 
 // Work of one device.
@@ -279,6 +290,7 @@ typedef struct TargetCostAnalysis {
     double collective_bytes;       // sent by one device, ring algorithm
     int64_t collective_count;      // static ones
 } TargetCostAnalysis;
+// What one device has to do, as hlo/analysis counts it.
 HLO_EXPORT void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis);
 
 // The instructions without a compiled form, which the reference evaluator runs (slowly): one "opcode name" line each,

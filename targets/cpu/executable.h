@@ -37,6 +37,7 @@ typedef struct CpuSignature {
     int64_t collective_count;
     const char *fallbacks;                      // see cpu_fallback_ops()
 } CpuSignature;
+// The signature; it lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
 
 // "opcode name" lines of the instructions that the reference evaluator runs; "" when all are compiled.
