@@ -49,12 +49,18 @@ typedef struct Walk {
     HLO_VECTOR(HloInstruction *) stack;
     HloInstruction **order;
     int64_t count;
-    uint8_t *state;  // by instruction id: 0 unseen, 1 on the stack, 2 placed
+    uint8_t *state;  // by instruction id minus first_id: 0 unseen, 1 on the stack, 2 placed
+    int64_t first_id, last_id;
 } Walk;
+
+static uint8_t *state_of(Walk *walk, const HloInstruction *instruction) {
+    HLO_BUG_IF(instruction->id < walk->first_id || instruction->id > walk->last_id);  // of another computation
+    return &walk->state[instruction->id - walk->first_id];
+}
 
 static void push_unseen(Walk *walk, HloInstruction *const *items, int64_t count) {
     for (int64_t i = count - 1; i >= 0; i--) {
-        if (walk->state[items[i]->id] == 0) hlo_vector_push(walk->arena, &walk->stack, items[i]);
+        if (*state_of(walk, items[i]) == 0) hlo_vector_push(walk->arena, &walk->stack, items[i]);
     }
 }
 
@@ -62,7 +68,7 @@ static void visit(Walk *walk, HloInstruction *start) {
     hlo_vector_push(walk->arena, &walk->stack, start);
     while (walk->stack.count) {
         HloInstruction *top = walk->stack.items[walk->stack.count - 1];
-        uint8_t *state = &walk->state[top->id];
+        uint8_t *state = state_of(walk, top);
         if (*state == 0) {
             *state = 1;
             push_unseen(walk, top->control_predecessors.items, top->control_predecessors.count);
@@ -78,9 +84,17 @@ static void visit(Walk *walk, HloInstruction *start) {
 HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
     Walk walk = {.arena = arena};
     walk.order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
-    walk.state = HLO_ARENA_NEW(arena, uint8_t, computation->module->instruction_limit);
+    // The table spans the computation's own ids only: a module may have thousands of computations.
+    int64_t first = INT64_MAX, last = -1;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        first = i->id < first ? i->id : first;
+        last = i->id > last ? i->id : last;
+    }
+    walk.first_id = first;
+    walk.last_id = last;
+    walk.state = HLO_ARENA_NEW(arena, uint8_t, last < first ? 0 : last - first + 1);
     for (HloInstruction *i = computation->first; i; i = i->next) {
-        if (walk.state[i->id] == 0) visit(&walk, i);
+        if (*state_of(&walk, i) == 0) visit(&walk, i);
     }
     *count = walk.count;
     return walk.order;

@@ -340,10 +340,19 @@ bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
     return false;
 }
 
+static bool same_key_values(HloKeyValues a, HloKeyValues b) {
+    if (a.count != b.count) return false;
+    for (int64_t i = 0; i < a.count; i++) {
+        if (strcmp(a.items[i].key, b.items[i].key) != 0 || strcmp(a.items[i].value, b.items[i].value) != 0) return false;
+    }
+    return true;
+}
+
 bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b) {
     if (a == b) return true;
     if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->called_count != b->called_count ||
         !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) || !hlo_sharding_equal(a->sharding, b->sharding) ||
+        !same_key_values(a->frontend_attributes, b->frontend_attributes) ||
         hlo_op_is(a->opcode, HLO_OP_IS_NONDETERMINISTIC)) {
         return false;
     }

@@ -123,7 +123,8 @@ HLO_EXPORT int64_t hlo_instruction_operand_index(const HloInstruction *instructi
 // computations that hold one.
 HLO_EXPORT bool hlo_instruction_has_side_effect(const HloInstruction *instruction);
 // True if same opcode, shape, attributes and called computations, and operands pairwise identical: one can stand for
-// the other (unless it has side effects). Shardings must be equal too.
+// the other (unless it has side effects). Shardings and frontend
+// attributes must be equal too.
 HLO_EXPORT bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b);
 // True if it is the root of its computation.
 HLO_EXPORT bool hlo_instruction_is_root(const HloInstruction *instruction);
