@@ -41,6 +41,9 @@ HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computa
         }
         return HLO_SUCCESS;
     }
+    HloType pairs[2 * HLO_EVAL_MAX_VALUES];
+    for (int64_t v = 0; v < values; v++) pairs[v] = pairs[values + v] = fold->types[v];
+    HLO_TRY(hlo_eval_check_scalars(computation, pairs, 2 * values, pairs, values));
     fold->accumulators = HLO_ARENA_NEW(arena, char *, values);
     for (int64_t v = 0; v < values; v++) {
         int64_t bytes = hlo_type_bytes(fold->types[v]);

@@ -210,6 +210,12 @@ HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruct
                 HLO_EVAL_MAX_VALUES);
     Scatter scatter = {.attributes = HLO_ATTRIBUTES(instruction, Scatter), .values = values,
                        .rank = operands[0]->shape->rank, .updates = operands + values + 1};
+    HloType types[2 * HLO_EVAL_MAX_VALUES];
+    for (int64_t v = 0; v < values; v++) {
+        types[v] = operands[v]->shape->type;
+        types[values + v] = scatter.updates[v]->shape->type;
+    }
+    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], types, 2 * values, types, values));
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], HLO_EVAL_CHUNK, &scatter.combine));
     HloEvalValue **inputs = HLO_EVAL_SCRATCH(device, HloEvalValue *, values);
     for (int64_t v = 0; v < values; v++) {

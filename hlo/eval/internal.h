@@ -126,9 +126,11 @@ HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int
 // Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
 
-// Scratch of the current instruction. Never NULL (see hlo/base/memory.h).
+// Scratch of the current instruction. Never NULL (see hlo/base/memory.h); more than the run's memory limit is no memory.
 static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_t bytes_each) {
-    return hlo_arena_allocate_uninitialised(device->scratch, hlo_array_bytes((size_t)count, bytes_each));
+    size_t bytes = hlo_array_bytes((size_t)count, bytes_each);
+    if (bytes > (size_t)device->world->memory_limit) bytes = SIZE_MAX;
+    return hlo_arena_allocate_uninitialised(device->scratch, bytes);
 }
 #define HLO_EVAL_SCRATCH(device, type, count) ((type *)hlo_eval_scratch((device), (count), sizeof(type)))
 
@@ -187,6 +189,14 @@ HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_
     hlo_eval_reduce_precision_kernel, hlo_eval_stochastic_convert_kernel, hlo_eval_copy_kernel;
 // Elements that kernels working through a buffer take at a time.
 #define HLO_EVAL_CHUNK 512
+
+// ---- element types (types.c)
+
+// UNIMPLEMENTED when an instruction mixes float types where its handler wants one.
+HloStatus hlo_eval_check_types(const HloInstruction *instruction);
+// The same for a computation on scalars: its parameters and results must have exactly these types.
+HloStatus hlo_eval_check_scalars(const HloComputation *computation, const HloType *parameters, int64_t count,
+                                 const HloType *results, int64_t result_count);
 
 // ---- scalar computations (scalar.c)
 

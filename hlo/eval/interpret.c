@@ -112,6 +112,8 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     HLO_FAIL_IF(planner->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d at computation %%%s",
                 HLO_EVAL_MAX_DEPTH, computation->name);
     world->plans[computation->id] = make_plan(planner, computation);
+    const HloEvalPlan *plan = world->plans[computation->id];
+    for (int32_t p = 0; p < plan->count; p++) HLO_TRY(hlo_eval_check_types(plan->steps[p].instruction));
     planner->depth++;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (hlo_is(i, HLO_OP_CUSTOM_CALL)) {
@@ -278,6 +280,7 @@ static HloStatus make_plans(Request *request) {
 static HloStatus apply_instruction(HloEvalDevice *device, const Request *request) {
     const HloInstruction *instruction = request->instruction;
     int32_t count = instruction->operand_count;
+    HLO_TRY(hlo_eval_check_types(instruction));
     HloEvalValue **operands = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     for (int32_t k = 0; k < count; k++) HLO_TRY(hlo_eval_borrow(device, request->arguments[0][k], &operands[k]));
     HloEvalValue *result;

@@ -119,7 +119,8 @@ HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 2, result, parts));
     int64_t bytes = hlo_shape_bytes(operands[0]->shape);
     uint64_t state[3] = {0};
-    HLO_FAIL_IF(bytes != 16 && bytes != 24, HLO_INVALID_ARGUMENT, "%%%s: the state must be u64[2] or u64[3]",
+    HLO_FAIL_IF((bytes != 16 && bytes != 24) || hlo_shape_bytes(parts[0]->shape) != bytes, HLO_INVALID_ARGUMENT,
+                "%%%s: the state must be u64[2] or u64[3]",
                 instruction->name);
     memcpy(state, operands[0]->data, (size_t)bytes);
     if (algorithm == HLO_RandomAlgorithm_THREE_FRY) {

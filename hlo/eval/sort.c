@@ -92,6 +92,9 @@ HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comp
     const char *data[HLO_EVAL_MAX_VALUES];
     for (int64_t a = 0; a < count; a++) bytes[a] = hlo_type_bytes(operands[a]->shape->type);
     Lane lane = {.arrays = count, .data = data, .bytes = bytes};
+    HloType types[2 * HLO_EVAL_MAX_VALUES], answer = HLO_PRED;
+    for (int64_t a = 0; a < count; a++) types[2 * a] = types[2 * a + 1] = operands[a]->shape->type;
+    HLO_TRY(hlo_eval_check_scalars(comparator, types, 2 * count, &answer, 1));
     HLO_TRY(hlo_eval_scalar_prepare(device, comparator, 1, &lane.comparator));
     if (hlo_shape_elements(shape) == 0) return HLO_SUCCESS;
     int64_t *indices = HLO_EVAL_SCRATCH(device, int64_t, plan.size);

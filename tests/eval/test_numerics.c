@@ -100,6 +100,27 @@ Test(numerics, transfers_are_refused_by_name) {
     expect_error(status, HLO_UNIMPLEMENTED, "%i (infeed)");
 }
 
+// Found by mutating golden programs: the verifier lets float types mix.
+Test(numerics, mixed_float_types_are_refused) {
+    const char *texts[] = {
+        "HloModule m\nENTRY e { p = f32[4] parameter(0)\n ROOT r = f64[4] log(p) }\n",
+        "HloModule m\nENTRY e { p = f32[2,2] parameter(0)\n q = f64[2,2] convert(p)\n"
+        " ROOT r = f64[2,2] triangular-solve(p, q), left_side=true, lower=true, transpose_a=NO_TRANSPOSE }\n",
+        "HloModule m\nENTRY e { p = f32[4] parameter(0)\n t = (f32[4]) tuple(p)\n"
+        " ROOT r = f64[4] get-tuple-element(t), index=0 }\n",
+        "HloModule m\nmost { x = f64[] parameter(0)\n y = f64[] parameter(1)\n ROOT z = f64[] maximum(x, y) }\n"
+        "ENTRY e { p = f32[4] parameter(0)\n z = f32[] constant(0)\n"
+        " ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=most }\n",
+    };
+    const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
+        HloStatus status;
+        HloLiteral *result = run_floats(texts[i], values, NULL, &status);
+        cr_expect_null(result);
+        expect_error(status, HLO_UNIMPLEMENTED, "a mixture of");
+    }
+}
+
 Test(numerics, memory_limit_is_kept) {
     HloEvalOptions options = {.memory_limit = 1 << 20};
     HloStatus status;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier lets float types mix (an f32 result of f64 operands); handlers copy and compute without looking again.
+// What mixes where a handler relies on one type is refused here, once, before anything runs.
+#include "hlo/eval/internal.h"
+
+static HloStatus refuse(const HloInstruction *instruction) {
+    return hlo_eval_unsupported(instruction, "a mixture of float types");
+}
+
+// Element types and structure alike; dimensions are the verifier's business.
+static bool same_types(const HloShape *a, const HloShape *b) {
+    if (a->type != b->type || a->element_count != b->element_count) return false;
+    for (int32_t i = 0; i < a->element_count; i++) {
+        if (!same_types(a->elements[i], b->elements[i])) return false;
+    }
+    return true;
+}
+
+static bool mixes(const HloShape *a, const HloShape *b) {
+    return hlo_type_is_float(a->type) && hlo_type_is_float(b->type) && a->type != b->type;
+}
+
+// All float operands and the result have one type.
+static HloStatus check_uniform(const HloInstruction *instruction) {
+    const HloShape *seen = instruction->shape;
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        const HloShape *shape = instruction->operands[k]->shape;
+        if (!hlo_type_is_float(shape->type)) continue;
+        if (mixes(seen, shape)) return refuse(instruction);
+        seen = shape;
+    }
+    return HLO_SUCCESS;
+}
+
+// Result number k has the type of operand k.
+static HloStatus check_pairs(const HloInstruction *instruction, const HloShape *shape) {
+    int32_t count = shape->type == HLO_TUPLE ? shape->element_count : 1;
+    for (int32_t k = 0; k < count && k < instruction->operand_count; k++) {
+        const HloShape *part = shape->type == HLO_TUPLE ? shape->elements[k] : shape;
+        if (part->type != instruction->operands[k]->shape->type) return refuse(instruction);
+    }
+    return HLO_SUCCESS;
+}
+
+// Operands from `first` on go in as parameters; the root comes out as `result`.
+static HloStatus check_call(const HloInstruction *instruction, const HloComputation *called, int32_t first, int64_t count,
+                            const HloShape *result) {
+    for (int64_t p = 0; p < count; p++) {
+        const HloInstruction *parameter = p < called->parameters.count ? called->parameters.items[p] : NULL;
+        if (parameter && !same_types(parameter->shape, instruction->operands[first + p]->shape)) return refuse(instruction);
+    }
+    return result && !same_types(called->root->shape, result) ? refuse(instruction) : HLO_SUCCESS;
+}
+
+static HloStatus check_scan(const HloInstruction *instruction) {
+    return check_call(instruction, instruction->called[0], 0, instruction->operand_count, instruction->shape);
+}
+
+static HloStatus check_branches(const HloInstruction *instruction) {
+    for (int32_t c = 0; c < instruction->called_count; c++) {
+        HLO_TRY(check_call(instruction, instruction->called[c], c + 1, 1, instruction->shape));
+    }
+    return HLO_SUCCESS;
+}
+
+// Element `index` of the operand's tuple comes out as it is.
+static HloStatus check_element(const HloInstruction *instruction, int64_t index) {
+    const HloShape *tuple = instruction->operands[0]->shape;
+    bool fits = index < tuple->element_count && same_types(instruction->shape, tuple->elements[index]);
+    return fits ? HLO_SUCCESS : refuse(instruction);
+}
+
+// The first operand comes out as it is.
+static HloStatus check_passed_on(const HloInstruction *instruction) {
+    return same_types(instruction->shape, instruction->operands[0]->shape) ? HLO_SUCCESS : refuse(instruction);
+}
+
+HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
+    int64_t operands = instruction->operand_count;
+    const HloShape *shape = instruction->shape;
+    switch (instruction->opcode) {
+        case HLO_OP_CALL:
+        case HLO_OP_FUSION: return check_call(instruction, instruction->called[0], 0, operands, shape);
+        case HLO_OP_ASYNC_START: return check_call(instruction, instruction->called[0], 0, operands, shape->elements[1]);
+        case HLO_OP_CONDITIONAL: return check_branches(instruction);
+        case HLO_OP_WHILE:
+            HLO_TRY(check_call(instruction, instruction->called[0], 0, 1, NULL));
+            return check_call(instruction, instruction->called[1], 0, 1, shape);
+        case HLO_OP_SCAN: return check_scan(instruction);
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_SORT:
+        case HLO_OP_SCATTER:
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_ALL_GATHER:
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST:
+        case HLO_OP_COLLECTIVE_PERMUTE:
+        case HLO_OP_REDUCE_SCATTER: return check_pairs(instruction, shape);
+        case HLO_OP_ALL_GATHER_START:
+        case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
+        case HLO_OP_TOPK: return shape->elements[0]->type == instruction->operands[0]->shape->type ? HLO_SUCCESS : refuse(instruction);
+        case HLO_OP_CONVERT:
+        case HLO_OP_STOCHASTIC_CONVERT:
+        case HLO_OP_BITCAST:
+        case HLO_OP_BITCAST_CONVERT:
+        case HLO_OP_DOT:
+        case HLO_OP_RAGGED_DOT:
+        case HLO_OP_SCALED_DOT:
+        case HLO_OP_CONVOLUTION:
+        case HLO_OP_MAP:
+        case HLO_OP_CUSTOM_CALL: return HLO_SUCCESS;
+        case HLO_OP_TUPLE: return check_pairs(instruction, shape);
+        case HLO_OP_GET_TUPLE_ELEMENT: return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
+        case HLO_OP_ASYNC_DONE:
+        case HLO_OP_ALL_GATHER_DONE:
+        case HLO_OP_COLLECTIVE_PERMUTE_DONE: return check_element(instruction, 1);
+        case HLO_OP_COPY_DONE: return check_element(instruction, 0);
+        case HLO_OP_ADD_DEPENDENCY:
+        case HLO_OP_ALL_REDUCE_DONE:
+        case HLO_OP_ASYNC_UPDATE:
+        case HLO_OP_COPY:
+        case HLO_OP_DOMAIN:
+        case HLO_OP_OPTIMIZATION_BARRIER: return check_passed_on(instruction);
+        default: return hlo_shape_is_array(shape) ? check_uniform(instruction) : HLO_SUCCESS;
+    }
+}
+
+HloStatus hlo_eval_check_scalars(const HloComputation *computation, const HloType *parameters, int64_t count,
+                                 const HloType *results, int64_t result_count) {
+    const HloShape *root = computation->root->shape;
+    bool fits = computation->parameters.count == count && hlo_eval_scalar_results(computation) == result_count;
+    for (int64_t p = 0; fits && p < count; p++) {
+        const HloInstruction *parameter = computation->parameters.items[p];
+        fits = parameter && parameter->shape->type == parameters[p];
+    }
+    for (int64_t r = 0; fits && r < result_count; r++) {
+        fits = (root->type == HLO_TUPLE ? root->elements[r] : root)->type == results[r];
+    }
+    HLO_FAIL_IF(!fits, HLO_UNIMPLEMENTED, "computation %%%s: a mixture of element types cannot be evaluated",
+                computation->name);
+    return HLO_SUCCESS;
+}
