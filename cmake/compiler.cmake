@@ -15,7 +15,6 @@ set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g")
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # the serial OpenBLAS lives outside the loader's default path
 
 add_compile_definitions(_GNU_SOURCE)
 # Same bits on every machine: no contraction of a*b+c that the source does not spell as fma().

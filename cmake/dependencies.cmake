@@ -25,24 +25,6 @@ meshlo_require("${ZSTD_FOUND}" "libzstd" libzstd-dev)
 pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
 meshlo_require("${HWLOC_FOUND}" "hwloc" libhwloc-dev)
 
-# The serial OpenBLAS, whatever the system's alternative is: we bring our own threads, and one call on one thread gives
-# the same bits on every run.
-set(openblas_folder /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-serial)
-find_library(OPENBLAS_LIBRARY openblas HINTS ${openblas_folder})
-find_path(OPENBLAS_INCLUDE cblas.h HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-serial
-          PATH_SUFFIXES openblas)
-if(NOT OPENBLAS_LIBRARY OR NOT OPENBLAS_INCLUDE)
-  meshlo_require(NO "OpenBLAS" libopenblas-serial-dev)
-endif()
-set(OPENBLAS_VERSION unknown)
-if(EXISTS ${OPENBLAS_INCLUDE}/openblas_config.h)
-  file(STRINGS ${OPENBLAS_INCLUDE}/openblas_config.h line REGEX "OPENBLAS_VERSION")
-  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" OPENBLAS_VERSION "${line}")
-endif()
-add_library(Meshlo::OpenBLAS UNKNOWN IMPORTED)
-set_target_properties(Meshlo::OpenBLAS PROPERTIES IMPORTED_LOCATION ${OPENBLAS_LIBRARY}
-                      INTERFACE_INCLUDE_DIRECTORIES ${OPENBLAS_INCLUDE})
-
 if(MESHLO_TESTS)
   pkg_check_modules(CRITERION QUIET IMPORTED_TARGET criterion)
   meshlo_require("${CRITERION_FOUND}" "Criterion (needed by the tests; -DMESHLO_TESTS=OFF builds without)"

@@ -23,9 +23,11 @@ static HloStatus run_version(CliContext *context) {
              hwloc_get_api_version() >> 8 & 255);
     const struct {
         const char *name, *version;
-    } libraries[] = {
-        {"OpenBLAS", MESHLO_OPENBLAS_VERSION}, {"hwloc", hwloc_version}, {"libxml2", LIBXML_DOTTED_VERSION},
-        {"liblzma", lzma_version_string()},    {"zlib", zlibVersion()},  {"libzstd", ZSTD_versionString()}};
+    } libraries[] = {{"hwloc", hwloc_version},
+                     {"libxml2", LIBXML_DOTTED_VERSION},
+                     {"liblzma", lzma_version_string()},
+                     {"zlib", zlibVersion()},
+                     {"libzstd", ZSTD_versionString()}};
     if (!cli_flag(context, "json")) {
         hlo_text_format(&context->out, "meshlo %s (%s, %s)\ncpu features: %s\n", MESHLO_VERSION, MESHLO_BUILD_TYPE,
                         MESHLO_COMPILER, cpu_features_name(features));

@@ -19,7 +19,7 @@ says err "did you mean --json" "near option: suggested"
 exits 2 "too many arguments" meshlo version a
 exits 0 "version" meshlo version
 exits 0 "version json" meshlo version --json
-json "j['version'] and j['cpu_features'] and 'OpenBLAS' in j['libraries']" "version json: keys"
+json "j['version'] and j['cpu_features'] and 'hwloc' in j['libraries']" "version json: keys"
 exits 0 "flags from the environment" env MESHLO_FLAGS=--json "$MESHLO" version
 json "j['version']" "flags from the environment: used"
 exits 2 "unwritable stdout" bash -c '"$MESHLO" version >/dev/full'
