@@ -60,8 +60,10 @@ HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instructi
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(instruction, Gather);
     const HloShape *from = operands[0]->shape, *shape = instruction->shape;
     if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
-    HLO_TRY(hlo_eval_new(device, shape, result));
-    if (hlo_shape_elements(shape) == 0) return HLO_SUCCESS;
+    HLO_TRY(hlo_eval_new_zeroed(device, shape, result));
+    // A collapsed dimension of slice size 0 leaves nothing to read: zeros stand.
+    bool empty = hlo_shape_elements(shape) == 0 || hlo_ints_contain(gather->slice_sizes, 0);
+    if (empty) return HLO_SUCCESS;
     IndexWalk walk = new_walk(device, operands[1], gather->index_vector_dim);
     int64_t rank = from->rank, bytes = hlo_type_bytes(shape->type);
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank), *start = HLO_EVAL_SCRATCH(device, int64_t, rank);

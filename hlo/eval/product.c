@@ -25,19 +25,20 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
     int64_t bytes = hlo_type_bytes(type);
     if (accumulator == HLO_EVAL_COMPLEX) {
         hlo_eval_encode_complex(type, data, count, out);
-    } else if (accumulator == HLO_EVAL_INT64 && !hlo_type_is_float(type)) {
+    } else if (accumulator == HLO_EVAL_INT64 && !hlo_type_is_float(type) && !hlo_type_is_complex(type)) {
         hlo_eval_encode_int64(type, data, count, out);
     } else if (accumulator == HLO_EVAL_DOUBLE && hlo_type_is_float(type)) {
         hlo_eval_encode_double(type, data, count, out);
     } else {
+        // Integers into floats, reals into complex numbers.
         for (int64_t i = 0; i < count; i++) {
             double real = accumulator == HLO_EVAL_DOUBLE ? ((const double *)data)[i] : (double)((const int64_t *)data)[i];
-            int64_t integer = accumulator == HLO_EVAL_DOUBLE ? (int64_t)real : 0;
             char *target = (char *)out + i * bytes;
             if (hlo_type_is_float(type)) {
                 hlo_eval_encode_double(type, &real, 1, target);
             } else {
-                hlo_eval_encode_int64(type, &integer, 1, target);
+                double _Complex number = real;
+                hlo_eval_encode_complex(type, &number, 1, target);
             }
         }
     }

@@ -63,6 +63,18 @@ static HloStatus check_branches(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
+// Products add up complex numbers, floats or integers and deliver the same kind; integers may become floats.
+static HloStatus check_product(const HloInstruction *instruction) {
+    HloType result = instruction->shape->type;
+    for (int32_t k = 0; k < instruction->operand_count && k < 2; k++) {
+        HloType operand = instruction->operands[k]->shape->type;
+        bool fits = hlo_type_is_complex(operand) ? hlo_type_is_complex(result)
+                                                 : !hlo_type_is_float(operand) || !hlo_type_is_integer(result);
+        if (!fits || (hlo_type_is_float(operand) && result == HLO_PRED)) return refuse(instruction);
+    }
+    return HLO_SUCCESS;
+}
+
 // Element `index` of the operand's tuple comes out as it is.
 static HloStatus check_element(const HloInstruction *instruction, int64_t index) {
     const HloShape *tuple = instruction->operands[0]->shape;
@@ -105,12 +117,12 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_STOCHASTIC_CONVERT:
         case HLO_OP_BITCAST:
         case HLO_OP_BITCAST_CONVERT:
-        case HLO_OP_DOT:
-        case HLO_OP_RAGGED_DOT:
-        case HLO_OP_SCALED_DOT:
-        case HLO_OP_CONVOLUTION:
+        case HLO_OP_SCALED_DOT: return hlo_type_is_float(shape->type) ? HLO_SUCCESS : refuse(instruction);
         case HLO_OP_MAP:
         case HLO_OP_CUSTOM_CALL: return HLO_SUCCESS;
+        case HLO_OP_DOT:
+        case HLO_OP_RAGGED_DOT:
+        case HLO_OP_CONVOLUTION: return check_product(instruction);
         case HLO_OP_TUPLE: return check_pairs(instruction, shape);
         case HLO_OP_GET_TUPLE_ELEMENT: return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
         case HLO_OP_ASYNC_DONE:
