@@ -112,14 +112,14 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_REDUCE_SCATTER: return check_pairs(instruction, shape);
         case HLO_OP_ALL_GATHER_START:
         case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
-        case HLO_OP_TOPK: return shape->elements[0]->type == instruction->operands[0]->shape->type ? HLO_SUCCESS : refuse(instruction);
+        case HLO_OP_TOPK: return check_pairs(instruction, shape);
         case HLO_OP_CONVERT:
         case HLO_OP_STOCHASTIC_CONVERT:
         case HLO_OP_BITCAST:
         case HLO_OP_BITCAST_CONVERT:
-        case HLO_OP_SCALED_DOT: return hlo_type_is_float(shape->type) ? HLO_SUCCESS : refuse(instruction);
         case HLO_OP_MAP:
         case HLO_OP_CUSTOM_CALL: return HLO_SUCCESS;
+        case HLO_OP_SCALED_DOT: return hlo_type_is_float(shape->type) ? HLO_SUCCESS : refuse(instruction);
         case HLO_OP_DOT:
         case HLO_OP_RAGGED_DOT:
         case HLO_OP_CONVOLUTION: return check_product(instruction);
