@@ -437,6 +437,12 @@ static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape,
 }
 
 // The head of the instruction: what stands in parentheses. Leaves operands on the stack.
+// The operand stack from `base` on. No operands at all may mean no list either: adding to its null pointer would be
+// undefined.
+static HloInstruction **operands_from(const HloParser *parser, int64_t base) {
+    return parser->operands.items ? parser->operands.items + base : NULL;
+}
+
 static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, const HloShape *shape,
                        HloParsedAttributes *parsed) {
     int64_t base = parser->operands.count;
@@ -444,7 +450,7 @@ static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, c
     if (opcode == HLO_OP_PARAMETER) return parse_parameter(parser, parsed);
     if (opcode == HLO_OP_CONSTANT) return parse_constant(parser, shape, parsed);
     if (!parse_operands(parser)) return false;
-    HloInstruction **operands = parser->operands.items + base;
+    HloInstruction **operands = operands_from(parser, base);
     int64_t count = parser->operands.count - base;
     HloOpcode checked = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT ? wrapped : opcode;
     return check_async(parser, where, opcode, wrapped, shape, operands, count) &&
@@ -470,14 +476,14 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
         return hlo_parser_fail(parser, where, "%s needs its result shape written", hlo_op_text(opcode));
     }
     if (!parse_head(parser, opcode, wrapped, shape, &parsed)) return false;
-    HloInstruction **operands = parser->operands.items + base;
+    HloInstruction **operands = operands_from(parser, base);
     int64_t count = parser->operands.count - base;
     bool sugar = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT;
     if (!hlo_parse_attributes(parser, sugar ? wrapped : opcode, sugar, name != NULL, operands, count, &parsed)) {
         return false;
     }
     // Nested computations may have moved the stack.
-    operands = parser->operands.items + base;
+    operands = operands_from(parser, base);
     if (!shape && !infer(parser, where, opcode, operands, count, &parsed, &shape)) return false;
     complete(parser, opcode, shape, operands, &parsed);
     HloComputation *body = NULL;
