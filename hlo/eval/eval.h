@@ -65,6 +65,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate_partitioned(const HloModule *mod
                                                             const HloLiteral *const *const *arguments, int64_t count,
                                                             const HloEvalOptions *options, HloLiteral **results);
 
+// Whether an engine may compute `instruction` by the types that its handlers rely on: the verifier lets float types mix (an
+// f32 result of f64 operands), which only products and conversions give a meaning. UNIMPLEMENTED naming it otherwise. The
+// module must be verified.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_eval_check_types(const HloInstruction *instruction);
+
 // The values that stand in for a constant printed as {...}: floats (i * 2654435761 mod 2^32) / 2^32 - 0.5 for element i,
 // integers and predicates 0, in row-major order. Writes hlo_shape_bytes(shape) bytes of an array shape.
 HLO_EXPORT void hlo_eval_fill_elided(const HloShape *shape, void *data);

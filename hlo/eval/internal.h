@@ -190,11 +190,9 @@ HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_
 // Elements that kernels working through a buffer take at a time.
 #define HLO_EVAL_CHUNK 512
 
-// ---- element types (types.c)
+// ---- element types (types.c; see hlo_eval_check_types)
 
-// UNIMPLEMENTED when an instruction mixes float types where its handler wants one.
-HloStatus hlo_eval_check_types(const HloInstruction *instruction);
-// The same for a computation on scalars: its parameters and results must have exactly these types.
+// Whether a computation on scalars fits: its parameters and results must have exactly these types.
 HloStatus hlo_eval_check_scalars(const HloComputation *computation, const HloType *parameters, int64_t count,
                                  const HloType *results, int64_t result_count);
 

@@ -49,6 +49,30 @@ static HloStatus import_all_reduce(ImportPlace *place) {
     return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
 }
 
+// Adds two scalars of a type.
+static HloComputation *sum_computation(HloModule *module, HloType type) {
+    HloComputation *sum = hlo_computation_new(module, "sum");
+    const HloShape *scalar = hlo_shape_with_default_layout(module->arena, hlo_shape_scalar(module->arena, type));
+    HloInstruction *terms[2];
+    for (int64_t i = 0; i < 2; i++) {
+        HloParameterAttributes number = {.number = i};
+        terms[i] = hlo_instruction_new(sum, HLO_OP_PARAMETER, scalar, NULL, 0, &number, NULL);
+    }
+    hlo_computation_set_root(sum, hlo_instruction_new(sum, HLO_OP_ADD, scalar, terms, 2, NULL, NULL));
+    return sum;
+}
+
+// An old op without a region: what pmap of a pmap makes of psum.
+static HloStatus import_cross_replica_sum(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HloInstruction **operands = NULL, *result = NULL;
+    HLO_TRY(import_groups(place, &attributes.replica_groups));
+    HLO_TRY(import_operands(place, &operands));
+    HloComputation *sum = sum_computation(place->importer->module, operands[0]->shape->type);
+    HLO_TRY(import_emit(place, HLO_OP_ALL_REDUCE, operands[0]->shape, operands, 1, &attributes, &sum, 1, &result));
+    return import_set_results(place, result);
+}
+
 static HloStatus import_reduce_scatter(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HLO_TRY(import_common(place, &attributes));
@@ -145,6 +169,7 @@ static HloStatus import_replica_id(ImportPlace *place) {
 const ImportRow *import_collective_rows(int64_t *count) {
     static const ImportRow rows[] = {
         {"stablehlo.all_reduce", import_all_reduce, 0},
+        {"stablehlo.cross-replica-sum", import_cross_replica_sum, 1},
         {"stablehlo.reduce_scatter", import_reduce_scatter, 0},
         {"stablehlo.all_gather", import_all_gather, 0},
         {"stablehlo.all_to_all", import_all_to_all, 0},

@@ -365,10 +365,10 @@ static BuildFunction *build_function(HloOpcode opcode) {
 
 // ---- computations ----------------------------------------------------------------------------------------------------
 
-static HloStatus check_dynamic(const HloInstruction *instruction) {
+static HloStatus check_supported(const HloInstruction *instruction) {
     HLO_FAIL_IF(hlo_shape_is_dynamic(instruction->shape), HLO_UNIMPLEMENTED,
                 "%%%s: arrays of dynamic size are not supported on this target", instruction->name);
-    return HLO_SUCCESS;
+    return hlo_eval_check_types(instruction);
 }
 
 static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
@@ -387,7 +387,7 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
     number_values(frame, order, count);
     for (int64_t i = 0; i < count; i++) {
         const HloInstruction *instruction = order[i];
-        HLO_TRY(check_dynamic(instruction));
+        HLO_TRY(check_supported(instruction));
         HLO_TRY(build_function(instruction->opcode)(frame, instruction,
                                                     &frame->values[instruction->id - frame->first_id]));
     }
