@@ -166,7 +166,7 @@ bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloShar
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes);
 // size=3x3 stride=2x2 ..., in braces or up to the end of the text.
 bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **window);
-// low_high, with `interior` also low_high_interior, for each dimension.
+// low_high, with `interior` also low_high_interior, for each dimension; with `interior` none for a scalar.
 bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *padding);
 // {output index}: (operand, {index}[, must-alias]), ...
 bool hlo_parse_aliasing(HloParser *parser, bool with_kind, HloAliases *aliases);

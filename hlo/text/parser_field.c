@@ -43,9 +43,19 @@ static bool parse_by_x(HloParser *parser, HloInts *ints) {
     return end_raw(parser, at);
 }
 
+// A pad of a scalar is printed as a bare "padding=", which nothing or a comma follows.
+static bool is_padding_of_scalar(const char *at) {
+    bool is_number = *at == '-' || (*at >= '0' && *at <= '9');
+    return !is_number && (at[-1] != '=' || *at == ',');
+}
+
 bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *padding) {
     HLO_VECTOR(HloPadDimension) dims = {0};
     const char *at = parser->lexer.token.start;
+    if (interior && is_padding_of_scalar(at)) {
+        *padding = (HloPadding){0};
+        return true;
+    }
     for (;; at++) {
         HloPadDimension dim = {0};
         bool ok = raw_number(&at, &dim.low) && *at++ == '_' && raw_number(&at, &dim.high);

@@ -251,3 +251,25 @@ Test(text_parse, a_nul_is_no_character) {
     expect_refusal("HloModule m\nENTRY e { a = f32[] \0parameter(0) }", 42);
     expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0), metadata={op_name=\"\0", 60);
 }
+
+// The printer wrote a bare "padding=" that the parser refused.
+Test(text_parse, a_pad_of_a_scalar_reads_what_it_prints) {
+    const char *texts[] = {
+        "HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  ROOT p = f32[] pad(a, a), padding=\n}",
+        "HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  p = f32[] pad(a, a), padding=, "
+        "metadata={op_name=\"x\"}\n  ROOT n = f32[] negate(p)\n}",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
+        HloModule *module = parse(texts[i]);
+        HloText printed = {0}, reprinted = {0};
+        cr_assert_null(hlo_print(module, NULL, &printed));
+        HloModule *again = parse(printed.data);
+        cr_assert_null(hlo_print(again, NULL, &reprinted));
+        cr_expect_str_eq(printed.data, reprinted.data);
+        hlo_text_free(&printed);
+        hlo_text_free(&reprinted);
+        hlo_module_free(module);
+        hlo_module_free(again);
+    }
+    expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0) ROOT p = f32[] pad(a, a), padding=x }", 82);
+}
