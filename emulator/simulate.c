@@ -446,26 +446,12 @@ static bool needs_inlining(const HloModule *module) {
     return false;
 }
 
-typedef struct CloneCall {
-    const HloModule *from;
-    HloModule *copy;
-} CloneCall;
-
-// What hlo_protect() runs to copy a module.
-static HloStatus clone_protected(void *argument) {
-    CloneCall *call = argument;
-    call->copy = hlo_module_clone(call->from);
-    HLO_FAIL_IF(!call->copy, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
-    return HLO_SUCCESS;
-}
-
 // A copy of a module in which calls are inlined and what is unused is gone, as any compiler does first.
 static HloStatus inline_calls(const HloModule *module, HloModule **inlined) {
     static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "dce"};
     const HloPassOptions options = {.skip_verify = true};
-    CloneCall call = {.from = module};
-    HLO_TRY(hlo_protect(clone_protected, &call));
-    *inlined = call.copy;
+    *inlined = hlo_module_clone(module);
+    HLO_FAIL_IF(!*inlined, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     HloStatus status = hlo_run_passes(*inlined, passes, HLO_COUNT_OF(passes), &options);
     if (!status) return HLO_SUCCESS;
     hlo_module_free(*inlined);

@@ -51,6 +51,7 @@ static HloStatus run_partition(void *argument) {
     const HloModule *module = request->module;
     if (has_calls(module)) {
         request->flat = hlo_module_clone(module);
+        HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
         spmd_flatten(request->flat, request->arena);
         module = request->flat;
     }
@@ -67,6 +68,7 @@ static HloStatus run_propagate(void *argument) {
     hlo_module_free(request->result);
     request->result = NULL;
     request->result = hlo_module_clone(request->module);
+    HLO_FAIL_IF(!request->result, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
     return spmd_plan_annotate(plan, request->result);
 }
 

@@ -102,12 +102,26 @@ void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     copy_stack(module, &from->stack);
 }
 
+typedef struct CloneCall {
+    const HloModule *from;
+    HloModule *copy;
+} CloneCall;
+
+static HloStatus clone_into(void *argument) {
+    const CloneCall *call = argument;
+    hlo_module_copy_header(call->copy, call->from);
+    hlo_module_clone_computations(call->copy, call->from);
+    return HLO_SUCCESS;
+}
+
 HloModule *hlo_module_clone(const HloModule *module) {
-    HloModule *copy = hlo_module_new(module->name);
-    if (!copy) return NULL;
-    hlo_module_copy_header(copy, module);
-    hlo_module_clone_computations(copy, module);
-    return copy;
+    CloneCall call = {module, hlo_module_new(module->name)};
+    if (!call.copy) return NULL;
+    HloStatus status = hlo_protect(clone_into, &call);
+    if (!status) return call.copy;
+    hlo_status_free(status);
+    hlo_module_free(call.copy);
+    return NULL;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

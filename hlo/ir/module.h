@@ -65,8 +65,8 @@ struct HloModule {
 HLO_EXPORT HloModule *hlo_module_new(const char *name);
 // Frees the module and everything that lives in it; accepts NULL.
 HLO_EXPORT void hlo_module_free(HloModule *module);
-// A deep copy of the living part: compact ids, garbage left behind. Names are kept. Memory errors jump to
-// hlo_protect().
+// A deep copy of the living part: compact ids, garbage left behind. Names are kept. NULL when memory is short. Free with
+// hlo_module_free().
 HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
 // Copies everything of the header but the computations (counts, aliasing, layouts, stack tables, attributes).
 HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);

@@ -329,6 +329,25 @@ Test(ir_builder, survives_lack_of_memory) {
     stop_with("no root");
 }
 
+// The half-made copy leaked when memory ran short; leaks fail the sanitized run.
+Test(ir_module, a_clone_that_runs_short_of_memory_leaves_nothing) {
+    HloModule *m = hlo_module_new("m");
+    HloBuilder *builder = hlo_builder_new(m, "main");
+    HloInstruction *x = hlo_build_parameter(builder, 0, HLO_F32, HLO_DIMS(1000, 1000), "x");
+    for (int i = 0; i < 2000; i++) x = hlo_build_exp(builder, x);
+    cr_assert_null(hlo_builder_finish_entry(builder, x));
+    int64_t refused = 0;
+    for (int64_t after = 0; after < 200; after++) {
+        hlo_allocation_fail_after(after);
+        HloModule *copy = hlo_module_clone(m);
+        hlo_allocation_fail_after(-1);
+        refused += !copy;
+        hlo_module_free(copy);
+    }
+    cr_expect(refused > 4 && refused < 200, "%lld", (long long)refused);
+    hlo_module_free(m);
+}
+
 // A reduce-scatter that would grow: the group size would be zero.
 Test(ir_builder, refuses_groups_of_nobody) {
     HloArena *arena = hlo_arena_new();
