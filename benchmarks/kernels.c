@@ -60,10 +60,12 @@ static void report(const char *name, double amount, const char *unit, Body *body
     printf("%-34s %12.2f us %9.2f %s\n", name, time * 1e6, amount / time * 1e-9, unit);
 }
 
-// ---- fused loops -----------------------------------------------------------------------------------------------------------
+// ---- fused loops
 
 static CpuLoop *loop;
-static void run_loop(void) { must(cpu_loop_run(loop, pool, (void *[]){inputs[0], inputs[1], output})); }
+static void run_loop(void) {
+    must(cpu_loop_run(loop, pool, (void *[]){inputs[0], inputs[1], output}));
+}
 
 static CpuLoopBuilder *flat_builder(int64_t n) {
     const CpuLoopDomain domain = {.outer = 1, .dims = &n};
@@ -80,18 +82,24 @@ static void elementwise_case(const char *name, CpuLoopOp op, int64_t n) {
     report(name, (double)n, "Gelem/s", run_loop);
 }
 
-static CpuValue constant(CpuLoopBuilder *b, float value) { return cpu_loop_constant(b, HLO_F32, &value); }
+static CpuValue constant(CpuLoopBuilder *b, float value) {
+    return cpu_loop_constant(b, HLO_F32, &value);
+}
 
 // 0.5 x (1 + tanh(0.797885 (x + 0.044715 x^3)))
 static void gelu_case(const char *name, int64_t n) {
     const int64_t one[] = {1};
     const CpuIndexMap map = {0, one};
     CpuLoopBuilder *b = flat_builder(n);
-    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map), cube = cpu_loop_op(b, CPU_OP_MULTIPLY, x, cpu_loop_op(b, CPU_OP_MULTIPLY, x, x, -1), -1);
-    const CpuValue inner = cpu_loop_op(b, CPU_OP_ADD, x, cpu_loop_op(b, CPU_OP_MULTIPLY, cube, constant(b, 0.044715f), -1), -1);
-    const CpuValue t = cpu_loop_op(b, CPU_OP_TANH, cpu_loop_op(b, CPU_OP_MULTIPLY, inner, constant(b, 0.797885f), -1), -1, -1);
+    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map),
+                   cube = cpu_loop_op(b, CPU_OP_MULTIPLY, x, cpu_loop_op(b, CPU_OP_MULTIPLY, x, x, -1), -1);
+    const CpuValue inner =
+        cpu_loop_op(b, CPU_OP_ADD, x, cpu_loop_op(b, CPU_OP_MULTIPLY, cube, constant(b, 0.044715f), -1), -1);
+    const CpuValue t =
+        cpu_loop_op(b, CPU_OP_TANH, cpu_loop_op(b, CPU_OP_MULTIPLY, inner, constant(b, 0.797885f), -1), -1, -1);
     const CpuValue half = cpu_loop_op(b, CPU_OP_MULTIPLY, x, constant(b, 0.5f), -1);
-    cpu_loop_store(b, 2, cpu_loop_op(b, CPU_OP_MULTIPLY, half, cpu_loop_op(b, CPU_OP_ADD, t, constant(b, 1), -1), -1), &map);
+    cpu_loop_store(b, 2, cpu_loop_op(b, CPU_OP_MULTIPLY, half, cpu_loop_op(b, CPU_OP_ADD, t, constant(b, 1), -1), -1),
+                   &map);
     must(cpu_loop_finish(b, &loop));
     report(name, (double)n, "Gelem/s", run_loop);
 }
@@ -101,7 +109,8 @@ static void softmax_case(int64_t rows, int64_t n) {
     const CpuLoopDomain domain = {.outer = 1, .reduced = 1, .dims = dims};
     const CpuIndexMap map = {0, full};
     CpuLoopBuilder *b = cpu_loop_builder_new(arena, &domain, cpu_pool_features(pool));
-    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map), maximum = cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, constant(b, -INFINITY));
+    const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &map),
+                   maximum = cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, constant(b, -INFINITY));
     const CpuValue e = cpu_loop_op(b, CPU_OP_EXP, cpu_loop_op(b, CPU_OP_SUBTRACT, x, maximum, -1), -1, -1);
     const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, e, constant(b, 0));
     cpu_loop_store(b, 2, cpu_loop_op(b, CPU_OP_DIVIDE, e, sum, -1), &map);
@@ -123,8 +132,9 @@ static void loop_cases(void) {
     static const struct {
         const char *name;
         CpuLoopOp op;
-    } rows[] = {{"add 4M", CPU_OP_ADD}, {"exp 4M", CPU_OP_EXP}, {"log 4M", CPU_OP_LOG}, {"tanh 4M", CPU_OP_TANH}, {"erf 4M", CPU_OP_ERF},
-                {"logistic 4M", CPU_OP_LOGISTIC}, {"sin 4M", CPU_OP_SIN}, {"pow 4M", CPU_OP_POWER}, {"atan2 4M", CPU_OP_ATAN2}};
+    } rows[] = {{"add 4M", CPU_OP_ADD},   {"exp 4M", CPU_OP_EXP},   {"log 4M", CPU_OP_LOG},
+                {"tanh 4M", CPU_OP_TANH}, {"erf 4M", CPU_OP_ERF},   {"logistic 4M", CPU_OP_LOGISTIC},
+                {"sin 4M", CPU_OP_SIN},   {"pow 4M", CPU_OP_POWER}, {"atan2 4M", CPU_OP_ATAN2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) elementwise_case(rows[i].name, rows[i].op, kElements);
     elementwise_case("add 4K", CPU_OP_ADD, 4096);
     elementwise_case("add 16", CPU_OP_ADD, 16);
@@ -137,15 +147,29 @@ static void loop_cases(void) {
     sum_case("sum axis 0 of 2048x2048", 1, 2048, 2048);
 }
 
-// ---- products ----------------------------------------------------------------------------------------------------------------
+// ---- products
 
 static HloType in_type, out_type;
 static CpuPrecision precision;
 static void run_matmul(void) {
     const int64_t m = parameter[0], n = parameter[1], k = parameter[2];
-    const CpuMatmul mm = {.lhs_type = in_type, .rhs_type = in_type, .out_type = out_type, .precision = precision, .batch = parameter[3], .m = m, .n = n, .k = k,
-                          .lhs_batch_stride = m * k, .lhs_m_stride = k, .lhs_k_stride = 1, .rhs_batch_stride = k * n, .rhs_k_stride = n, .rhs_n_stride = 1,
-                          .out_batch_stride = m * n, .out_m_stride = n, .out_n_stride = 1};
+    const CpuMatmul mm = {.lhs_type = in_type,
+                          .rhs_type = in_type,
+                          .out_type = out_type,
+                          .precision = precision,
+                          .batch = parameter[3],
+                          .m = m,
+                          .n = n,
+                          .k = k,
+                          .lhs_batch_stride = m * k,
+                          .lhs_m_stride = k,
+                          .lhs_k_stride = 1,
+                          .rhs_batch_stride = k * n,
+                          .rhs_k_stride = n,
+                          .rhs_n_stride = 1,
+                          .out_batch_stride = m * n,
+                          .out_m_stride = n,
+                          .out_n_stride = 1};
     must(cpu_matmul(pool, &mm, output, inputs[0], inputs[1]));
 }
 
@@ -156,10 +180,24 @@ static void matmul_case(const char *name, HloType in, HloType out, int64_t batch
 }
 
 static void run_convolution(void) {
-    static const CpuConvolutionDim dims[2] = {{56, 3, 56, 1, 1, 1, 1, false, 56 * 64, 3 * 64 * 64, 56 * 64}, {56, 3, 56, 1, 1, 1, 1, false, 64, 64 * 64, 64}};
-    const CpuConvolution c = {.lhs_type = HLO_F32, .rhs_type = HLO_F32, .out_type = HLO_F32, .rank = 2, .dims = dims, .batch = 8, .input_features = 64,
-                              .output_features = 64, .feature_groups = 1, .batch_groups = 1, .input_batch_stride = 56 * 56 * 64, .input_feature_stride = 1,
-                              .kernel_input_stride = 64, .kernel_output_stride = 1, .output_batch_stride = 56 * 56 * 64, .output_feature_stride = 1};
+    static const CpuConvolutionDim dims[2] = {{56, 3, 56, 1, 1, 1, 1, false, 56 * 64, 3 * 64 * 64, 56 * 64},
+                                              {56, 3, 56, 1, 1, 1, 1, false, 64, 64 * 64, 64}};
+    const CpuConvolution c = {.lhs_type = HLO_F32,
+                              .rhs_type = HLO_F32,
+                              .out_type = HLO_F32,
+                              .rank = 2,
+                              .dims = dims,
+                              .batch = 8,
+                              .input_features = 64,
+                              .output_features = 64,
+                              .feature_groups = 1,
+                              .batch_groups = 1,
+                              .input_batch_stride = 56 * 56 * 64,
+                              .input_feature_stride = 1,
+                              .kernel_input_stride = 64,
+                              .kernel_output_stride = 1,
+                              .output_batch_stride = 56 * 56 * 64,
+                              .output_feature_stride = 1};
     must(cpu_convolution(pool, &c, output, inputs[0], inputs[1]));
 }
 
@@ -179,7 +217,7 @@ static void product_cases(void) {
     report("conv 3x3 8x56x56x64", 2.0 * 8 * 56 * 56 * 64 * 64 * 9, "GFLOP/s", run_convolution);
 }
 
-// ---- everything else -----------------------------------------------------------------------------------------------------------
+// ---- everything else
 
 static void run_transpose(void) {
     const int64_t sizes[] = {2048, 2048}, to[] = {2048, 1}, from[] = {1, 2048};
@@ -188,16 +226,28 @@ static void run_transpose(void) {
 static void run_sort(void) {
     const HloType types[] = {HLO_F32, HLO_S32};
     const CpuSortKey key = {0, false, CPU_SORT_NUMERIC};
-    const CpuSort sort = {.outer = 1, .length = parameter[0], .inner = 1, .count = (int)parameter[1], .types = types, .key_count = 1, .keys = &key};
+    const CpuSort sort = {.outer = 1,
+                          .length = parameter[0],
+                          .inner = 1,
+                          .count = (int)parameter[1],
+                          .types = types,
+                          .key_count = 1,
+                          .keys = &key};
     must(cpu_sort(pool, &sort, (void *[]){output, output + kElements / 2}, (const void *[]){inputs[0], inputs[1]}));
 }
-static void run_top_k(void) { must(cpu_top_k(pool, HLO_F32, 64, 32000, 8, true, output, (int32_t *)(void *)(output + 4096), inputs[0])); }
-static void run_argmax(void) { must(cpu_arg_extreme(pool, HLO_F32, true, 1024, 4096, 1, HLO_S32, NULL, output, inputs[0])); }
+static void run_top_k(void) {
+    must(cpu_top_k(pool, HLO_F32, 64, 32000, 8, true, output, (int32_t *)(void *)(output + 4096), inputs[0]));
+}
+static void run_argmax(void) {
+    must(cpu_arg_extreme(pool, HLO_F32, true, 1024, 4096, 1, HLO_S32, NULL, output, inputs[0]));
+}
 static void run_cumsum(void) {
     const float zero = 0;
     must(cpu_scan(pool, HLO_F32, CPU_REDUCE_ADD, false, 1024, 4096, 1, &zero, output, inputs[0]));
 }
-static void run_bits(void) { cpu_threefry_counter_bits(pool, (const uint32_t[]){1, 2}, 0, kElements, 32, output); }
+static void run_bits(void) {
+    cpu_threefry_counter_bits(pool, (const uint32_t[]){1, 2}, 0, kElements, 32, output);
+}
 static void run_philox(void) {
     uint64_t state[3] = {1, 2, 3};
     const int64_t n = kElements;
@@ -205,10 +255,23 @@ static void run_philox(void) {
 }
 static int32_t *rows;
 static CpuIndexing rows_of_table(void) {
-    static const int64_t operand[] = {8000, 512}, indices[] = {4096, 1}, result[] = {4096, 512}, window[] = {1}, zero[] = {0}, slices[] = {1, 512};
-    return (CpuIndexing){.operand_rank = 2, .indices_rank = 2, .result_rank = 2, .operand_sizes = operand, .indices_sizes = indices, .result_sizes = result,
-                         .index_type = HLO_S32, .index_vector_dim = 1, .window_count = 1, .window_dims = window, .collapsed_count = 1, .collapsed_dims = zero,
-                         .map_count = 1, .start_index_map = zero, .slice_sizes = slices};
+    static const int64_t operand[] = {8000, 512}, indices[] = {4096, 1}, result[] = {4096, 512}, window[] = {1},
+                         zero[] = {0}, slices[] = {1, 512};
+    return (CpuIndexing){.operand_rank = 2,
+                         .indices_rank = 2,
+                         .result_rank = 2,
+                         .operand_sizes = operand,
+                         .indices_sizes = indices,
+                         .result_sizes = result,
+                         .index_type = HLO_S32,
+                         .index_vector_dim = 1,
+                         .window_count = 1,
+                         .window_dims = window,
+                         .collapsed_count = 1,
+                         .collapsed_dims = zero,
+                         .map_count = 1,
+                         .start_index_map = zero,
+                         .slice_sizes = slices};
 }
 static void run_gather(void) {
     const CpuIndexing x = rows_of_table();
@@ -219,8 +282,12 @@ static void run_scatter(void) {
     const CpuScatter s = {.indexing = rows_of_table(), .count = 1, .types = &type, .op = CPU_SCATTER_ADD};
     must(cpu_scatter(pool, &s, (void *[]){output}, rows, (const void *[]){inputs[0]}));
 }
-static void run_fft(void) { must(cpu_fft(pool, CPU_FFT, HLO_F32, 1024, 1, (const int64_t[]){1024}, output, inputs[0])); }
-static void run_cholesky(void) { must(cpu_cholesky(pool, HLO_F32, 1, 512, true, output, inputs[1])); }
+static void run_fft(void) {
+    must(cpu_fft(pool, CPU_FFT, HLO_F32, 1024, 1, (const int64_t[]){1024}, output, inputs[0]));
+}
+static void run_cholesky(void) {
+    must(cpu_cholesky(pool, HLO_F32, 1, 512, true, output, inputs[1]));
+}
 static void run_all_reduce(void) {
     const int64_t each = parameter[0];
     void *outs[8];
@@ -253,7 +320,8 @@ static void other_cases(void) {
 static void fill_inputs(void) {
     uint32_t state = 1;
     const size_t bytes = sizeof(float) * kElements;
-    inputs[0] = hlo_allocate_aligned(bytes), inputs[1] = hlo_allocate_aligned(bytes), output = hlo_allocate_aligned(2 * bytes);
+    inputs[0] = hlo_allocate_aligned(bytes), inputs[1] = hlo_allocate_aligned(bytes),
+    output = hlo_allocate_aligned(2 * bytes);
     rows = hlo_allocate_aligned(sizeof(int32_t) * 4096);
     for (int64_t i = 0; i < kElements; i++) {
         state = state * 1664525 + 1013904223;

@@ -19,9 +19,13 @@ static inline int64_t emu_add(int64_t left, int64_t right) {
 }
 
 // An amount several times over.
-static inline int64_t emu_times(int64_t amount, double repeat) { return emu_amount((double)amount * repeat); }
+static inline int64_t emu_times(int64_t amount, double repeat) {
+    return emu_amount((double)amount * repeat);
+}
 
 // Picoseconds of a time in seconds.
-static inline int64_t emu_picoseconds(double seconds) { return emu_amount(seconds * 1e12); }
+static inline int64_t emu_picoseconds(double seconds) {
+    return emu_amount(seconds * 1e12);
+}
 
 #endif

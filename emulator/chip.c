@@ -7,7 +7,9 @@ static const EmuChip chips[EMU_GENERATION_COUNT] = {
 #define EMU_CHIP_BEGIN(id, chip_name, kind) [EMU_GENERATION_##id] = {.name = (chip_name), .device_kind = (kind),
 #define EMU_INTEGER(field, value, source) .field = (value),
 #define EMU_REAL(field, value, source) .field = (value),
-#define EMU_CHIP_END },
+#define EMU_CHIP_END \
+    }                \
+    ,
 #include "emulator/chips.def"
 };
 

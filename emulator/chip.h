@@ -58,7 +58,7 @@ typedef struct EmuChip {
     int64_t op_picoseconds;               // once a kernel
     int64_t collective_picoseconds;       // once a collective
     int64_t collective_step_picoseconds;  // once a step of a ring
-    int64_t ramp_dimension;  // below this size of a matrix product, memory and compute overlap only in part
+    int64_t ramp_dimension;        // below this size of a matrix product, memory and compute overlap only in part
     int64_t overlaps_collectives;  // 0: a collective occupies the core
 } EmuChip;
 

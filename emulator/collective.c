@@ -90,9 +90,10 @@ static void end_stage(Timing *timing) {
 }
 
 // One line of members along an axis of a grid: puts the bytes of a ring algorithm on the links between neighbours, when
-// each member starts with `block` bytes. A closed ring goes both ways round with half the data each; on an open line all
-// that lies on one side crosses each gap.
-static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind, double block) {
+// each member starts with `block` bytes. A closed ring goes both ways round with half the data each; on an open line
+// all that lies on one side crosses each gap.
+static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind,
+                      double block) {
     if (closed) {
         for (int64_t i = 0; i < count; i++) {
             const int64_t next = line[(i + 1) % count];
@@ -120,9 +121,9 @@ static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKi
     }
 }
 
-// Gathers or scatters over the torus axes of a grid: the data is cut into as many parts as there are axes, and each part
-// goes over the axes in another order, so that all links work at once. `block` is what a member holds before (gather) or
-// after (scatter).
+// Gathers or scatters over the torus axes of a grid: the data is cut into as many parts as there are axes, and each
+// part goes over the axes in another order, so that all links work at once. `block` is what a member holds before
+// (gather) or after (scatter).
 static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, double block) {
     int axes[3], count = 0;
     for (int axis = 0; axis < 3; axis++)
@@ -187,8 +188,9 @@ static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
 // Where a stage of a ring collective takes place.
 typedef enum StageKind { STAGE_PACKAGE, STAGE_TORUS, STAGE_SLICES } StageKind;
 
-// Loads one stage of one group. `bytes` is the full array, of which every member holds a share before a gather and after
-// a scatter. Gathers go from the outside in (slices, torus, package), scatters the other way; the amounts are the same.
+// Loads one stage of one group. `bytes` is the full array, of which every member holds a share before a gather and
+// after a scatter. Gathers go from the outside in (slices, torus, package), scatters the other way; the amounts are the
+// same.
 static void load_stage(Timing *timing, const SplitGroup *split, const EmuGrid *grids, StageKind stage, RingKind kind,
                        double bytes) {
     EmuNetwork *network = timing->network;
@@ -218,8 +220,7 @@ static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup 
                       RingKind kind, double bytes) {
     for (int stage = 0; stage < 3; stage++) {
         const StageKind which = (StageKind)(kind == RING_SCATTER ? stage : 2 - stage);
-        for (int64_t g = 0; g < groups->count; g++)
-            load_stage(timing, &splits[g], grids[g], which, kind, bytes);
+        for (int64_t g = 0; g < groups->count; g++) load_stage(timing, &splits[g], grids[g], which, kind, bytes);
         end_stage(timing);
     }
     int64_t steps = 0;
@@ -264,16 +265,16 @@ static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int 
         for (int64_t i = 0; i < size; i++)
             for (int64_t j = 0; j < size; j++) {
                 if (i == j) continue;
-                const int64_t hops = load_route(network, grid->members[start + i * stride],
-                                                grid->members[start + j * stride], each);
+                const int64_t hops =
+                    load_route(network, grid->members[start + i * stride], grid->members[start + j * stride], each);
                 if (hops > longest) longest = hops;
             }
     }
     return longest;
 }
 
-// All-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that the lines of each axis
-// can be loaded on their own; else every pair is routed.
+// All-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that the lines of each
+// axis can be loaded on their own; else every pair is routed.
 static void time_exchange(Timing *timing, const EmuGroups *groups, double operand_bytes) {
     EmuNetwork *network = timing->network;
     int64_t longest = 0;
@@ -322,7 +323,8 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
             const int64_t to = network->places[base + pair.target * stride];
             const int64_t hops = load_route(network, from, to, bytes);
             if (hops > longest) longest = hops;
-            slices = slices || network->topology->devices[from].slice_index != network->topology->devices[to].slice_index;
+            slices =
+                slices || network->topology->devices[from].slice_index != network->topology->devices[to].slice_index;
         }
     }
     timing->transfer->group_size = 2;
@@ -337,7 +339,8 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
 static int64_t operand_bytes(const HloInstruction *collective) {
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     int64_t total = 0;
-    for (int32_t i = 0; i < inner->operand_count; i++) total = emu_add(total, hlo_shape_bytes(inner->operands[i]->shape));
+    for (int32_t i = 0; i < inner->operand_count; i++)
+        total = emu_add(total, hlo_shape_bytes(inner->operands[i]->shape));
     return total;
 }
 
@@ -359,7 +362,8 @@ int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_siz
 }
 
 // No link of the transfer may begin or end at a dead chip.
-static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective, const LinkBytesVector *links) {
+static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective,
+                             const LinkBytesVector *links) {
     const EmuTopology *topology = network->topology;
     const bool *dead = network->faults->dead_chips;
     for (int64_t i = 0; dead && i < links->count; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives as transfers over the links of a slice. A collective runs in stages (for example: between the devices of a
-// chip, then over the torus); in each stage every group puts its bytes on the links of its routes, and the busiest link
-// sets the time. Formulas: docs/machine-model.md.
+// Collectives as transfers over the links of a slice. A collective runs in stages (for example: between the devices of
+// a chip, then over the torus); in each stage every group puts its bytes on the links of its routes, and the busiest
+// link sets the time. Formulas: docs/machine-model.md.
 #ifndef MESHLO_EMULATOR_COLLECTIVE_H_
 #define MESHLO_EMULATOR_COLLECTIVE_H_
 
@@ -18,8 +18,8 @@ typedef struct EmuNetwork {
     int64_t replica_count;
     int64_t partition_count;
     HloArena *arena;
-    double *stage_bytes;     // by link, zero between stages
-    int64_t *touched;        // links with bytes in this stage
+    double *stage_bytes;  // by link, zero between stages
+    int64_t *touched;     // links with bytes in this stage
     int64_t touched_count;
     const EmuFaults *faults;
 } EmuNetwork;
@@ -40,8 +40,8 @@ typedef struct EmuTransfer {
     int64_t group_count;
     int64_t bytes_per_device;  // what one device sends, ring algorithm (emu_collective_bytes)
     int64_t picoseconds;
-    unsigned resources;        // bit set of what it occupies: links up and down each axis, packages, DCN
-    EmuLinkBytes *links;       // each link at most once a stage
+    unsigned resources;   // bit set of what it occupies: links up and down each axis, packages, DCN
+    EmuLinkBytes *links;  // each link at most once a stage
     int64_t link_count;
 } EmuTransfer;
 

@@ -24,7 +24,8 @@ static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_
     return found;
 }
 
-// Whether members at these coordinates close to a ring: the way from the last to the first is no longer than the others.
+// Whether members at these coordinates close to a ring: the way from the last to the first is no longer than the
+// others.
 static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *values, int64_t count) {
     if (axis == 3 || !topology->wrap[axis] || count < 3) return false;
     int64_t longest = 0;
@@ -74,8 +75,8 @@ static GroupMode mode_of(const HloInstruction *collective) {
     if (attributes->use_global_device_ids) return GROUPS_OF_PARTICIPANTS;
     if (!attributes->channel_id) return GROUPS_OF_REPLICAS;
     const HloOpcode opcode = emu_synchronous_opcode(collective);
-    const bool across = opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_COLLECTIVE_BROADCAST ||
-                        opcode == HLO_OP_RAGGED_ALL_TO_ALL;
+    const bool across =
+        opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_COLLECTIVE_BROADCAST || opcode == HLO_OP_RAGGED_ALL_TO_ALL;
     return across ? GROUPS_OF_PARTITIONS : GROUPS_OF_REPLICAS_PARTITIONS;
 }
 

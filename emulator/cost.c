@@ -40,8 +40,7 @@ static void add_product(Sum *sum, const HloInstruction *instruction) {
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
     sum->cost.matrix_flops += 2 * multiplications * (hlo_type_is_complex(instruction->shape->type) ? 4 : 1);
     sum->cost.matrix_seconds += emu_product_seconds(sum->chip, &product);
-    if (multiplications / product.batch > sum->largest_product)
-        sum->largest_product = multiplications / product.batch;
+    if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
 }
 
 // Elements that a sort, transform or window works on, with the extra factor of its algorithm.

@@ -9,20 +9,26 @@
 HLO_BEGIN_C
 
 // What limits a kernel.
-typedef enum EmuBound { EMU_BOUND_NONE, EMU_BOUND_MATRIX, EMU_BOUND_VECTOR, EMU_BOUND_MEMORY, EMU_BOUND_NETWORK } EmuBound;
+typedef enum EmuBound {
+    EMU_BOUND_NONE,
+    EMU_BOUND_MATRIX,
+    EMU_BOUND_VECTOR,
+    EMU_BOUND_MEMORY,
+    EMU_BOUND_NETWORK
+} EmuBound;
 
 // "matrix", "vector", "memory", "network" or "none". Static storage.
 HLO_EXPORT const char *emu_bound_name(EmuBound bound);
 
 // The work and time of a kernel.
 typedef struct EmuCost {
-    double matrix_flops;  // of products and convolutions, on the sizes as written
-    double other_flops;   // one for each element that an elementwise operation or a reduction computes
-    double vector_operations;  // instructions times elements, padded
-    double matrix_seconds;     // at the rate that is reached, on padded sizes
+    double matrix_flops;               // of products and convolutions, on the sizes as written
+    double other_flops;                // one for each element that an elementwise operation or a reduction computes
+    double vector_operations;          // instructions times elements, padded
+    double matrix_seconds;             // at the rate that is reached, on padded sizes
     double read_bytes, written_bytes;  // HBM, padded
-    double ramp;     // share of the shorter of memory and matrix time that does not overlap
-    int64_t picoseconds;  // of the whole kernel
+    double ramp;                       // share of the shorter of memory and matrix time that does not overlap
+    int64_t picoseconds;               // of the whole kernel
     EmuBound bound;
 } EmuCost;
 
@@ -32,14 +38,14 @@ HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel)
 // Sizes of a matrix product as the systolic arrays see it.
 typedef struct EmuProduct {
     double batch, rows, depth, columns;
-    int64_t passes;       // of bf16 multiplications for one of the operand type
-    double peak_flops;    // operations a second of one device at one pass
+    int64_t passes;     // of bf16 multiplications for one of the operand type
+    double peak_flops;  // operations a second of one device at one pass
 } EmuProduct;
 
 // The sizes of a dot or convolution instruction (also ragged and scaled dots).
 HLO_EXPORT EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction);
-// Seconds that a product takes on padded sizes: rows to 8, depth and columns to the array's side, or the other way round
-// where that is less.
+// Seconds that a product takes on padded sizes: rows to 8, depth and columns to the array's side, or the other way
+// round where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);
 
 HLO_END_C

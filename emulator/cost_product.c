@@ -4,7 +4,9 @@
 
 #include "emulator/cost.h"
 
-static double round_up(double value, double multiple) { return ceil(value / multiple) * multiple; }
+static double round_up(double value, double multiple) {
+    return ceil(value / multiple) * multiple;
+}
 
 // Product of the sizes of some dimensions.
 static double sizes_of(const HloShape *shape, HloInts dims) {

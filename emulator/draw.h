@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures: which device holds which part of an array (as jax.debug.visualize_array_sharding draws it), and the chips of
-// a slice in text or SVG.
+// Pictures: which device holds which part of an array (as jax.debug.visualize_array_sharding draws it), and the chips
+// of a slice in text or SVG.
 #ifndef MESHLO_EMULATOR_DRAW_H_
 #define MESHLO_EMULATOR_DRAW_H_
 
@@ -21,9 +21,9 @@ typedef struct EmuSpecDimension {
     int64_t count;
 } EmuSpecDimension;
 
-// The parts that the devices of a mesh hold. `ids` are its devices, row-major over `mesh_rank` axes of sizes `mesh_sizes`;
-// `spec` has one entry for each of the 1 or 2 dimensions `dims`. Writes one shard for each device to `shards`.
-// INVALID_ARGUMENT when an axis is unknown or used twice, or does not divide the dimension.
+// The parts that the devices of a mesh hold. `ids` are its devices, row-major over `mesh_rank` axes of sizes
+// `mesh_sizes`; `spec` has one entry for each of the 1 or 2 dimensions `dims`. Writes one shard for each device to
+// `shards`. INVALID_ARGUMENT when an axis is unknown or used twice, or does not divide the dimension.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_shards_of_spec(const int64_t *ids, const int64_t *mesh_sizes, int64_t mesh_rank,
                                                       const int64_t *dims, int64_t rank, const EmuSpecDimension *spec,
                                                       EmuShard *shards);

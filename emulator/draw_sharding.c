@@ -29,8 +29,8 @@ HloStatus emu_shards_of_spec(const int64_t *ids, const int64_t *mesh_sizes, int6
             parts[dim] *= mesh_sizes[axis];
         }
         HLO_FAIL_IF(dims[dim] < 1 || dims[dim] % parts[dim], HLO_INVALID_ARGUMENT,
-                    "dimension %lld of size %lld is not divisible into %lld parts", (long long)dim, (long long)dims[dim],
-                    (long long)parts[dim]);
+                    "dimension %lld of size %lld is not divisible into %lld parts", (long long)dim,
+                    (long long)dims[dim], (long long)parts[dim]);
     }
     for (int64_t place = 0; place < devices; place++) {
         int64_t index[EMU_MAX_MESH_AXES], rest = place;
@@ -153,7 +153,8 @@ static void size_cells(Drawing *drawing) {
         const int64_t height = drawing->rank == 1 ? 1 : (int64_t)(cell->height * BASE_HEIGHT);
         spread(width - cell->label_length - 2, more, &cell->left, &cell->right);
         spread(height - 2, more, &cell->above, &cell->below);
-        int64_t *column = &drawing->column_width[at % drawing->columns], *row = &drawing->row_height[at / drawing->columns];
+        int64_t *column = &drawing->column_width[at % drawing->columns],
+                *row = &drawing->row_height[at / drawing->columns];
         const int64_t full = cell->left + cell->label_length + cell->right, lines = cell->above + 1 + cell->below;
         if (full > *column) *column = full;
         if (lines > *row) *row = lines;
@@ -210,8 +211,14 @@ HloStatus emu_draw_sharding(const char *label, const int64_t *dims, int64_t rank
                             EmuBoxStyle style, HloText *text) {
     HLO_FAIL_IF(rank < 1 || rank > 2, HLO_INVALID_ARGUMENT, "only arrays of one or two dimensions can be drawn");
     HLO_FAIL_IF(count < 1 || dims[0] < 1 || dims[rank - 1] < 1, HLO_INVALID_ARGUMENT, "there is nothing to draw");
-    Drawing drawing = {.arena = hlo_arena_new(), .label = label, .dims = dims, .rank = rank, .shards = shards,
-                       .count = count, .style = style, .text = text};
+    Drawing drawing = {.arena = hlo_arena_new(),
+                       .label = label,
+                       .dims = dims,
+                       .rank = rank,
+                       .shards = shards,
+                       .count = count,
+                       .style = style,
+                       .text = text};
     HLO_FAIL_IF(!drawing.arena, HLO_RESOURCE_EXHAUSTED, "no memory to draw");
     HloStatus status = hlo_protect(draw, &drawing);
     hlo_text_free(&drawing.name);

@@ -53,11 +53,10 @@ void emu_draw_topology(const EmuTopology *topology, HloText *text) {
     hlo_text_format(text, "%s: %s, ", topology->name, topology->device_kind);
     if (topology->slice_count > 1) hlo_text_format(text, "%lld slices of ", (long long)topology->slice_count);
     emu_topology_print_shape(topology, text);
-    hlo_text_format(text, " chips, %lld device%s, %lld host%s of %lldx%lldx%lld chips, wraps: ",
-                    (long long)topology->device_count, topology->device_count == 1 ? "" : "s",
-                    (long long)topology->host_count, topology->host_count == 1 ? "" : "s",
-                    (long long)topology->host_bounds[0], (long long)topology->host_bounds[1],
-                    (long long)topology->host_bounds[2]);
+    hlo_text_format(
+        text, " chips, %lld device%s, %lld host%s of %lldx%lldx%lld chips, wraps: ", (long long)topology->device_count,
+        topology->device_count == 1 ? "" : "s", (long long)topology->host_count, topology->host_count == 1 ? "" : "s",
+        (long long)topology->host_bounds[0], (long long)topology->host_bounds[1], (long long)topology->host_bounds[2]);
     bool any = false;
     for (int axis = 0; axis < 3; axis++)
         if (topology->wrap[axis]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine model: what a TPU slice is and how long a program takes on it. This header is the room's manual; it brings
-// in the parts:
+// The machine model: what a TPU slice is and how long a program takes on it. This header is the room's manual; it
+// brings in the parts:
 //
 //   chip.h        generations of chips and every number about them, with sources (emulator/chips.def)
 //   topology.h    slices by name or from XML: shape, wrapping links, hosts, devices as JAX lists them

@@ -20,11 +20,11 @@ typedef struct Export {
 static int load_shape(const Export *export) {
     const EmuTopology *slice = export->slice;
     HloText text = {0};
-    hlo_text_format(&text, "group:%lld pack:%lld [numa(memory=%lld)] l2:%lld(size=%lld) core:1 pu:1",
-                    (long long)slice->host_count, (long long)(slice->chip_count / slice->host_count),
-                    (long long)(slice->chip.hbm_bytes_per_device * slice->devices_per_chip),
-                    (long long)slice->devices_per_chip,
-                    (long long)(slice->chip.vmem_bytes_per_core * slice->chip.cores_per_chip / slice->devices_per_chip));
+    hlo_text_format(
+        &text, "group:%lld pack:%lld [numa(memory=%lld)] l2:%lld(size=%lld) core:1 pu:1", (long long)slice->host_count,
+        (long long)(slice->chip_count / slice->host_count),
+        (long long)(slice->chip.hbm_bytes_per_device * slice->devices_per_chip), (long long)slice->devices_per_chip,
+        (long long)(slice->chip.vmem_bytes_per_core * slice->chip.cores_per_chip / slice->devices_per_chip));
     int failed = text.failed || !text.data || hwloc_topology_set_synthetic(export->topology, text.data);
     hlo_text_free(&text);
     // Levels with one object each must stay.
@@ -55,8 +55,7 @@ static int label_chip(const Export *export, int64_t number) {
     hlo_text_string(&value, slice->device_kind);
     failed = failed || add_info(chip, "TpuKind", &value);
     for (int64_t i = 0; i < export->devices_per_chip && !failed; i++) {
-        hwloc_obj_t core =
-            hwloc_get_obj_by_type(export->topology, HWLOC_OBJ_CORE, (unsigned)(place + i));
+        hwloc_obj_t core = hwloc_get_obj_by_type(export->topology, HWLOC_OBJ_CORE, (unsigned)(place + i));
         hlo_text_format(&value, "%lld", (long long)slice->devices[place + i].id);
         failed = !core || add_info(core, "TpuDeviceId", &value);
     }
@@ -83,8 +82,7 @@ static int add_distances(const Export *export) {
     if (!failed) {
         hwloc_distances_add_handle_t handle = hwloc_distances_add_create(
             export->topology, "TPUICIHops", HWLOC_DISTANCES_KIND_FROM_USER | HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0);
-        failed = !handle ||
-                 hwloc_distances_add_values(export->topology, handle, (unsigned)count, objects, hops, 0) ||
+        failed = !handle || hwloc_distances_add_values(export->topology, handle, (unsigned)count, objects, hops, 0) ||
                  hwloc_distances_add_commit(export->topology, handle, 0);
     }
     hlo_free(objects);

@@ -61,8 +61,7 @@ static HloStatus read_link(Reader *reader) {
                     emu_route(topology, from, to, there) != 1 || emu_route(topology, to, from, back) != 1,
                 HLO_INVALID_ARGUMENT, "fault '%s': devices %lld and %lld are not joined by a link", reader->spec,
                 (long long)topology->devices[from].id, (long long)topology->devices[to].id);
-    if (!reader->faults->link_slowness)
-        reader->faults->link_slowness = ones(reader->arena, emu_link_limit(topology));
+    if (!reader->faults->link_slowness) reader->faults->link_slowness = ones(reader->arena, emu_link_limit(topology));
     reader->faults->link_slowness[there[0]] /= speed;
     reader->faults->link_slowness[back[0]] /= speed;
     return HLO_SUCCESS;
@@ -121,10 +120,11 @@ HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *to
     }
     HloStatus status = NULL;
     if (total)
-        status = hlo_error(HLO_UNAVAILABLE,
-                           "the program cannot run: dead chips take %lld of its %lld participants (%s%s); every collective "
-                           "of their groups would wait for ever",
-                           (long long)total, (long long)count, lost.data ? lost.data : "", total > 8 ? ", …" : "");
+        status =
+            hlo_error(HLO_UNAVAILABLE,
+                      "the program cannot run: dead chips take %lld of its %lld participants (%s%s); every collective "
+                      "of their groups would wait for ever",
+                      (long long)total, (long long)count, lost.data ? lost.data : "", total > 8 ? ", …" : "");
     hlo_text_free(&lost);
     return status;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What-if: slow links, slow devices, dead chips. A specification is a list with commas of
-//   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED of their rate (0.5)
-//   straggler:D:TIMES   device D takes TIMES as long for every kernel (1.5)
-//   dead:D              the chip of device D is gone
+//   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED of their rate
+//   (0.5) straggler:D:TIMES   device D takes TIMES as long for every kernel (1.5) dead:D              the chip of
+//   device D is gone
 #ifndef MESHLO_EMULATOR_FAULT_H_
 #define MESHLO_EMULATOR_FAULT_H_
 
@@ -13,7 +13,7 @@ HLO_BEGIN_C
 
 // Faults of a slice. Zero-initialised: none.
 typedef struct EmuFaults {
-    double *link_slowness;   // by link: how many times longer a byte takes; NULL when all are as specified
+    double *link_slowness;    // by link: how many times longer a byte takes; NULL when all are as specified
     double *device_slowness;  // by place; NULL when all are equal
     bool *dead_chips;         // by chip number; NULL when all live
 } EmuFaults;

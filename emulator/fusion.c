@@ -40,16 +40,16 @@ static bool takes_producers(EmuOpClass op_class) {
     return fuses(op_class) || op_class == EMU_OP_REDUCE || op_class == EMU_OP_MATRIX;
 }
 
-// Whether computing an instruction again in every consumer costs no more memory traffic than reading its result: at most
-// one operand is as large as the result.
+// Whether computing an instruction again in every consumer costs no more memory traffic than reading its result: at
+// most one operand is as large as the result.
 static bool cheap_to_repeat(const HloInstruction *instruction) {
     if (emu_op_vector_cost(instruction->opcode) > CHEAP_COST || instruction->opcode == HLO_OP_CONCATENATE) return false;
     const int64_t elements = hlo_shape_elements(instruction->shape);
     int64_t large = 0;
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const HloInstruction *operand = instruction->operands[i];
-        const bool generated = operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA ||
-                               operand->opcode == HLO_OP_CONSTANT;
+        const bool generated =
+            operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA || operand->opcode == HLO_OP_CONSTANT;
         large += !generated && hlo_shape_elements(operand->shape) * 2 > elements;
     }
     return large <= 1;
@@ -132,7 +132,8 @@ static HloInstruction *reduced_array(const EmuKernel *kernel) {
 }
 
 // Whether everything that a kernel reads apart from `array` is there before kernel number `before` runs.
-static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of, int64_t before) {
+static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of,
+                        int64_t before) {
     for (int64_t m = 0; m < kernel->member_count; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
             const HloInstruction *operand = kernel->members[m]->operands[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions of a computation a TPU would run as one kernel. Cheap producers are computed inside their consumers,
-// so that chains of elementwise operations do not pay for memory at every step; matrix products take in what feeds them
-// and what follows them elementwise; reductions are made where their operand is made. A kernel writes its roots, which are
-// the first of its members; everything else in it stays on the chip.
+// Which instructions of a computation a TPU would run as one kernel. Cheap producers are computed inside their
+// consumers, so that chains of elementwise operations do not pay for memory at every step; matrix products take in what
+// feeds them and what follows them elementwise; reductions are made where their operand is made. A kernel writes its
+// roots, which are the first of its members; everything else in it stays on the chip.
 #ifndef MESHLO_EMULATOR_FUSION_H_
 #define MESHLO_EMULATOR_FUSION_H_
 
@@ -28,8 +28,8 @@ typedef struct EmuPlan {
     int64_t kernel_count;
 } EmuPlan;
 
-// Plans a computation in `arena`. `kernel_of` has an entry for each instruction id of the module; it is set to the number
-// of the kernel one of whose roots an instruction is, -1 for the others. Memory errors jump to hlo_protect().
+// Plans a computation in `arena`. `kernel_of` has an entry for each instruction id of the module; it is set to the
+// number of the kernel one of whose roots an instruction is, -1 for the others. Memory errors jump to hlo_protect().
 HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of);
 
 // The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs

@@ -12,13 +12,17 @@ typedef struct Choice {
     int64_t bits;           // of an element as stored
 } Choice;
 
-static int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+static int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
 
 // Bits of an element in memory: types narrower than a byte are packed.
-static int64_t element_bits(HloType type) { return hlo_type_info(type)->bits; }
+static int64_t element_bits(HloType type) {
+    return hlo_type_info(type)->bits;
+}
 
-// Rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), less where there are
-// fewer, but at least what packs into one word.
+// Rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), less where there
+// are fewer, but at least what packs into one word.
 static int64_t tile_rows(const EmuChip *chip, int64_t bits, int64_t rows) {
     const int64_t packed = bits < 32 ? 32 / bits : 1;
     const int64_t most = chip->generation >= 7 ? 8 * packed : 8;
@@ -48,7 +52,8 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
 
 // Finds the pair of minor dimensions that pads least, row-major first.
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
-    Choice best = {.minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(shape->type)};
+    Choice best = {
+        .minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(shape->type)};
     if (shape->rank < 2) {
         best.minor = shape->rank ? 0 : -1;
         best.second = -1;

@@ -14,16 +14,17 @@ HLO_BEGIN_C
 HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape);
 
 // Bytes that a buffer takes in HBM: its tiles as written in the layout, or as emu_default_layout() chooses them when it
-// has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing; an array counts
-// with 1 PiB at most. `chip`
-// NULL (host processors): dense.
+// has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing; an
+// array counts with 1 PiB at most. `chip` NULL (host processors): dense.
 HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 
 // The same of one dense array, without tiles.
 HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
 
 // Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.
-static inline bool emu_in_vmem(const HloShape *shape) { return shape->layout && shape->layout->memory_space == 1; }
+static inline bool emu_in_vmem(const HloShape *shape) {
+    return shape->layout && shape->layout->memory_space == 1;
+}
 
 HLO_END_C
 

@@ -31,7 +31,7 @@ typedef struct Liveness {
     HloIntMap positions;  // instruction id to place in the plan's order
     Leaves *leaves;       // by place
     LiveVector buffers;
-    int64_t now;          // kernel being run
+    int64_t now;  // kernel being run
 } Liveness;
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
@@ -119,8 +119,8 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     return leaves;
 }
 
-// The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the program
-// or still needed elsewhere.
+// The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the
+// program or still needed elsewhere.
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     const Leaves initial = *leaves_of(liveness, loop->operands[0]);
     const HloInstruction *root = loop->called[1]->root;
@@ -138,8 +138,8 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     return leaves;
 }
 
-// The operand whose buffer an instruction may write its result into: the array of an update (also of one at the root of a
-// fusion); NULL where there is none.
+// The operand whose buffer an instruction may write its result into: the array of an update (also of one at the root of
+// a fusion); NULL where there is none.
 static const HloInstruction *updated_operand(const HloInstruction *instruction) {
     const HloInstruction *update = instruction;
     if (instruction->opcode == HLO_OP_FUSION) {
@@ -198,7 +198,8 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
         case HLO_OP_RESHAPE:
         case HLO_OP_SET_DIMENSION_SIZE:
         case HLO_OP_ASYNC_UPDATE:
-            if (leaves_of(liveness, instruction->operands[0])->count) return *leaves_of(liveness, instruction->operands[0]);
+            if (leaves_of(liveness, instruction->operands[0])->count)
+                return *leaves_of(liveness, instruction->operands[0]);
             break;
         case HLO_OP_WHILE: return leaves_of_loop(liveness, instruction);
         default: break;
@@ -206,8 +207,7 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     if (op_class == EMU_OP_DONE) return leaves_of_done(liveness, instruction);
     const bool starts = op_class == EMU_OP_COLLECTIVE_START || op_class == EMU_OP_TRANSFER_START;
-    if (starts && instruction->opcode != HLO_OP_ALL_REDUCE_START)
-        return leaves_of_start(liveness, instruction);
+    if (starts && instruction->opcode != HLO_OP_ALL_REDUCE_START) return leaves_of_start(liveness, instruction);
     if (op_class != EMU_OP_FREE && !is_root) return (Leaves){0};
     return in_place(liveness, instruction);
 }
@@ -309,7 +309,8 @@ static void mark_results(Liveness *liveness) {
 
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
     int64_t where;
-    Liveness *liveness = analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
+    Liveness *liveness =
+        analyse(program, program->arena, plan->computation, plan->computation == program->module->entry);
     mark_results(liveness);
     return find_peak(liveness, bytes_alive(liveness), &where);
 }
@@ -401,6 +402,5 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     qsort(largest, (size_t)kept, sizeof(*largest), compare_buffers);
     memory->largest = largest;
     memory->largest_count = kept;
-    memory->peak_bytes =
-        memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
+    memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
 }

@@ -17,13 +17,14 @@ typedef struct Placement {
     int64_t *places;  // out
 } Placement;
 
-static bool kind_is(const Placement *placement, const char *kind) { return !strcmp(placement->device_kind, kind); }
+static bool kind_is(const Placement *placement, const char *kind) {
+    return !strcmp(placement->device_kind, kind);
+}
 
 // "(4, 2)", as Python prints a tuple.
 static void print_tuple(HloText *text, const int64_t *sizes, int64_t count) {
     hlo_text_char(text, '(');
-    for (int64_t i = 0; i < count; i++)
-        hlo_text_format(text, "%s%lld", i ? ", " : "", (long long)sizes[i]);
+    for (int64_t i = 0; i < count; i++) hlo_text_format(text, "%s%lld", i ? ", " : "", (long long)sizes[i]);
     hlo_text_string(text, count == 1 ? ",)" : ")");
 }
 
@@ -58,8 +59,7 @@ static void last_bounds(const Placement *placement, int64_t bounds[3]) {
 
 // Lays the devices in the order base[order[i]]; base NULL means list order.
 static void lay(const Placement *placement, const int64_t *base, const uint8_t *order) {
-    for (int64_t i = 0; i < placement->device_count; i++)
-        placement->places[i] = base ? base[order[i]] : order[i];
+    for (int64_t i = 0; i < placement->device_count; i++) placement->places[i] = base ? base[order[i]] : order[i];
 }
 
 // Rings of a tray of four v2, v3 or v7 chips with two devices each.
@@ -67,8 +67,7 @@ static const uint8_t tray_ring[8] = {0, 1, 2, 3, 6, 7, 4, 5};
 
 // Repeats the tray's ring over the list, block by block.
 static void lay_tray_rings(const Placement *placement) {
-    for (int64_t i = 0; i < placement->device_count; i++)
-        placement->places[i] = (i & ~INT64_C(7)) + tray_ring[i & 7];
+    for (int64_t i = 0; i < placement->device_count; i++) placement->places[i] = (i & ~INT64_C(7)) + tray_ring[i & 7];
 }
 
 // v2, v3: a ring over one tray, also where the last axis is a tray; else the list's order.
@@ -136,9 +135,9 @@ static const struct {
     const char *kind;
     bool (*place)(const Placement *placement);
 } handlers[] = {
-    {"TPU v2", place_v2},       {"TPU v3", place_v2},  {"TPU v4 lite", place_v4_lite}, {"TPU v5 lite", place_v5e},
-    {"TPU v6 lite", place_v5e}, {"TPU v5", place_v5p}, {"TPU v5p", place_v5p},         {"TPU7x", place_v7},
-    {"TPU7", place_v7},
+    {"TPU v2", place_v2},       {"TPU v3", place_v2},       {"TPU v4 lite", place_v4_lite},
+    {"TPU v5 lite", place_v5e}, {"TPU v6 lite", place_v5e}, {"TPU v5", place_v5p},
+    {"TPU v5p", place_v5p},     {"TPU7x", place_v7},        {"TPU7", place_v7},
 };
 
 // Fills the grid of devices by their coordinates.
@@ -153,9 +152,10 @@ static HloStatus physical_mesh(const Placement *placement, EmuPhysicalMesh *mesh
         }
     int64_t extent[4], total = 1;
     for (int axis = 0; axis < 4; axis++) total *= extent[axis] = high[axis] - low[axis] + 1;
-    HLO_FAIL_IF(total != placement->device_count, HLO_UNIMPLEMENTED,
-                "the devices of the mesh do not fill a box of %lldx%lldx%lld chips: take all of the slice or a box of it",
-                (long long)extent[0], (long long)extent[1], (long long)extent[2]);
+    HLO_FAIL_IF(
+        total != placement->device_count, HLO_UNIMPLEMENTED,
+        "the devices of the mesh do not fill a box of %lldx%lldx%lld chips: take all of the slice or a box of it",
+        (long long)extent[0], (long long)extent[1], (long long)extent[2]);
     const bool flat = kind_is(placement, "TPU v2") || kind_is(placement, "TPU v3");
     const bool cores = kind_is(placement, "TPU7x") || kind_is(placement, "TPU7") || extent[3] == 2;
     mesh->rank = !flat && cores ? 4 : 3;
@@ -180,8 +180,8 @@ static HloStatus make_contiguous(const Placement *placement, EmuPhysicalMesh *me
     static const struct {
         int64_t shape[3], logical[2];
         bool swap;  // y and z change places
-    } tricks[] = {{{2, 2, 1}, {2, 2}, false},  {{2, 2, 4}, {4, 4}, false},    {{4, 4, 4}, {16, 4}, true},
-                  {{4, 8, 8}, {64, 4}, true},  {{4, 8, 8}, {4, 64}, true},    {{8, 8, 8}, {64, 8}, true},
+    } tricks[] = {{{2, 2, 1}, {2, 2}, false},    {{2, 2, 4}, {4, 4}, false},   {{4, 4, 4}, {16, 4}, true},
+                  {{4, 8, 8}, {64, 4}, true},    {{4, 8, 8}, {4, 64}, true},   {{8, 8, 8}, {64, 8}, true},
                   {{8, 16, 16}, {256, 8}, true}, {{8, 16, 16}, {8, 256}, true}};
     int64_t logical[EMU_MAX_MESH_AXES], rank = 0;
     for (int64_t i = 0; i < placement->count; i++)
@@ -202,9 +202,11 @@ static HloStatus make_contiguous(const Placement *placement, EmuPhysicalMesh *me
                      (long long)mesh->sizes[0], (long long)mesh->sizes[1], (long long)mesh->sizes[2]);
 }
 
-// Finds the first set of `want` free physical axes, in ascending order, whose sizes multiply to `size`; a bit set, or 0.
+// Finds the first set of `want` free physical axes, in ascending order, whose sizes multiply to `size`; a bit set, or
+// 0.
 static unsigned find_axes(const int64_t *remaining, int64_t rank, int64_t want, int64_t size) {
-    // Combinations in lexicographic order of their ascending indices: with few axes, try all of them and keep the first.
+    // Combinations in lexicographic order of their ascending indices: with few axes, try all of them and keep the
+    // first.
     unsigned best = 0;
     int64_t best_key = INT64_MAX;
     for (unsigned set = 1; set < 1u << rank; set++) {
@@ -236,10 +238,11 @@ HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes,
         if (!axes && sizes[logical] > 1) {
             HloText left = {0};
             print_tuple(&left, remaining, physical->rank);
-            HloStatus status = hlo_error(HLO_UNIMPLEMENTED,
-                                         "mesh axis %lld of size %lld is not a product of whole physical axes (left are "
-                                         "%s, 0 is taken); allow split physical axes to place it",
-                                         (long long)logical, (long long)sizes[logical], left.data ? left.data : "");
+            HloStatus status =
+                hlo_error(HLO_UNIMPLEMENTED,
+                          "mesh axis %lld of size %lld is not a product of whole physical axes (left are "
+                          "%s, 0 is taken); allow split physical axes to place it",
+                          (long long)logical, (long long)sizes[logical], left.data ? left.data : "");
             hlo_text_free(&left);
             return status;
         }
@@ -252,9 +255,10 @@ HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes,
     return HLO_SUCCESS;
 }
 
-// Lays the grid out by an assignment: each physical axis is cut into its factors (logical axes from major to minor), and
-// the factors are put together by logical axis, inside one by physical axis.
-static void lay_by_assignment(const Placement *placement, const EmuPhysicalMesh *mesh, const EmuMeshAssignment *assigned) {
+// Lays the grid out by an assignment: each physical axis is cut into its factors (logical axes from major to minor),
+// and the factors are put together by logical axis, inside one by physical axis.
+static void lay_by_assignment(const Placement *placement, const EmuPhysicalMesh *mesh,
+                              const EmuMeshAssignment *assigned) {
     int64_t strides[4 * EMU_MAX_MESH_AXES], stride = 1;
     for (int64_t i = mesh->rank * assigned->axes - 1; i >= 0; i--) {
         strides[i] = stride;
@@ -355,7 +359,8 @@ HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *size
     int64_t *places = hlo_allocate(hlo_array_bytes((size_t)per_slice, sizeof(int64_t)));
     HLO_FAIL_IF(!places, HLO_RESOURCE_EXHAUSTED, "no memory for a mesh");
     const EmuMeshOptions options = {.allow_split_physical_axes = allow_split};
-    HloStatus status = emu_device_mesh(topology->devices, per_slice, topology->device_kind, sizes, count, options, places);
+    HloStatus status =
+        emu_device_mesh(topology->devices, per_slice, topology->device_kind, sizes, count, options, places);
     for (int64_t at = 0; !status && at < topology->device_count; at++) {
         int64_t rest = at, slice = 0, slice_stride = 1, inner = 0, inner_stride = 1;
         for (int64_t axis = count - 1; axis >= 0; axis--) {

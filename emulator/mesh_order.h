@@ -12,16 +12,16 @@ HLO_BEGIN_C
 // The most axes that a mesh may have here.
 #define EMU_MAX_MESH_AXES 16
 
-// jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which has
-// room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
-// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices; UNIMPLEMENTED,
-// with the reason, for a mesh that JAX refuses to place: axes that are no products of whole physical axes, several
-// slices, devices that are no box.
+// jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which
+// has room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
+// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices;
+// UNIMPLEMENTED, with the reason, for a mesh that JAX refuses to place: axes that are no products of whole physical
+// axes, several slices, devices that are no box.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count,
                                                   bool allow_split, int64_t *ids_out);
 
-// create_hybrid_device_mesh: slices stand in a mesh of `dcn_sizes`, the devices of each in one of `sizes`; the result has
-// sizes[i] * dcn_sizes[i] along axis i with the slice as its major part. Errors as above.
+// create_hybrid_device_mesh: slices stand in a mesh of `dcn_sizes`, the devices of each in one of `sizes`; the result
+// has sizes[i] * dcn_sizes[i] along axis i with the slice as its major part. Errors as above.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes,
                                                          const int64_t *dcn_sizes, int64_t count, bool allow_split,
                                                          int64_t *ids_out);

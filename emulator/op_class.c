@@ -20,9 +20,13 @@ static_assert((0
               "every opcode has a row in op_class.def");
 #undef EMU_OP
 
-EmuOpClass emu_op_class(HloOpcode opcode) { return rows[opcode].op_class; }
+EmuOpClass emu_op_class(HloOpcode opcode) {
+    return rows[opcode].op_class;
+}
 
-double emu_op_vector_cost(HloOpcode opcode) { return rows[opcode].vector_cost; }
+double emu_op_vector_cost(HloOpcode opcode) {
+    return rows[opcode].vector_cost;
+}
 
 const HloInstruction *emu_synchronous_instruction(const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_ASYNC_START && instruction->called_count == 1)

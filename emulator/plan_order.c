@@ -14,7 +14,7 @@ typedef struct Node {
     double bytes;          // of this kernel's result and of all that leads to it (shared parts count each time)
     double extra_users;    // uses beyond the first, likewise
     int64_t users;
-    int64_t next;          // of `needs` to visit
+    int64_t next;  // of `needs` to visit
     bool visited;
 } Node;
 

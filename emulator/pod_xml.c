@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated against emulator/pod.rng (a
-// copy of which is built in), then checked for what a grammar cannot say.
+// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated against emulator/pod.rng
+// (a copy of which is built in), then checked for what a grammar cannot say.
 #include <errno.h>
 #include <libxml/parser.h>
 #include <libxml/relaxng.h>
@@ -134,7 +134,9 @@ static HloStatus read_sizes(PodReader *reader, const xmlNode *node, const char *
     return HLO_SUCCESS;
 }
 
-static bool is_true(const char *text) { return !strcmp(text, "true") || !strcmp(text, "1"); }
+static bool is_true(const char *text) {
+    return !strcmp(text, "true") || !strcmp(text, "1");
+}
 
 static HloStatus read_core(PodReader *reader, const xmlNode *node) {
     read_real(reader, node, "hz", &reader->chip.clock_hz);

@@ -10,8 +10,8 @@ typedef struct EmuProgram {
     HloArena *arena;
     const HloModule *module;
     const EmuTopology *topology;
-    EmuPlan **plans;     // by computation id
-    int32_t *kernel_of;  // by instruction id
+    EmuPlan **plans;      // by computation id
+    int32_t *kernel_of;   // by instruction id
     int64_t *temp_peaks;  // by computation id: most bytes of temporaries at a time; -1 until known
 } EmuProgram;
 
@@ -32,7 +32,7 @@ typedef struct EmuBuffer {
 // What one device holds.
 typedef struct EmuMemory {
     int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
-    int64_t peak_bytes;      // arguments + outputs - aliased + temporaries
+    int64_t peak_bytes;        // arguments + outputs - aliased + temporaries
     const EmuBuffer *largest;  // arguments, outputs, and the temporaries alive at the peak, largest first
     int64_t largest_count;
     const int64_t *alive;  // bytes of temporaries while each kernel of the entry computation runs, in the plan's order

@@ -6,7 +6,9 @@
 // Rows of the lists in the summary.
 #define SUMMARY_ROWS 12
 
-static double seconds(int64_t picoseconds) { return (double)picoseconds * 1e-12; }
+static double seconds(int64_t picoseconds) {
+    return (double)picoseconds * 1e-12;
+}
 
 static void json_seconds(HloJsonWriter *writer, const char *key, int64_t picoseconds) {
     hlo_json_key(writer, key);
@@ -291,7 +293,8 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_part(text, "memory", report->memory_picoseconds, step);
     print_part(text, "exposed collectives", report->exposed_picoseconds, step);
     print_part(text, "(all collectives)", report->collective_picoseconds, step);
-    hlo_text_format(text, "work: %.4g flop a device, model flop utilisation %.1f %%\nmemory: ", report->flops_per_device,
+    hlo_text_format(text,
+                    "work: %.4g flop a device, model flop utilisation %.1f %%\nmemory: ", report->flops_per_device,
                     100 * report->mfu);
     emu_print_bytes(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");
@@ -331,9 +334,10 @@ void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     if (!emu_report_out_of_memory(report)) return;
     const int64_t over = report->hbm_peak_bytes - report->hbm_capacity_bytes;
     const int64_t program = report->hbm_peak_bytes - report->argument_bytes;
-    hlo_text_string(text,
-                    "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: the program does not fit. Ran out of memory in memory "
-                    "space hbm. Used ");
+    hlo_text_string(
+        text,
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: the program does not fit. Ran out of memory in memory "
+        "space hbm. Used ");
     emu_print_bytes(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");
     emu_print_bytes(report->hbm_capacity_bytes, text);

@@ -119,8 +119,8 @@ static void print_timeline(HloText *text, const EmuReport *report) {
 // What the device holds over time, as steps under the line of its capacity.
 static void print_memory_curve(HloText *text, const EmuReport *report) {
     const double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1, height = 120;
-    const int64_t top = report->hbm_peak_bytes > report->hbm_capacity_bytes ? report->hbm_peak_bytes
-                                                                            : report->hbm_capacity_bytes;
+    const int64_t top =
+        report->hbm_peak_bytes > report->hbm_capacity_bytes ? report->hbm_peak_bytes : report->hbm_capacity_bytes;
     const double scale = top > 0 ? height / (double)top : 0;
     const double capacity = height - (double)report->hbm_capacity_bytes * scale;
     hlo_text_format(text,

@@ -37,12 +37,16 @@ EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
     if (link < topology->device_count) {
         // The devices of a chip follow each other in the list.
         const int64_t core = topology->devices[link].core_on_chip;
-        return (EmuLink){.kind = EMU_LINK_PACKAGE, .exists = topology->devices_per_chip == 2, .from = link,
+        return (EmuLink){.kind = EMU_LINK_PACKAGE,
+                         .exists = topology->devices_per_chip == 2,
+                         .from = link,
                          .to = core ? link - 1 : link + 1};
     }
     link -= topology->device_count;
     const int64_t per_host = topology->device_count / topology->host_count, place = link / 2 * per_host;
-    return (EmuLink){.kind = EMU_LINK_DCN, .exists = topology->slice_count > 1, .from = link & 1 ? -1 : place,
+    return (EmuLink){.kind = EMU_LINK_DCN,
+                     .exists = topology->slice_count > 1,
+                     .from = link & 1 ? -1 : place,
                      .to = link & 1 ? place : -1};
 }
 

@@ -29,15 +29,15 @@ typedef struct Simulation {
     EmuProgram *program;
     EmuNetwork *network;
     EmuReport *report;
-    HloText *text;           // for printing; whoever called hlo_protect() frees it
+    HloText *text;  // for printing; whoever called hlo_protect() frees it
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
-    double *link_bytes;      // by link
-    int64_t free_at[32];     // when each resource of the network (bits of EmuTransfer.resources) is free again
-    int64_t now;             // of the device
-    int64_t *entry_starts;   // of the kernels of the entry computation
-    double slowness;         // of the slowest device, which the others wait for
-    double repeat;           // how often the current computation runs
+    double *link_bytes;     // by link
+    int64_t free_at[32];    // when each resource of the network (bits of EmuTransfer.resources) is free again
+    int64_t now;            // of the device
+    int64_t *entry_starts;  // of the kernels of the entry computation
+    double slowness;        // of the slowest device, which the others wait for
+    double repeat;          // how often the current computation runs
     int64_t depth;
 } Simulation;
 
@@ -60,10 +60,15 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
                       EmuBound bound) {
     HloArena *arena = simulation->report->arena;
     if (simulation->ops.count >= MAX_OPS) return -1;
-    const EmuOp op = {.name = copy_string(arena, instruction->name), .opcode = hlo_op_text(instruction->opcode),
-                      .source = source_of(arena, instruction), .start = start, .duration = duration,
-                      .count = emu_times(1, simulation->repeat), .depth = simulation->depth - 1,
-                      .network = bound == EMU_BOUND_NETWORK, .bound = bound};
+    const EmuOp op = {.name = copy_string(arena, instruction->name),
+                      .opcode = hlo_op_text(instruction->opcode),
+                      .source = source_of(arena, instruction),
+                      .start = start,
+                      .duration = duration,
+                      .count = emu_times(1, simulation->repeat),
+                      .depth = simulation->depth - 1,
+                      .network = bound == EMU_BOUND_NETWORK,
+                      .bound = bound};
     hlo_vector_push(arena, &simulation->ops, op);
     return simulation->ops.count - 1;
 }
@@ -132,8 +137,8 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     const double bytes = start->operand_count ? (double)hlo_shape_bytes(start->operands[0]->shape) : 0;
     const double rate = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / (double)chip->devices_per_chip;
     const int copy_engine = 31;
-    const int64_t begin = simulation->free_at[copy_engine] > simulation->now ? simulation->free_at[copy_engine]
-                                                                             : simulation->now;
+    const int64_t begin =
+        simulation->free_at[copy_engine] > simulation->now ? simulation->free_at[copy_engine] : simulation->now;
     *end = simulation->free_at[copy_engine] = emu_add(begin, emu_picoseconds(bytes / rate));
 }
 
@@ -332,8 +337,8 @@ static void collect_memory(Simulation *simulation) {
 static HloStatus find_places(HloArena *arena, const HloModule *module, const EmuTopology *topology,
                              const EmuOptions *options, int64_t *places, int64_t participants) {
     HLO_FAIL_IF(participants > topology->device_count, HLO_INVALID_ARGUMENT,
-                "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants, topology->name,
-                (long long)topology->device_count);
+                "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
+                topology->name, (long long)topology->device_count);
     const bool given = options && options->device_assignment;
     HLO_FAIL_IF(given && options->device_assignment_count != participants, HLO_INVALID_ARGUMENT,
                 "the device assignment has %lld entries for %lld participants",

@@ -22,22 +22,22 @@ typedef struct EmuOptions {
 typedef struct EmuOp {
     const char *name;
     const char *opcode;
-    const char *source;  // "file:line", or "" if unknown
+    const char *source;       // "file:line", or "" if unknown
     int64_t start, duration;  // picoseconds; the first time, when it is inside of a loop
-    int64_t count;   // how often it runs
-    int64_t depth;   // of calls and loops around it; 0 in the entry computation
-    bool network;    // on the network's part of the timeline
+    int64_t count;            // how often it runs
+    int64_t depth;            // of calls and loops around it; 0 in the entry computation
+    bool network;             // on the network's part of the timeline
     EmuBound bound;
-    double flops;    // once
-    double bytes;    // once: HBM traffic, or for collectives what one device sends
+    double flops;  // once
+    double bytes;  // once: HBM traffic, or for collectives what one device sends
 } EmuOp;
 
 // One link and what went over it.
 typedef struct EmuLinkUse {
-    int64_t link;       // number (emulator/route.h)
-    int64_t from, to;   // device ids; -1: the network between slices
+    int64_t link;      // number (emulator/route.h)
+    int64_t from, to;  // device ids; -1: the network between slices
     double bytes;
-    int64_t busy;       // picoseconds
+    int64_t busy;  // picoseconds
 } EmuLinkUse;
 
 // One buffer in the memory report.
@@ -61,11 +61,11 @@ typedef struct EmuReport {
     const char *topology;
     const char *device_kind;
     const char *module;
-    int64_t num_devices;      // that take part
+    int64_t num_devices;       // that take part
     int64_t step_picoseconds;  // launch + compute + memory + vector … + exposed collectives
     int64_t launch_picoseconds;
-    int64_t compute_picoseconds;  // kernels bound by the systolic arrays or the vector unit
-    int64_t memory_picoseconds;   // kernels bound by HBM
+    int64_t compute_picoseconds;     // kernels bound by the systolic arrays or the vector unit
+    int64_t memory_picoseconds;      // kernels bound by HBM
     int64_t collective_picoseconds;  // the network's work
     int64_t exposed_picoseconds;     // the part of it that the device waits for
     double flops_per_device;
@@ -94,20 +94,20 @@ static inline bool emu_report_out_of_memory(const EmuReport *report) {
     return report->hbm_peak_bytes > report->hbm_capacity_bytes;
 }
 
-// Simulates one step of `module`, the program of one device (replica_count * num_partitions participants), on `topology`.
-// On success *report is new. `options` may be NULL. INVALID_ARGUMENT when the participants do not fit the slice or a
-// collective names devices that do not take part; UNIMPLEMENTED for host processors and twisted tori, which have no
-// machine model; UNAVAILABLE when a fault keeps it from running; RESOURCE_EXHAUSTED when memory is short. Running out of the device's memory is no error: ask
-// emu_report_out_of_memory(). Any thread.
+// Simulates one step of `module`, the program of one device (replica_count * num_partitions participants), on
+// `topology`. On success *report is new. `options` may be NULL. INVALID_ARGUMENT when the participants do not fit the
+// slice or a collective names devices that do not take part; UNIMPLEMENTED for host processors and twisted tori, which
+// have no machine model; UNAVAILABLE when a fault keeps it from running; RESOURCE_EXHAUSTED when memory is short.
+// Running out of the device's memory is no error: ask emu_report_out_of_memory(). Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology,
                                                 const EmuOptions *options, EmuReport **report);
 // Frees a report; accepts NULL.
 HLO_EXPORT void emu_report_free(EmuReport *report);
 
 // The device ids on which a program with this mesh stands unless something else is said: JAX's make_mesh order; over
-// several slices the hybrid order with the slices along the first axis that they divide; where JAX refuses the mesh, the
-// order of jax.devices(). `ids_out` has room for the product of the sizes. INVALID_ARGUMENT when the slice has fewer
-// devices.
+// several slices the hybrid order with the slices along the first axis that they divide; where JAX refuses the mesh,
+// the order of jax.devices(). `ids_out` has room for the product of the sizes. INVALID_ARGUMENT when the slice has
+// fewer devices.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes,
                                                           int64_t count, int64_t *ids_out);
 

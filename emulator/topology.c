@@ -11,13 +11,12 @@ static HloStatus check_shape(const EmuTopologyPlan *plan) {
     const int64_t *shape = plan->shape;
     HLO_FAIL_IF(shape[0] < 1 || shape[1] < 1 || shape[2] < 1, HLO_INVALID_ARGUMENT,
                 "%s: every axis of a slice has at least one chip", plan->name);
-    HLO_FAIL_IF(chip->torus_axes == 2 && shape[2] != 1, HLO_INVALID_ARGUMENT,
-                "%s: %s slices have two axes, not three", plan->name, chip->name);
+    HLO_FAIL_IF(chip->torus_axes == 2 && shape[2] != 1, HLO_INVALID_ARGUMENT, "%s: %s slices have two axes, not three",
+                plan->name, chip->name);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
     const int64_t longest = chip->pod_x > chip->pod_y ? chip->pod_x : chip->pod_y;
     const int64_t limit = longest > chip->pod_z ? longest : chip->pod_z;
-    HLO_FAIL_IF(shape[0] > limit || shape[1] > limit || shape[2] > limit ||
-                    shape[0] * shape[1] * shape[2] > pod,
+    HLO_FAIL_IF(shape[0] > limit || shape[1] > limit || shape[2] > limit || shape[0] * shape[1] * shape[2] > pod,
                 HLO_INVALID_ARGUMENT, "%s: larger than a %s pod of %lldx%lldx%lld chips", plan->name, chip->name,
                 (long long)chip->pod_x, (long long)chip->pod_y, (long long)chip->pod_z);
     HLO_FAIL_IF(plan->slice_count < 1 || plan->slice_count > EMU_MAX_DEVICES / pod, HLO_INVALID_ARGUMENT,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A slice: its chips on a torus, its hosts, its devices as JAX lists them.
 //
-// A slice is named by an accelerator type (`v5e-16`, `v4-32`), by a runtime name (`v5e:4x4`, `v4:2x2x2`, `v5:2x2x2` which
-// is a v5p, `tpu7x:2x2x1`), with a number of slices before it (`2xv5e-16`), as host processors (`cpu:8`) or by an XML file
-// (`pod.xml` for its first slice, `pod.xml#name` for another).
+// A slice is named by an accelerator type (`v5e-16`, `v4-32`), by a runtime name (`v5e:4x4`, `v4:2x2x2`, `v5:2x2x2`
+// which is a v5p, `tpu7x:2x2x1`), with a number of slices before it (`2xv5e-16`), as host processors (`cpu:8`) or by an
+// XML file (`pod.xml` for its first slice, `pod.xml#name` for another).
 #ifndef MESHLO_EMULATOR_TOPOLOGY_H_
 #define MESHLO_EMULATOR_TOPOLOGY_H_
 
@@ -25,7 +25,8 @@ typedef struct EmuDevice {
     int64_t slice_index;
 } EmuDevice;
 
-// A slice or several equal ones. Made by emu_topology_parse(); read-only afterwards, so any number of threads may read it.
+// A slice or several equal ones. Made by emu_topology_parse(); read-only afterwards, so any number of threads may read
+// it.
 typedef struct EmuTopology {
     const char *name;         // as the user gave it
     const char *platform;     // "tpu" or "cpu"
@@ -37,9 +38,9 @@ typedef struct EmuTopology {
     int64_t host_bounds[3];   // chips of one host along x, y, z
     int64_t slice_count;
     int64_t devices_per_chip;
-    int64_t chip_count;    // of all slices
-    int64_t device_count;  // of all slices
-    int64_t host_count;    // of all slices
+    int64_t chip_count;        // of all slices
+    int64_t device_count;      // of all slices
+    int64_t host_count;        // of all slices
     const EmuDevice *devices;  // device_count of them in jax.devices() order
     struct EmuTopologyStorage *storage;
 } EmuTopology;
@@ -51,7 +52,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus emu_topology_parse(const char *spec, EmuTopol
 HLO_EXPORT void emu_topology_free(EmuTopology *topology);
 
 // Whether this is a TPU slice, which has a machine model, and not a number of host processors.
-static inline bool emu_topology_is_tpu(const EmuTopology *topology) { return topology->chip.name != NULL; }
+static inline bool emu_topology_is_tpu(const EmuTopology *topology) {
+    return topology->chip.name != NULL;
+}
 
 // The place in `devices` of the device with this id, or -1.
 HLO_EXPORT int64_t emu_topology_find_device(const EmuTopology *topology, int64_t id);

@@ -24,10 +24,12 @@ typedef struct EmuTopologyPlan {
     bool twisted;
 } EmuTopologyPlan;
 
-// Checks a plan and builds the topology in `arena`, which the topology then owns; on errors the arena stays the caller's.
+// Checks a plan and builds the topology in `arena`, which the topology then owns; on errors the arena stays the
+// caller's.
 HLO_NODISCARD HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **topology);
 // The same for `count` host processors.
-HLO_NODISCARD HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count, EmuTopology **topology);
+HLO_NODISCARD HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count,
+                                               EmuTopology **topology);
 // Reads an XML pod description (a path, with `#slice` after it or not); ownership as emu_topology_build().
 HLO_NODISCARD HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology);
 

@@ -15,10 +15,10 @@ typedef struct Family {
 } Family;
 
 static const Family families[] = {
-    {"v2", EMU_GENERATION_v2, 2},        {"v3", EMU_GENERATION_v3, 2},         {"v4", EMU_GENERATION_v4, 2},
-    {"v5e", EMU_GENERATION_v5e, 1},      {"v5litepod", EMU_GENERATION_v5e, 1}, {"v5lite", EMU_GENERATION_v5e, 1},
-    {"v5p", EMU_GENERATION_v5p, 2},      {"v5", EMU_GENERATION_v5p, 2},        {"v6e", EMU_GENERATION_v6e, 1},
-    {"tpu7x", EMU_GENERATION_v7x, 2},    {"v7x", EMU_GENERATION_v7x, 2},       {"7x", EMU_GENERATION_v7x, 2},
+    {"v2", EMU_GENERATION_v2, 2},     {"v3", EMU_GENERATION_v3, 2},         {"v4", EMU_GENERATION_v4, 2},
+    {"v5e", EMU_GENERATION_v5e, 1},   {"v5litepod", EMU_GENERATION_v5e, 1}, {"v5lite", EMU_GENERATION_v5e, 1},
+    {"v5p", EMU_GENERATION_v5p, 2},   {"v5", EMU_GENERATION_v5p, 2},        {"v6e", EMU_GENERATION_v6e, 1},
+    {"tpu7x", EMU_GENERATION_v7x, 2}, {"v7x", EMU_GENERATION_v7x, 2},       {"7x", EMU_GENERATION_v7x, 2},
     {"v7", EMU_GENERATION_v7x, 2},
 };
 
@@ -129,8 +129,9 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
     if (below) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)below);
     if (below && above) hlo_text_string(&near, " or ");
     if (above) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)above);
-    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s': there is no such slice; did you mean %s?",
-                                 spec, near.data ? near.data : family->spelling);
+    HloStatus status =
+        hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s': there is no such slice; did you mean %s?", spec,
+                  near.data ? near.data : family->spelling);
     hlo_text_free(&near);
     return status;
 }
@@ -166,8 +167,8 @@ static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopolo
         plan->shape[axes++] = size;
     } while (*at == 'x' && at++);
     HLO_FAIL_IF(axes < 2, HLO_INVALID_ARGUMENT,
-                "topology '%s': a shape has two or three sizes, such as 4x4; a number of chips is spelled %s-%lld", spec,
-                plan->chip->name, (long long)plan->shape[0]);
+                "topology '%s': a shape has two or three sizes, such as 4x4; a number of chips is spelled %s-%lld",
+                spec, plan->chip->name, (long long)plan->shape[0]);
     if (!strcmp(at, "_twisted")) {
         HLO_FAIL_IF(plan->chip->torus_axes != 3 || !can_twist(plan->shape), HLO_INVALID_ARGUMENT,
                     "topology '%s': only shapes k x k x 2k and k x 2k x 2k with k >= 4 can be twisted", spec);

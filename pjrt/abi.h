@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The PJRT C API 0.112, declared in our own words: the layout that jaxlib and other clients read and write. Names follow
-// ours; orders, types and offsets are facts of the ABI, checked by assertions in abi.c (x86-64 and aarch64, LP64).
-// Every argument struct begins with its size as the caller knows it: a caller may be older or newer than this.
+// The PJRT C API 0.112, declared in our own words: the layout that jaxlib and other clients read and write. Names
+// follow ours; orders, types and offsets are facts of the ABI, checked by assertions in abi.c (x86-64 and aarch64,
+// LP64). Every argument struct begins with its size as the caller knows it: a caller may be older or newer than this.
 // Source: xla/pjrt/c/pjrt_c_api.h of the XLA inside jaxlib 0.10.2.
 #ifndef MESHLO_PJRT_ABI_H_
 #define MESHLO_PJRT_ABI_H_
@@ -12,7 +12,8 @@
 
 enum { PJRT_API_MAJOR = 0, PJRT_API_MINOR = 112 };
 
-// Handles: what they are is the plugin's business (pjrt/objects.h). Errors and memories begin with a table of functions.
+// Handles: what they are is the plugin's business (pjrt/objects.h). Errors and memories begin with a table of
+// functions.
 typedef struct PjrtClient PjrtClient;
 typedef struct PjrtDevice PjrtDevice;
 typedef struct PjrtDeviceDescription PjrtDeviceDescription;
@@ -45,7 +46,11 @@ enum { PJRT_EXTENSION_LAYOUTS = 4, PJRT_EXTENSION_MEMORY_DESCRIPTIONS = 6, PJRT_
 
 // A name with a value: attributes and options.
 typedef enum PjrtNamedValueType {
-    PJRT_VALUE_STRING, PJRT_VALUE_INT64, PJRT_VALUE_INT64_LIST, PJRT_VALUE_FLOAT, PJRT_VALUE_BOOL
+    PJRT_VALUE_STRING,
+    PJRT_VALUE_INT64,
+    PJRT_VALUE_INT64_LIST,
+    PJRT_VALUE_FLOAT,
+    PJRT_VALUE_BOOL
 } PjrtNamedValueType;
 typedef struct PjrtNamedValue {
     PJRT_HEAD;
@@ -115,7 +120,9 @@ typedef struct PjrtMemoryLayout {
 
 // How long the caller's array stays readable.
 typedef enum PjrtHostBufferSemantics {
-    PJRT_HOST_ONLY_DURING_CALL, PJRT_HOST_UNTIL_TRANSFER_COMPLETES, PJRT_HOST_IMMUTABLE_ZERO_COPY,
+    PJRT_HOST_ONLY_DURING_CALL,
+    PJRT_HOST_UNTIL_TRANSFER_COMPLETES,
+    PJRT_HOST_IMMUTABLE_ZERO_COPY,
     PJRT_HOST_MUTABLE_ZERO_COPY
 } PjrtHostBufferSemantics;
 

@@ -75,13 +75,15 @@ static void write_results(const SpmdPlan *plan, HloModule *module) {
     for (int64_t i = 0; i < plan->result_count; i++) {
         leaves[i] = written(plan, module->arena, &plan->arrays.items[plan->results[i]]);
     }
-    root->sharding = hlo_shape_is_tuple(shape) ? hlo_sharding_tuple(module->arena, leaves, plan->result_count) : leaves[0];
+    root->sharding =
+        hlo_shape_is_tuple(shape) ? hlo_sharding_tuple(module->arena, leaves, plan->result_count) : leaves[0];
     hlo_instruction_set_frontend_attribute(root, dims_key, dims_text(module->arena, shape));
 }
 
 // A shape with the layouts of `like` where ranks agree.
 static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, const HloShape *like) {
-    if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like)) return hlo_shape_with_default_layout(arena, shape);
+    if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like))
+        return hlo_shape_with_default_layout(arena, shape);
     if (!hlo_shape_is_tuple(shape)) {
         if (!hlo_shape_is_array(shape)) return shape;
         if (like->rank != shape->rank || !like->layout) return hlo_shape_with_default_layout(arena, shape);
@@ -105,7 +107,8 @@ static void write_layouts(const SpmdPlan *plan, HloModule *module) {
     }
     module->entry_parameter_layouts = parameters;
     module->entry_parameter_layout_count = count;
-    module->entry_result_layout = with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
+    module->entry_result_layout =
+        with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
 }
 
 // The part of a tuple shape at an index; NULL if there is none.
@@ -214,7 +217,8 @@ static HloStatus read_boundary(void *argument) {
             HLO_TRY(read_array(boundary->arena, entry->parameters.items[p], i, &parameters[at++]));
         }
     }
-    for (int64_t i = 0; i < boundary->result_count; i++) HLO_TRY(read_array(boundary->arena, entry->root, i, &results[i]));
+    for (int64_t i = 0; i < boundary->result_count; i++)
+        HLO_TRY(read_array(boundary->arena, entry->root, i, &results[i]));
     boundary->parameters = parameters;
     boundary->results = results;
     return HLO_SUCCESS;

@@ -12,7 +12,8 @@ typedef struct Choice {
     SpmdPartitioner *partitioner;
     const SpmdRule *rule;
     bool windows;
-    const SpmdSharding **now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
+    const SpmdSharding *
+        *now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
     SpmdAtomSet manual;
     SpmdAxes *best;
     int64_t best_cost;
@@ -74,10 +75,12 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         if (!choice->now[t]) continue;
         const HloShape *shape = rule->tensors[t].shape;
-        SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
+        SpmdSharding *wanted =
+            spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
             SpmdLocal local = spmd_operand(partitioner, t);
-            cost += spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding, local.partial, wanted);
+            cost +=
+                spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding, local.partial, wanted);
         } else {
             cost += spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, wanted, partial, choice->now[t]);
         }
@@ -126,8 +129,8 @@ static void consider_lead(Choice *choice, int32_t lead) {
     SpmdAxes *factors = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
     take_over(choice, lead, factors);
     consider(choice, factors);
-    SpmdAxes *moved = hlo_arena_copy(choice->partitioner->arena, factors,
-                                     (size_t)rule->factors.count * sizeof(*factors));
+    SpmdAxes *moved =
+        hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
     if (move_aside(choice, lead, moved)) consider(choice, moved);
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(choice, t, factors);
     consider(choice, factors);
@@ -212,7 +215,8 @@ static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule
     HloArena *arena = partitioner->module->arena;
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, rule->result_count);
     for (int32_t i = 0; i < rule->result_count; i++) {
-        shapes[i] = spmd_local_shape(arena, partitioner->mesh, rule->tensors[rule->operand_count + i].shape, shardings[i]);
+        shapes[i] =
+            spmd_local_shape(arena, partitioner->mesh, rule->tensors[rule->operand_count + i].shape, shardings[i]);
     }
     if (!hlo_shape_is_tuple(rule->op->shape)) return shapes[0];
     return hlo_shape_tuple(arena, shapes, rule->result_count);
@@ -224,7 +228,8 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
     SpmdAtomSet manual = spmd_manual_axes(partitioner, op), partial = spmd_partial_axes(rule, factors);
     SpmdSharding **shardings = HLO_ARENA_NEW(partitioner->arena, SpmdSharding *, rule->result_count);
     for (int32_t i = 0; i < rule->result_count; i++) {
-        shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, rule->operand_count + i, factors, manual);
+        shardings[i] =
+            spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, rule->operand_count + i, factors, manual);
     }
     const HloShape *shape = local_result(partitioner, rule, shardings);
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
@@ -232,7 +237,8 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
     if (row->adjust) {
         const HloShape **locals = HLO_ARENA_NEW(partitioner->arena, const HloShape *, op->operand_count);
         for (int32_t i = 0; i < op->operand_count; i++) locals[i] = operands[i]->shape;
-        void *attributes = hlo_attributes_copy(partitioner->module->arena, hlo_op_info(op->opcode)->family, op->attributes);
+        void *attributes =
+            hlo_attributes_copy(partitioner->module->arena, hlo_op_info(op->opcode)->family, op->attributes);
         row->adjust(rule, partitioner->module->arena, attributes, locals, made->shape);
         hlo_instruction_set_attributes(made, attributes);
     }

@@ -4,7 +4,9 @@
 
 #include "spmd_partitioner/emit.h"
 
-static HloArena *arena_of(SpmdPartitioner *partitioner) { return partitioner->module->arena; }
+static HloArena *arena_of(SpmdPartitioner *partitioner) {
+    return partitioner->module->arena;
+}
 
 // The shardings that disagree, as far as the reason knows them.
 static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdReason *reason) {
@@ -47,7 +49,8 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
     if (sums(collective) && reason->summed) {
         hlo_text_format(&text, "keep ");
         spmd_axes_print(&text, partitioner->mesh, axes);
-        hlo_text_format(&text, " off the combined dimension of %s: shard its operands along another one", reason->summed->name);
+        hlo_text_format(&text, " off the combined dimension of %s: shard its operands along another one",
+                        reason->summed->name);
     } else if (reason->from && reason->to) {
         hlo_text_string(&text, "annotate what makes this array with ");
         spmd_sharding_print(&text, partitioner->mesh, reason->to);
@@ -98,7 +101,8 @@ static HloOpcode reducer_opcode(HloOpcode opcode, HloType type) {
 HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
                                      const SpmdAxes *axes, const SpmdReason *reason) {
     HloInstruction *made = emit_collective(partitioner, HLO_OP_ALL_REDUCE, operand->shape, operand, axes, -1, reason);
-    HloComputation *reducer = spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
+    HloComputation *reducer =
+        spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
     hlo_instruction_set_called(made, &reducer, 1);
     return made;
 }
@@ -108,7 +112,8 @@ HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstru
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
     const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
     HloInstruction *made = emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, axes, dim, reason);
-    HloComputation *reducer = spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
+    HloComputation *reducer =
+        spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
     hlo_instruction_set_called(made, &reducer, 1);
     return made;
 }
@@ -187,7 +192,8 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
         if (i == step->target) dims[i] /= group;
     }
     HloInstruction *joined = spmd_emit_reshape(partitioner, moved, dims, rank);
-    return spmd_emit_slice(partitioner, joined, step->dim, 0, local_size(partitioner, local, step->after, step->dim), 1);
+    return spmd_emit_slice(partitioner, joined, step->dim, 0, local_size(partitioner, local, step->after, step->dim),
+                           1);
 }
 
 // Devices by tile: the fixed atoms first, then each dimension's, then the rest.
@@ -237,7 +243,8 @@ static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *l
     return spmd_emit_reduce_scatter(partitioner, padded, local->reduction, step->dim, &step->axes, reason);
 }
 
-SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason) {
+SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path,
+                         const SpmdReason *reason) {
     for (int32_t i = 0; i < path->count; i++) {
         local.hlo = run_step(partitioner, &local, &path->steps[i], reason);
         local.sharding = path->steps[i].after;

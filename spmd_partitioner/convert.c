@@ -13,7 +13,7 @@ typedef HLO_VECTOR(Segment) Segments;
 
 // A tiled annotation taken apart: the factors of each tile dimension, major to minor.
 typedef struct Tiles {
-    int64_t count;     // of tile dimensions, subgroups included
+    int64_t count;  // of tile dimensions, subgroups included
     Segments *dims;
     int64_t devices;
 } Tiles;
@@ -153,7 +153,8 @@ static bool add_cut(Cuts *cuts, int64_t cut) {
 static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
     Tiles tiles;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
-        for (int64_t i = 0; i < sharding->element_count; i++) add_annotation(scratch, cuts, sharding->elements[i], devices);
+        for (int64_t i = 0; i < sharding->element_count; i++)
+            add_annotation(scratch, cuts, sharding->elements[i], devices);
         return;
     }
     if (sharding->kind != HLO_SHARDING_TILED || product_of(sharding->tile_dims) != devices) return;
@@ -227,8 +228,8 @@ static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshA
     SpmdMeshAxis *made = HLO_ARENA_NEW(arena, SpmdMeshAxis, cuts->count + 1);
     int64_t count = 0;
     for (int64_t i = cuts->count - 1; i > 0; i--) {
-        made[count] = (SpmdMeshAxis){hlo_arena_format(arena, "axis%lld", (long long)count),
-                                     cuts->items[i] / cuts->items[i - 1]};
+        made[count] =
+            (SpmdMeshAxis){hlo_arena_format(arena, "axis%lld", (long long)count), cuts->items[i] / cuts->items[i - 1]};
         count++;
     }
     *axes = made;
@@ -263,7 +264,8 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
     for (int64_t i = 0; i < options->mesh_axis_count; i++) {
         HLO_FAIL_IF(options->mesh[i].size < 1 || __builtin_mul_overflow(mesh, options->mesh[i].size, &mesh) ||
                         mesh > SPMD_MAX_DEVICES,
-                    HLO_INVALID_ARGUMENT, "mesh axis '%s' has size %lld: sizes must be at least 1 and make at most %lld devices",
+                    HLO_INVALID_ARGUMENT,
+                    "mesh axis '%s' has size %lld: sizes must be at least 1 and make at most %lld devices",
                     options->mesh[i].name, (long long)options->mesh[i].size, (long long)SPMD_MAX_DEVICES);
     }
     *count = options->num_partitions;
@@ -406,7 +408,8 @@ static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, co
                                        SpmdAnnotation *annotation) {
     int64_t devices = product_of(sharding->tile_dims);
     HLO_FAIL_IF(tiled_rank(sharding) != rank, HLO_INVALID_ARGUMENT,
-                "a sharding of %lld dimensions on an array of rank %lld", (long long)tiled_rank(sharding), (long long)rank);
+                "a sharding of %lld dimensions on an array of rank %lld", (long long)tiled_rank(sharding),
+                (long long)rank);
     HLO_FAIL_IF(devices != mesh->device_count, HLO_INVALID_ARGUMENT, "a sharding of %lld devices on a mesh of %lld",
                 (long long)devices, (long long)mesh->device_count);
     int64_t listed = sharding->iota.dims.count ? product_of(sharding->iota.dims) : sharding->devices.count;
@@ -450,8 +453,8 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     if (named->whole == HLO_SHARDING_MANUAL) annotation->sharding->manual = spmd_mesh_all(mesh);
     if (named->whole == HLO_SHARDING_UNREDUCED) annotation->unreduced = spmd_mesh_all(mesh);
     if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
-    HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT, "a sharding of %lld dimensions on an array of rank %lld",
-                (long long)named->dim_count, (long long)rank);
+    HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT,
+                "a sharding of %lld dimensions on an array of rank %lld", (long long)named->dim_count, (long long)rank);
     HLO_FAIL_IF(product_of(named->mesh.axis_sizes) != mesh->device_count, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld devices on a mesh of %lld", (long long)product_of(named->mesh.axis_sizes),
                 (long long)mesh->device_count);

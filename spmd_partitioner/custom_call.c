@@ -111,7 +111,8 @@ void spmd_plan_manual(SpmdPlan *plan) {
     while (any) {
         any = false;
         for (int64_t c = plan->computation_count - 1; c >= 0; c--) {
-            for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) any |= mark_instruction(plan, at);
+            for (HloInstruction *at = plan->computations[c]->first; at; at = at->next)
+                any |= mark_instruction(plan, at);
         }
     }
 }
@@ -120,7 +121,8 @@ void spmd_plan_manual(SpmdPlan *plan) {
 static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
                      SpmdAnnotation *annotation) {
     bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
-    const char *text = hlo_instruction_frontend_attribute(op, entering ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
+    const char *text =
+        hlo_instruction_frontend_attribute(op, entering ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
     if (text && spmd_sdy_sharding(plan->arena, plan->mesh, text, leaf, rank, annotation)) return true;
     const SpmdArray *array = entering ? array_of(plan, op->operands[leaf], 0) : array_of(plan, op, leaf);
     *annotation = (SpmdAnnotation){.sharding = array->sharding, .open = array->open};
@@ -129,7 +131,8 @@ static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t lea
 
 // The manual axes at the head of each dimension outside, checked against the sizes inside.
 static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, const HloShape *inside,
-                               const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual, SpmdAxes *prefix) {
+                               const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual,
+                               SpmdAxes *prefix) {
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         const SpmdAxes *axes = &said->dims[dim];
         int32_t count = 0;
@@ -156,7 +159,8 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
                 HLO_INVALID_ARGUMENT, "instruction %%%s: rank changes at a manual region", op->name);
     border->manual = named_manual(plan, op);
     if (!border->entering && !border->manual) {
-        border->manual = array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
+        border->manual =
+            array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
     }
     SpmdAnnotation said;
     bool written = declared(plan, op, leaf, outside->rank, &said);
@@ -172,10 +176,12 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
     return HLO_SUCCESS;
 }
 
-SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, const SpmdBorder *border) {
+SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                                  const SpmdBorder *border) {
     const HloInstruction *inner = border->entering ? op : op->operands[leaf];
     const SpmdArray *inside = array_of(plan, inner, border->entering ? leaf : 0);
-    SpmdSharding *outside = spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~border->manual);
+    SpmdSharding *outside =
+        spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~border->manual);
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         outside->dims[dim] = border->prefix[dim];
         // A part that the free axes do not divide starts elsewhere than a shard of the whole would.

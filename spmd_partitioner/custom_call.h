@@ -7,12 +7,12 @@
 
 typedef enum SpmdCustomCall {
     SPMD_CALL_UNKNOWN,
-    SPMD_CALL_IDENTITY,        // Sharding and other calls that return their operand
-    SPMD_CALL_FULL_TO_SHARD,   // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enter a manual region
-    SPMD_CALL_SHARD_TO_FULL,   // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
-    SPMD_CALL_ELEMENTWISE,     // one factor a dimension
-    SPMD_CALL_TOPK,            // works along the last dimension
-    SPMD_CALL_BATCHED,         // works on the last two dimensions of its first operand: a LAPACK routine
+    SPMD_CALL_IDENTITY,       // Sharding and other calls that return their operand
+    SPMD_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enter a manual region
+    SPMD_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
+    SPMD_CALL_ELEMENTWISE,    // one factor a dimension
+    SPMD_CALL_TOPK,           // works along the last dimension
+    SPMD_CALL_BATCHED,        // works on the last two dimensions of its first operand: a LAPACK routine
 } SpmdCustomCall;
 
 // What a custom-call is to the partitioner.
@@ -30,7 +30,8 @@ typedef struct SpmdBorder {
 // declares. INVALID_ARGUMENT where sizes inside and outside do not agree.
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border);
 // The sharding outside that belongs to what the plan says about the array inside.
-SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, const SpmdBorder *border);
+SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
+                                  const SpmdBorder *border);
 // Applies the options' "TARGET=SPEC" lines to the plan. INVALID_ARGUMENT for targets, axes or ranks that do not exist.
 HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options);
 

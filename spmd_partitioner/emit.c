@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static HloArena *arena_of(SpmdPartitioner *partitioner) { return partitioner->module->arena; }
+static HloArena *arena_of(SpmdPartitioner *partitioner) {
+    return partitioner->module->arena;
+}
 
 // An array shape with the default layout.
 static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank) {
@@ -21,8 +23,8 @@ static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *lik
 
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                           HloInstruction *const *operands, int64_t operand_count, const void *attributes) {
-    HloInstruction *made = hlo_instruction_new(partitioner->scope->target, opcode, shape, operands, operand_count,
-                                               attributes, NULL);
+    HloInstruction *made =
+        hlo_instruction_new(partitioner->scope->target, opcode, shape, operands, operand_count, attributes, NULL);
     made->metadata = partitioner->metadata;
     return made;
 }
@@ -269,9 +271,11 @@ HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *ope
     if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
     HloInstruction *offset = spmd_emit_offset(partitioner, axes, size);
     HloType type = offset->shape->type;
-    HloInstruction *room = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, limit), offset);
+    HloInstruction *room =
+        spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, limit), offset);
     HloInstruction *position = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, dim);
     HloInstruction *inside = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, position,
                                                spmd_emit_splat(partitioner, room, shape->dims, shape->rank));
-    return spmd_emit_select(partitioner, inside, operand, spmd_emit_splat(partitioner, value, shape->dims, shape->rank));
+    return spmd_emit_select(partitioner, inside, operand,
+                            spmd_emit_splat(partitioner, value, shape->dims, shape->rank));
 }

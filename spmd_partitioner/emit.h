@@ -13,7 +13,8 @@ HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, 
 // The result has the shape of `a`.
 HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b);
 // pred of the shape of `a`; `direction` is HLO_ComparisonDirection_*.
-HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a, HloInstruction *b);
+HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a,
+                                  HloInstruction *b);
 // select(condition, yes, no) of three arrays of one shape.
 HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
                                  HloInstruction *no);
@@ -24,7 +25,8 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
 // The scalar that `opcode` (add, multiply, minimum, maximum, and, or, xor) leaves unchanged.
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type);
 // A scalar spread over `dims`.
-HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims, int64_t rank);
+HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims,
+                                int64_t rank);
 // 0, 1, 2 … along `dim` of an array of these dims.
 HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
                                int64_t dim);
@@ -77,16 +79,17 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
 // Runs the steps of a reshard path on an array.
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason);
 
-// Moves the parts of an array that entered in a foreign device order to where the mesh wants them, and back at the exit.
+// Moves the parts of an array that entered in a foreign device order to where the mesh wants them, and back at the
+// exit.
 HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                        SpmdReason reason);
 // The way back, at the exit.
 HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                      SpmdReason reason);
 
-// This device's elements [scale * i + offset, scale * i + offset + size) of dimension `dim`, where i is its position along
-// the dimension's axes; elements outside of the global array are set to `fill` (NULL: left undefined). Neighbours are
-// asked by collective-permute, or the whole dimension is gathered where that moves less.
+// This device's elements [scale * i + offset, scale * i + offset + size) of dimension `dim`, where i is its position
+// along the dimension's axes; elements outside of the global array are set to `fill` (NULL: left undefined). Neighbours
+// are asked by collective-permute, or the whole dimension is gathered where that moves less.
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, int64_t scale,
                                  int64_t offset, int64_t size, HloInstruction *fill, const SpmdReason *reason);
 

@@ -48,7 +48,8 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
         HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
         collective->group_size = 2;
-        for (int64_t i = 0; i < pairs.count; i++) collective->num_groups += pairs.items[i].source != pairs.items[i].target;
+        for (int64_t i = 0; i < pairs.count; i++)
+            collective->num_groups += pairs.items[i].source != pairs.items[i].target;
         return;
     }
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
@@ -59,7 +60,8 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
 
 static void add_collective(Builder *builder, const HloInstruction *op) {
     HloArena *arena = builder->report->arena;
-    SpmdCollective collective = {.name = keep(arena, op->name), .opcode = plain_opcode(op->opcode),
+    SpmdCollective collective = {.name = keep(arena, op->name),
+                                 .opcode = plain_opcode(op->opcode),
                                  .computation = keep(arena, op->parent->name)};
     set_groups(op, builder->report->num_partitions, &collective);
     collective.bytes_per_device = spmd_collective_bytes(op, collective.group_size);
@@ -212,12 +214,16 @@ void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     hlo_json_begin_array(writer);
     for (int64_t i = 0; i < report->collective_count; i++) {
         const SpmdCollective *collective = &report->collectives[i];
-        const char *const texts[][2] = {{"name", collective->name}, {"opcode", collective->opcode},
-                                        {"computation", collective->computation}, {"reason", collective->reason},
-                                        {"source", collective->source}, {"remedy", collective->remedy}};
-        const struct { const char *key; int64_t value; } numbers[] = {
-            {"bytes_per_device", collective->bytes_per_device}, {"group_size", collective->group_size},
-            {"num_groups", collective->num_groups}, {"trip_count", collective->trip_count}};
+        const char *const texts[][2] = {
+            {"name", collective->name},     {"opcode", collective->opcode}, {"computation", collective->computation},
+            {"reason", collective->reason}, {"source", collective->source}, {"remedy", collective->remedy}};
+        const struct {
+            const char *key;
+            int64_t value;
+        } numbers[] = {{"bytes_per_device", collective->bytes_per_device},
+                       {"group_size", collective->group_size},
+                       {"num_groups", collective->num_groups},
+                       {"trip_count", collective->trip_count}};
         hlo_json_begin_object(writer);
         for (size_t k = 0; k < HLO_COUNT_OF(texts); k++) {
             hlo_json_key(writer, texts[k][0]);

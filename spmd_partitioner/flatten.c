@@ -26,8 +26,8 @@ static void inline_call(Flattening *flattening, HloInstruction *call) {
     flattening->copies = HLO_ARENA_NEW(flattening->scratch, HloInstruction *, flattening->module->instruction_limit);
     for (HloInstruction *at = body->first; at; at = at == last ? NULL : at->next) {
         bool parameter = hlo_is(at, HLO_OP_PARAMETER);
-        flattening->copies[at->id] = parameter ? call->operands[hlo_parameter_number(at)]
-                                               : copy_instruction(flattening, at, call);
+        flattening->copies[at->id] =
+            parameter ? call->operands[hlo_parameter_number(at)] : copy_instruction(flattening, at, call);
         for (int64_t i = 0; i < at->control_predecessors.count; i++) {
             HloInstruction *before = flattening->copies[at->control_predecessors.items[i]->id];
             if (before) hlo_instruction_add_control_edge(before, flattening->copies[at->id]);

@@ -25,8 +25,8 @@ static HloStatus check_axes(const SpmdMeshAxis *axes, int64_t axis_count, int64_
         HLO_FAIL_IF(axes[i].size < 1, HLO_INVALID_ARGUMENT, "mesh axis '%s' has size %lld: it must be at least 1",
                     axes[i].name, (long long)axes[i].size);
         for (int64_t j = 0; j < i; j++) {
-            HLO_FAIL_IF(!strcmp(axes[i].name, axes[j].name), HLO_INVALID_ARGUMENT,
-                        "mesh axis '%s' is named twice", axes[i].name);
+            HLO_FAIL_IF(!strcmp(axes[i].name, axes[j].name), HLO_INVALID_ARGUMENT, "mesh axis '%s' is named twice",
+                        axes[i].name);
         }
         HLO_FAIL_IF(__builtin_mul_overflow(product, axes[i].size, &product) || product > SPMD_MAX_DEVICES,
                     HLO_INVALID_ARGUMENT, "a mesh of more than %lld devices is not supported",
@@ -93,7 +93,7 @@ int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms) {
 typedef struct Run {
     int32_t first, last;  // atom numbers, inclusive
     int64_t size;
-    int64_t order;        // its place among the runs by mesh order
+    int64_t order;  // its place among the runs by mesh order
 } Run;
 
 // Splits `order` (a permutation of all atoms) into runs.
@@ -135,6 +135,7 @@ const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, 
         dims[runs[i].order] = runs[i].size;
         permutation[i] = runs[i].order;
     }
-    if (run_count <= 1) return hlo_replica_groups_iota(arena, mesh->device_count / size, size, &mesh->device_count, NULL, 1);
+    if (run_count <= 1)
+        return hlo_replica_groups_iota(arena, mesh->device_count / size, size, &mesh->device_count, NULL, 1);
     return hlo_replica_groups_iota(arena, mesh->device_count / size, size, dims, permutation, run_count);
 }

@@ -41,7 +41,9 @@ int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length);
 // Product of the sizes of a set of atoms.
 int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms);
 // All atoms of the mesh.
-static inline SpmdAtomSet spmd_mesh_all(const SpmdMesh *mesh) { return ((SpmdAtomSet)1 << mesh->atom_count) - 1; }
+static inline SpmdAtomSet spmd_mesh_all(const SpmdMesh *mesh) {
+    return ((SpmdAtomSet)1 << mesh->atom_count) - 1;
+}
 
 // The groups of devices that differ only in `atoms` (in that order, major to minor), as V2 iota groups.
 const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count);

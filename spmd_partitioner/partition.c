@@ -99,8 +99,8 @@ static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
     if (!op->metadata) return;
     HloMetadata *copy = hlo_arena_copy(partitioner->module->arena, op->metadata, sizeof(*copy));
     HloArena *arena = partitioner->module->arena;
-    const char **strings[] = {&copy->op_type, &copy->op_name, &copy->source_file, &copy->profile_type,
-                              &copy->deduplicated_name, &copy->scheduling_name};
+    const char **strings[] = {&copy->op_type,      &copy->op_name,           &copy->source_file,
+                              &copy->profile_type, &copy->deduplicated_name, &copy->scheduling_name};
     for (size_t i = 0; i < HLO_COUNT_OF(strings); i++) {
         if (*strings[i]) *strings[i] = hlo_arena_string(arena, *strings[i], strlen(*strings[i]));
     }
@@ -123,7 +123,8 @@ static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloIn
         HloInstruction *value = spmd_emit(partitioner, HLO_OP_CONSTANT, scalar->shape, NULL, 0, &attributes);
         return spmd_emit_splat(partitioner, value, local->dims, local->rank);
     }
-    SpmdLocal whole = {.global = source->shape, .sharding = spmd_sharding_new(partitioner->arena, to->rank, to->manual)};
+    SpmdLocal whole = {.global = source->shape,
+                       .sharding = spmd_sharding_new(partitioner->arena, to->rank, to->manual)};
     whole.hlo = spmd_clone(partitioner, source, source->shape, NULL, 0);
     SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, source->shape, whole.sharding, 0, to, 0);
     SpmdReason reason = {.op = source, .what = "value"};
@@ -155,7 +156,8 @@ static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruct
     for (int32_t i = 0; i < source->operand_count; i++) {
         SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, i, factors, to->manual);
         SpmdReason reason = {.op = source, .what = "scalar operand"};
-        operands[i] = spmd_reshard(partitioner, *spmd_local(partitioner, source->operands[i], 0), wanted, 0, reason).hlo;
+        operands[i] =
+            spmd_reshard(partitioner, *spmd_local(partitioner, source->operands[i], 0), wanted, 0, reason).hlo;
     }
     const HloShape *local = spmd_local_shape(partitioner->arena, partitioner->mesh, source->shape, to);
     return spmd_clone(partitioner, source, local, operands, source->operand_count);
@@ -191,8 +193,8 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
-    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding, local.partial,
-                                      to, keep);
+    SpmdPath path =
+        spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding, local.partial, to, keep);
     if (!reason.from) reason.from = local.sharding;
     if (!reason.to) reason.to = to;
     reason.summed = local.summed;
@@ -241,7 +243,10 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
                  SpmdAtomSet partial, HloOpcode reduction) {
     const HloInstruction *op = partitioner->op;
     const SpmdArray *array = spmd_plan_array(partitioner->plan, op, leaf);
-    SpmdLocal local = {.hlo = hlo, .global = hlo_shape_leaf(op->shape, leaf), .sharding = sharding, .partial = partial,
+    SpmdLocal local = {.hlo = hlo,
+                       .global = hlo_shape_leaf(op->shape, leaf),
+                       .sharding = sharding,
+                       .partial = partial,
                        .reduction = reduction};
     if (partial) {
         // What passes a partial result on did not make it.
@@ -280,8 +285,8 @@ static void emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloI
     }
     for (int32_t i = 0; i < tree->shape->element_count; i++) {
         HloTupleIndexAttributes attributes = {i};
-        HloInstruction *part = spmd_emit(partitioner, HLO_OP_GET_TUPLE_ELEMENT, tree->shape->elements[i], &tree, 1,
-                                         &attributes);
+        HloInstruction *part =
+            spmd_emit(partitioner, HLO_OP_GET_TUPLE_ELEMENT, tree->shape->elements[i], &tree, 1, &attributes);
         emit_leaves(partitioner, part, leaves, next);
     }
 }
@@ -316,7 +321,8 @@ static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruct
         leaves[i] = spmd_reshard(partitioner, *spmd_local(partitioner, root, i), wanted[i]->sharding, 0, reason).hlo;
         bool leaves_program = root == partitioner->plan->module->entry->root;
         reason.what = "device order";
-        if (leaves_program && wanted[i]->devices) leaves[i] = spmd_emit_to_foreign(partitioner, leaves[i], wanted[i], reason);
+        if (leaves_program && wanted[i]->devices)
+            leaves[i] = spmd_emit_to_foreign(partitioner, leaves[i], wanted[i], reason);
     }
     return spmd_emit_tree(partitioner, root->shape, leaves);
 }
@@ -388,8 +394,8 @@ static void set_boundary(const SpmdPlan *plan, HloModule *module) {
 
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     HloModule *module = *partitioned;
-    SpmdPartitioner partitioner = {.arena = plan->arena, .plan = plan, .mesh = plan->mesh, .module = module,
-                                   .next_channel = 1};
+    SpmdPartitioner partitioner = {
+        .arena = plan->arena, .plan = plan, .mesh = plan->mesh, .module = module, .next_channel = 1};
     int64_t leaves = 0;
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {

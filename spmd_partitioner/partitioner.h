@@ -20,11 +20,11 @@ typedef struct SpmdLocal {
 // The computation that is being written.
 typedef struct SpmdScope {
     HloComputation *target;
-    HloInstruction *device;         // partition-id, made when first needed
-    HloIntMap indices;              // hash of an axis list -> its shard index instruction (as intptr)
-    HloIntMap reshards;             // by id of an instruction in the scope: SpmdCached chain of its reshards
-    HloIntMap scalars;              // type and value -> constant
-    HloIntMap frees;                // by source instruction id: SpmdCached chain of a free array's forms
+    HloInstruction *device;  // partition-id, made when first needed
+    HloIntMap indices;       // hash of an axis list -> its shard index instruction (as intptr)
+    HloIntMap reshards;      // by id of an instruction in the scope: SpmdCached chain of its reshards
+    HloIntMap scalars;       // type and value -> constant
+    HloIntMap frees;         // by source instruction id: SpmdCached chain of a free array's forms
 } SpmdScope;
 
 // Why a collective is emitted; shown by explain.
@@ -36,17 +36,17 @@ typedef struct SpmdReason {
 } SpmdReason;
 
 struct SpmdPartitioner {
-    HloArena *arena;                // scratch
+    HloArena *arena;  // scratch
     const SpmdPlan *plan;
     const SpmdMesh *mesh;
-    HloModule *module;              // being written
-    SpmdLocal **locals;             // by leaf number of the plan
-    HloIntMap computations;         // hash of source computation and wanted results -> its partitioned form
-    HloComputation **clones;        // by source computation id: a plain copy (reducers, comparators), or NULL
-    HloIntMap reducers;             // opcode, type -> computation
+    HloModule *module;        // being written
+    SpmdLocal **locals;       // by leaf number of the plan
+    HloIntMap computations;   // hash of source computation and wanted results -> its partitioned form
+    HloComputation **clones;  // by source computation id: a plain copy (reducers, comparators), or NULL
+    HloIntMap reducers;       // opcode, type -> computation
     SpmdScope *scope;
-    const HloInstruction *op;       // being partitioned
-    const HloMetadata *metadata;    // its metadata, in the new module
+    const HloInstruction *op;     // being partitioned
+    const HloMetadata *metadata;  // its metadata, in the new module
     int64_t next_channel;
 };
 

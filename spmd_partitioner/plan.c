@@ -15,9 +15,9 @@ typedef struct Builder {
     HloArena *arena;
     const SpmdOptions *options;
     HLO_VECTOR(const HloShape *) leaf_shapes;
-    int32_t *parent;     // union-find over leaves
+    int32_t *parent;      // union-find over leaves
     int32_t *free_depth;  // by instruction id
-    HloIntMap groups;    // shard group id -> array
+    HloIntMap groups;     // shard group id -> array
 } Builder;
 
 bool spmd_is_flow_op(HloOpcode opcode) {
@@ -50,7 +50,8 @@ static void find_computations(Builder *builder) {
     for (int64_t i = count - 1; i >= 0; i--) {
         if (!flow[all[i]->id]) continue;
         for (HloInstruction *at = all[i]->first; at; at = at->next) {
-            for (int32_t k = 0; spmd_is_flow_op(at->opcode) && k < at->called_count; k++) flow[at->called[k]->id] = true;
+            for (int32_t k = 0; spmd_is_flow_op(at->opcode) && k < at->called_count; k++)
+                flow[at->called[k]->id] = true;
         }
     }
     plan->computations = HLO_ARENA_NEW(builder->arena, HloComputation *, count);
@@ -111,7 +112,8 @@ static void unite(Builder *builder, const HloInstruction *op) {
     } else if (hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT)) {
         int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
         same(builder, op, 0, op->operands[0], offset, leaves);
-    } else if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER) || hlo_is(op, HLO_OP_DOMAIN) || hlo_is(op, HLO_OP_ADD_DEPENDENCY)) {
+    } else if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER) || hlo_is(op, HLO_OP_DOMAIN) ||
+               hlo_is(op, HLO_OP_ADD_DEPENDENCY)) {
         same(builder, op, 0, op->operands[0], 0, leaves);
     }
 }
@@ -162,7 +164,8 @@ static void make_arrays(Builder *builder) {
     plan->array_of_leaf = HLO_ARENA_NEW(builder->arena, int32_t, count);
     for (int32_t i = 0; i < (int32_t)count; i++) {
         int32_t root = find(builder, i);
-        plan->array_of_leaf[i] = root == i ? new_array(builder, builder->leaf_shapes.items[i]) : plan->array_of_leaf[root];
+        plan->array_of_leaf[i] =
+            root == i ? new_array(builder, builder->leaf_shapes.items[i]) : plan->array_of_leaf[root];
     }
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
@@ -205,10 +208,12 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
     const char *sdy = hlo_instruction_frontend_attribute(op, "xla.sdy.sharding");
     if (!sdy || !spmd_sdy_sharding(builder->arena, plan->mesh, sdy, leaf, array->shape->rank, &annotation)) {
         if (!sharding || sharding->kind == HLO_SHARDING_UNKNOWN) return HLO_SUCCESS;
-        HloStatus status = spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
+        HloStatus status =
+            spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
         if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     }
-    bool border = op->parent == plan->module->entry && (hlo_is(op, HLO_OP_PARAMETER) || op == plan->module->entry->root);
+    bool border =
+        op->parent == plan->module->entry && (hlo_is(op, HLO_OP_PARAMETER) || op == plan->module->entry->root);
     HLO_FAIL_IF(annotation.unreduced && border, HLO_UNIMPLEMENTED,
                 "instruction %%%s: unreduced arrays cannot enter or leave a program", op->name);
     seed(array, &annotation);
@@ -281,7 +286,8 @@ static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf,
 static void add_call_edges(Builder *builder, const HloInstruction *op) {
     const HloComputation *body = op->called[0];
     for (int32_t i = 0; i < op->operand_count; i++) {
-        add_edges(builder, op->operands[i], 0, body->parameters.items[i], 0, hlo_shape_leaf_count(op->operands[i]->shape));
+        add_edges(builder, op->operands[i], 0, body->parameters.items[i], 0,
+                  hlo_shape_leaf_count(op->operands[i]->shape));
     }
     add_edges(builder, op, 0, body->root, 0, hlo_shape_leaf_count(op->shape));
 }

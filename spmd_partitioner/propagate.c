@@ -16,9 +16,9 @@ typedef struct Work {
     SpmdPlan *plan;
     HloArena *scratch;
     int32_t stage;
-    int32_t *first_node;    // by array: index into `touching`
-    int32_t *touching;      // nodes by array
-    int32_t *queue;         // ring of node numbers
+    int32_t *first_node;  // by array: index into `touching`
+    int32_t *touching;    // nodes by array
+    int32_t *queue;       // ring of node numbers
     bool *queued;
     int64_t head, count;
 } Work;
@@ -93,7 +93,8 @@ static void run_edge(Work *work, const SpmdNode *node) {
 
 // Free axes cross the border of a manual region behind the manual ones.
 static void run_border(Work *work, const SpmdNode *node) {
-    const SpmdArray *inside = &work->plan->arrays.items[node->arrays[0]], *outside = &work->plan->arrays.items[node->arrays[1]];
+    const SpmdArray *inside = &work->plan->arrays.items[node->arrays[0]],
+                    *outside = &work->plan->arrays.items[node->arrays[1]];
     for (int32_t dim = 0; dim < inside->sharding->rank; dim++) {
         const SpmdAxes *prefix = &node->border[dim];
         SpmdAxes whole = *prefix;
@@ -163,7 +164,8 @@ static bool has_factor(const SpmdTensor *tensor, int32_t factor) {
 }
 
 // Where two factors of one tensor want the same atom: before the last stage neither gets it, then the larger array's.
-static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t tensor, const Merged *merged, SpmdAxes *out) {
+static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t tensor, const Merged *merged,
+                             SpmdAxes *out) {
     const SpmdRule *rule = node->rule;
     for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) out[f] = merged[f].axes;
     for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {

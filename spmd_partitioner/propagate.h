@@ -17,13 +17,13 @@ typedef struct SpmdArray {
     const int64_t *devices;  // of a foreign device order (entry boundary only)
 } SpmdArray;
 
-// What ties arrays together: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such as
-// the initial value and the carry of a loop.
+// What ties arrays together: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such
+// as the initial value and the carry of a loop.
 typedef struct SpmdNode {
     const SpmdRule *rule;
     int32_t *arrays;  // by tensor of the rule; -1 where the array is free
     int32_t count;
-    int32_t stage;    // first stage of propagation in which it takes part
+    int32_t stage;  // first stage of propagation in which it takes part
     // Border of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start with
     // these manual axes. NULL for other nodes.
     const SpmdAxes *border;
@@ -36,17 +36,18 @@ typedef struct SpmdPlan {
     const SpmdMesh *mesh;
     HloComputation **computations;  // callees first
     int64_t computation_count;
-    int32_t *first_leaf;            // by instruction id
+    int32_t *first_leaf;  // by instruction id
     int32_t *array_of_leaf;
     HLO_VECTOR(SpmdArray) arrays;
-    SpmdRule **rules;               // by instruction id; NULL where there is none
-    bool *free;                     // by instruction id: a function of the element's index and of scalars, made where needed
-    HLO_VECTOR(SpmdNode) nodes;     // what propagation works on
-    int32_t *results;               // arrays of the entry's results, by leaf: what the caller wants
+    SpmdRule **rules;  // by instruction id; NULL where there is none
+    bool *free;        // by instruction id: a function of the element's index and of scalars, made where needed
+    HLO_VECTOR(SpmdNode) nodes;  // what propagation works on
+    int32_t *results;            // arrays of the entry's results, by leaf: what the caller wants
     int64_t result_count;
 } SpmdPlan;
 
-// Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_propagate_plan() does the rest.
+// Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_propagate_plan() does the
+// rest.
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **plan);
 // Runs propagation to its fixpoint, stage by stage.

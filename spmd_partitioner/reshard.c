@@ -14,7 +14,7 @@ typedef struct State {
     int32_t parent;  // -1 at the start
     int32_t next;    // state of the same hash, -1 at the end
     bool done;
-    SpmdStep step;   // the last step
+    SpmdStep step;  // the last step
 } State;
 
 typedef struct Search {
@@ -62,7 +62,9 @@ static int64_t local_bytes(const Search *search, const SpmdSharding *sharding) {
     return spmd_local_bytes(search->mesh, search->global, sharding);
 }
 
-static int64_t ring(int64_t bytes, int64_t group) { return group < 2 ? 0 : (bytes / group) * (group - 1); }
+static int64_t ring(int64_t bytes, int64_t group) {
+    return group < 2 ? 0 : (bytes / group) * (group - 1);
+}
 
 // Records the result of a step on the current state.
 static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, int64_t cost, SpmdStep step) {
@@ -259,7 +261,10 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
             now = spmd_sharding_copy(search->arena, now);
             now->dims[dim] = pass ? *axes : (SpmdAxes){0};
             steps[path.count++] = (SpmdStep){.kind = pass ? SPMD_STEP_SLICE : SPMD_STEP_ALL_GATHER,
-                                             .dim = dim, .axes = *axes, .after = now, .partial = partial};
+                                             .dim = dim,
+                                             .axes = *axes,
+                                             .after = now,
+                                             .partial = partial};
             int64_t group = spmd_axes_product(search->mesh, axes);
             if (!pass) path.bytes += ring(local_bytes(search, now), group);
         }

@@ -16,18 +16,18 @@ typedef enum SpmdStepKind {
 
 typedef struct SpmdStep {
     SpmdStepKind kind;
-    int32_t dim;     // the dimension it works on; the source dimension of an all-to-all
-    int32_t target;  // the target dimension of an all-to-all
-    SpmdAxes axes;   // the axes that it communicates over, major to minor
-    const SpmdSharding *after;   // sharding when it is done
-    SpmdAtomSet partial;         // partial axes when it is done
+    int32_t dim;                // the dimension it works on; the source dimension of an all-to-all
+    int32_t target;             // the target dimension of an all-to-all
+    SpmdAxes axes;              // the axes that it communicates over, major to minor
+    const SpmdSharding *after;  // sharding when it is done
+    SpmdAtomSet partial;        // partial axes when it is done
 } SpmdStep;
 
 typedef struct SpmdPath {
     const SpmdStep *steps;
     int32_t count;
-    int64_t bytes;       // that one device sends in all
-    bool fell_back;      // the search gave up: everything is gathered first
+    int64_t bytes;   // that one device sends in all
+    bool fell_back;  // the search gave up: everything is gathered first
 } SpmdPath;
 
 // The cheapest path for an array of `global` shape that is sharded `from` with partial results over `partial`, to `to`

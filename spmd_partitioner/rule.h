@@ -67,11 +67,15 @@ int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size);
 // Appends a factor to a dimension of a tensor.
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
 // The tensor number of a result.
-static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) { return rule->operand_count + index; }
-static inline int32_t spmd_rule_tensors(const SpmdRule *rule) { return rule->operand_count + rule->result_count; }
+static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) {
+    return rule->operand_count + index;
+}
+static inline int32_t spmd_rule_tensors(const SpmdRule *rule) {
+    return rule->operand_count + rule->result_count;
+}
 
-// Reads a tensor's sharding as axes per factor (`factors` has one entry a factor; those of other tensors are left as they
-// are). Axes that do not fall on factor borders are dropped; returns false if any were.
+// Reads a tensor's sharding as axes per factor (`factors` has one entry a factor; those of other tensors are left as
+// they are). Axes that do not fall on factor borders are dropped; returns false if any were.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors);
 // Takes away axes that some tensor cannot express: a minor factor's where the major one of its dimension is not sharded

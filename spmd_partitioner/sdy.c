@@ -47,7 +47,8 @@ static bool take_mesh(HloArena *arena, Scanner *scanner, SpmdMeshAxis *axes, int
         const char *name;
         size_t length;
         int64_t size;
-        if (*count == 64 || !take_name(scanner, &name, &length) || !take(scanner, "=") || !take_number(scanner, &size)) {
+        if (*count == 64 || !take_name(scanner, &name, &length) || !take(scanner, "=") ||
+            !take_number(scanner, &size)) {
             return false;
         }
         axes[(*count)++] = (SpmdMeshAxis){hlo_arena_string(arena, name, length), size};
@@ -96,8 +97,7 @@ static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out) {
     int32_t axis = spmd_mesh_axis(mesh, name, length);
     if (axis < 0) return false;
     int64_t pre = 1, size = mesh->axes[axis].size;
-    if (take(scanner, ":(") &&
-        !(take_number(scanner, &pre) && take(scanner, ")") && take_number(scanner, &size))) {
+    if (take(scanner, ":(") && !(take_number(scanner, &pre) && take(scanner, ")") && take_number(scanner, &size))) {
         return false;
     }
     return push_part(mesh, axis, pre, size, out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partitioner's canonical sharding: for each dimension an ordered list of atoms of the module's mesh, and the set of
-// atoms over which the array is manual. Values are immutable and compared by content.
+// The partitioner's canonical sharding: for each dimension an ordered list of atoms of the module's mesh, and the set
+// of atoms over which the array is manual. Values are immutable and compared by content.
 #ifndef MESHLO_SPMD_PARTITIONER_SHARDING_H_
 #define MESHLO_SPMD_PARTITIONER_SHARDING_H_
 
@@ -46,7 +46,9 @@ SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count);
 SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count);
 
 // Size of a shard: size divided by the number of shards, rounded up.
-static inline int64_t spmd_shard_size(int64_t size, int64_t shards) { return shards ? (size + shards - 1) / shards : 0; }
+static inline int64_t spmd_shard_size(int64_t size, int64_t shards) {
+    return shards ? (size + shards - 1) / shards : 0;
+}
 // The shape of one device's part of a global array shape; keeps type and layout.
 const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
                                  const SpmdSharding *sharding);

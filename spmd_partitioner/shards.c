@@ -7,7 +7,8 @@
 #include "spmd_partitioner/sharding.h"
 
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
-    if (sharding->kind == HLO_SHARDING_TILED) return dim < sharding->tile_dims.count ? sharding->tile_dims.items[dim] : 1;
+    if (sharding->kind == HLO_SHARDING_TILED)
+        return dim < sharding->tile_dims.count ? sharding->tile_dims.items[dim] : 1;
     if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->whole != HLO_SHARDING_TILED) return 1;
     const HloNamedSharding *named = sharding->named;
     int64_t tiles = 1;
@@ -44,7 +45,8 @@ static int64_t named_coordinate(const HloNamedSharding *named, int64_t dim, int6
     for (int64_t i = 0; i < named->dims[dim].count; i++) {
         const HloAxisRef *axis = &named->dims[dim].items[i];
         int64_t below = 1, full = named->mesh.axis_sizes.items[axis->axis];
-        for (int64_t k = axis->axis + 1; k < named->mesh.axis_sizes.count; k++) below *= named->mesh.axis_sizes.items[k];
+        for (int64_t k = axis->axis + 1; k < named->mesh.axis_sizes.count; k++)
+            below *= named->mesh.axis_sizes.items[k];
         int64_t size = axis->size ? axis->size : full;
         below *= full / (axis->pre_size * size);
         index = index * size + position / below % size;
@@ -86,7 +88,8 @@ HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding
     return HLO_SUCCESS;
 }
 
-HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSharding *sharding, const HloShape **local) {
+HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSharding *sharding,
+                           const HloShape **local) {
     *local = global;
     if (!hlo_shape_is_array(global)) return HLO_SUCCESS;
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, global->rank + 1);

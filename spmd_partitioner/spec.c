@@ -39,7 +39,9 @@ static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, cons
     return status;
 }
 
-static bool blank(char c) { return c == ' ' || c == '\t' || c == '"' || c == '\''; }
+static bool blank(char c) {
+    return c == ' ' || c == '\t' || c == '"' || c == '\'';
+}
 
 // One axis name of a dimension; `used` counts how often each axis was named.
 static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, bool *used,
@@ -56,8 +58,8 @@ static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const c
 }
 
 // One dimension: `-`, ``, `?`, `a`, `a+b`, `(a,b)`, with a `?` among them to leave it open.
-static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *item, size_t length,
-                          bool *used, HloAxisRefs *refs) {
+static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *item,
+                          size_t length, bool *used, HloAxisRefs *refs) {
     HloAxisRef *axes = HLO_ARENA_NEW(arena, HloAxisRef, axis_count + 1);
     refs->items = axes;
     while (length && (blank(*item) || *item == '(')) item++, length--;
@@ -115,8 +117,8 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
         if (!at[length]) break;
         at += length + 1;
     }
-    *named = (HloNamedSharding){.mesh = spec_mesh(arena, mesh, axis_count), .whole = HLO_SHARDING_TILED, .dims = dims,
-                                .dim_count = rank};
+    *named = (HloNamedSharding){
+        .mesh = spec_mesh(arena, mesh, axis_count), .whole = HLO_SHARDING_TILED, .dims = dims, .dim_count = rank};
     HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
     sharding->kind = HLO_SHARDING_NAMED;
     sharding->named = named;
@@ -127,8 +129,8 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 // ---- --shard ----
 
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
-    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "the program has %lld results: r%lld does not exist",
-                (long long)plan->result_count, (long long)number);
+    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT,
+                "the program has %lld results: r%lld does not exist", (long long)plan->result_count, (long long)number);
     *array = plan->results[number];
     return HLO_SUCCESS;
 }
@@ -164,8 +166,9 @@ static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t leng
     bool whole = number >= 0 && end == name + length;
     if (whole && *name == 'p') return parameter_target(plan, number, array);
     if (whole && *name == 'r') return result_target(plan, number, array);
-    return hlo_error(HLO_INVALID_ARGUMENT, "--shard: '%.*s' is neither pN (a parameter), rN (a result) nor an instruction",
-                     (int)length, name);
+    return hlo_error(HLO_INVALID_ARGUMENT,
+                     "--shard: '%.*s' is neither pN (a parameter), rN (a result) nor an instruction", (int)length,
+                     name);
 }
 
 static HloStatus apply_option(SpmdPlan *plan, const char *option) {

@@ -21,28 +21,28 @@ typedef struct SpmdMeshAxis {
 
 // What to do. Zero-initialise for the defaults.
 typedef struct SpmdOptions {
-    int64_t num_partitions;       // 0: from the mesh, the module or its annotations
-    const SpmdMeshAxis *mesh;     // axes from major to minor; none: from the module
+    int64_t num_partitions;    // 0: from the mesh, the module or its annotations
+    const SpmdMeshAxis *mesh;  // axes from major to minor; none: from the module
     int64_t mesh_axis_count;
-    const char *const *shards;    // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
+    const char *const *shards;  // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
     int64_t shard_count;
-    bool no_combine;              // leave each collective on its own
-    bool async;                   // split collectives into start/done pairs and schedule them for overlap
-    bool no_optimize;             // no passes after partitioning at all
+    bool no_combine;   // leave each collective on its own
+    bool async;        // split collectives into start/done pairs and schedule them for overlap
+    bool no_optimize;  // no passes after partitioning at all
 } SpmdOptions;
 
 // One collective of a partitioned module. Strings live as long as the report.
 typedef struct SpmdCollective {
-    const char *name;             // instruction name in the partitioned module
-    const char *opcode;           // "all-reduce"; the async forms count as their synchronous op
-    const char *computation;      // name of the computation that it stands in
-    int64_t bytes_per_device;     // what one device sends each time, ring algorithm (spmd_collective_bytes())
+    const char *name;          // instruction name in the partitioned module
+    const char *opcode;        // "all-reduce"; the async forms count as their synchronous op
+    const char *computation;   // name of the computation that it stands in
+    int64_t bytes_per_device;  // what one device sends each time, ring algorithm (spmd_collective_bytes())
     int64_t group_size;
     int64_t num_groups;
-    int64_t trip_count;           // product of the known trip counts of the loops around it; 1 outside, -1 unknown
-    const char *reason;           // op, dimension, the shardings that disagree
-    const char *source;           // "file:line", or "" if unknown
-    const char *remedy;           // the smallest annotation change that would remove it; "" if none is known
+    int64_t trip_count;  // product of the known trip counts of the loops around it; 1 outside, -1 unknown
+    const char *reason;  // op, dimension, the shardings that disagree
+    const char *source;  // "file:line", or "" if unknown
+    const char *remedy;  // the smallest annotation change that would remove it; "" if none is known
 } SpmdCollective;
 
 // What partitioning did. Free with spmd_report_free().
@@ -74,13 +74,14 @@ HLO_EXPORT void spmd_report_free(SpmdReport *report);
 HLO_EXPORT void spmd_report_print(HloText *text, const SpmdReport *report);
 // The object of `meshlo partition --json`.
 HLO_EXPORT void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report);
-// Bytes that one device sends for a collective instruction, ring algorithm: all-gather and reduce-scatter (g-1)/g of the
-// full array, all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the operand.
+// Bytes that one device sends for a collective instruction, ring algorithm: all-gather and reduce-scatter (g-1)/g of
+// the full array, all-reduce twice that, all-to-all (g-1)/g of its operand, collective-permute and -broadcast the
+// operand.
 HLO_EXPORT int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size);
 
-// The mesh that a module was written for, from major to minor: the axes of its annotations, or unnamed ones that fit their
-// device orders; one axis of all devices where nothing is annotated. *axes lives in `arena`. INVALID_ARGUMENT when the
-// annotations do not agree. Memory errors jump to hlo_protect().
+// The mesh that a module was written for, from major to minor: the axes of its annotations, or unnamed ones that fit
+// their device orders; one axis of all devices where nothing is annotated. *axes lives in `arena`. INVALID_ARGUMENT
+// when the annotations do not agree. Memory errors jump to hlo_protect().
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes,
                                                     int64_t *count);
 

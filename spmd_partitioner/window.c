@@ -11,19 +11,23 @@ typedef struct Window {
     const SpmdLocal *local;
     int64_t dim, scale, offset, size;  // position i needs [scale * i + offset, + size)
     const SpmdAxes *axes;
-    int64_t shards, shard, global;     // their number and size; size of the whole dimension
+    int64_t shards, shard, global;  // their number and size; size of the whole dimension
     int64_t pieces;
-    int64_t *sources;                  // sources[piece * shards + i]: whose shard, -1 for none
-    int64_t *starts;                   // where the interval starts in the joined pieces, by position
+    int64_t *sources;  // sources[piece * shards + i]: whose shard, -1 for none
+    int64_t *starts;   // where the interval starts in the joined pieces, by position
     const SpmdReason *reason;
 } Window;
 
-static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t floor_divide(int64_t a, int64_t b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 
-static int64_t first_of(const Window *window, int64_t i) { return window->scale * i + window->offset; }
+static int64_t first_of(const Window *window, int64_t i) {
+    return window->scale * i + window->offset;
+}
 
-// Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches. Sources must
-// differ between positions, which they do when intervals move by a shard at least.
+// Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches. Sources
+// must differ between positions, which they do when intervals move by a shard at least.
 static void plan_by_place(Window *window) {
     window->pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -133,7 +137,8 @@ static HloInstruction *look_up(const Window *window, const int64_t *table, int64
     for (int64_t i = 0; i < window->shards; i++) hlo_literal_set_int64(literal, i, table[i] + add);
     HloConstantAttributes attributes = {literal};
     HloInstruction *constant = spmd_emit(partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes);
-    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, constant, 0, spmd_emit_index(partitioner, window->axes), 1);
+    HloInstruction *row =
+        spmd_emit_dynamic_slice(partitioner, constant, 0, spmd_emit_index(partitioner, window->axes), 1);
     return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 
@@ -212,8 +217,14 @@ static HloInstruction *gather_all(Window *window) {
 
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, int64_t scale,
                                  int64_t offset, int64_t size, HloInstruction *fill, const SpmdReason *reason) {
-    Window window = {.partitioner = partitioner, .local = &local, .dim = dim, .scale = scale, .offset = offset,
-                     .size = size, .axes = &local.sharding->dims[dim], .reason = reason};
+    Window window = {.partitioner = partitioner,
+                     .local = &local,
+                     .dim = dim,
+                     .scale = scale,
+                     .offset = offset,
+                     .size = size,
+                     .axes = &local.sharding->dims[dim],
+                     .reason = reason};
     window.shards = spmd_axes_product(partitioner->mesh, window.axes);
     window.global = local.global->dims[dim];
     window.shard = spmd_shard_size(window.global, window.shards);

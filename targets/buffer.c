@@ -4,7 +4,7 @@
 
 #include "targets/internal.h"
 
-// ---- making ----------------------------------------------------------------------------------------------------------
+// ---- making
 
 // A shape and its dims in one heap block, without layout.
 static HloShape *copy_shape(const HloShape *shape) {
@@ -118,11 +118,13 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
 HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *memory, TargetBuffer **buffer) {
     HLO_FAIL_IF(literal->elided, HLO_INVALID_ARGUMENT, "a literal whose values were elided");
     if (literal->shape->type == HLO_TOKEN) return target_buffer_uninitialized(literal->shape, memory, buffer);
-    const TargetHostArray array = {literal->data, literal->shape->type, literal->shape->rank, literal->shape->dims, NULL};
+    const TargetHostArray array = {literal->data, literal->shape->type, literal->shape->rank, literal->shape->dims,
+                                   NULL};
     return target_buffer_from_host(&array, memory, buffer);
 }
 
-HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error, TargetBuffer **result) {
+HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error,
+                                   TargetBuffer **result) {
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) {
         hlo_status_free(error);
@@ -133,7 +135,7 @@ HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, 
     return HLO_SUCCESS;
 }
 
-// ---- life ------------------------------------------------------------------------------------------------------------
+// ---- life
 
 TargetBuffer *target_buffer_retain(TargetBuffer *buffer) {
     atomic_fetch_add(&buffer->references, 1);
@@ -188,12 +190,20 @@ void target_buffer_drop_external(TargetBuffer *buffer) {
     pthread_mutex_unlock(&buffer->lock);
 }
 
-const HloShape *target_buffer_shape(const TargetBuffer *buffer) { return buffer->shape; }
-TargetMemory *target_buffer_memory(const TargetBuffer *buffer) { return buffer->memory; }
-int64_t target_buffer_bytes(const TargetBuffer *buffer) { return hlo_shape_bytes(buffer->shape); }
-TargetEvent *target_buffer_ready_event(TargetBuffer *buffer) { return target_event_retain(buffer->ready); }
+const HloShape *target_buffer_shape(const TargetBuffer *buffer) {
+    return buffer->shape;
+}
+TargetMemory *target_buffer_memory(const TargetBuffer *buffer) {
+    return buffer->memory;
+}
+int64_t target_buffer_bytes(const TargetBuffer *buffer) {
+    return hlo_shape_bytes(buffer->shape);
+}
+TargetEvent *target_buffer_ready_event(TargetBuffer *buffer) {
+    return target_event_retain(buffer->ready);
+}
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading
 
 static HloStatus deleted_error(void) {
     return hlo_error(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
@@ -241,8 +251,10 @@ HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **result) {
     HloLiteral *literal = hlo_literal_new(buffer->shape);
     if (!literal) return no_memory(buffer->shape);
     const HloStatus status = target_buffer_to_host(buffer, literal->data, hlo_shape_bytes(buffer->shape), NULL);
-    if (status) hlo_literal_free(literal);
-    else *result = literal;
+    if (status)
+        hlo_literal_free(literal);
+    else
+        *result = literal;
     return status;
 }
 
@@ -254,7 +266,7 @@ HloStatus target_buffer_data(TargetBuffer *buffer, const void **data) {
     return HLO_SUCCESS;
 }
 
-// ---- asynchronous copies ---------------------------------------------------------------------------------------------
+// ---- asynchronous copies
 
 typedef struct HostCopy {
     TargetBuffer *buffer;
@@ -285,10 +297,12 @@ HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, i
         target_event_release(done);
         return no_memory(buffer->shape);
     }
-    *copy = (HostCopy){.buffer = target_buffer_retain(buffer), .destination = destination, .bytes = bytes,
-                       .has_order = minor_to_major != NULL, .event = target_event_retain(done)};
-    if (minor_to_major)
-        memcpy(copy->minor_to_major, minor_to_major, sizeof(int64_t) * (size_t)buffer->shape->rank);
+    *copy = (HostCopy){.buffer = target_buffer_retain(buffer),
+                       .destination = destination,
+                       .bytes = bytes,
+                       .has_order = minor_to_major != NULL,
+                       .event = target_event_retain(done)};
+    if (minor_to_major) memcpy(copy->minor_to_major, minor_to_major, sizeof(int64_t) * (size_t)buffer->shape->rank);
     const HloStatus status = target_event_on_ready(buffer->ready, finish_host_copy, copy);
     if (status) {
         target_event_release(copy->event);

@@ -15,7 +15,7 @@ static char *copy_text(const char *text) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices
 
 static HloStatus make_memories(TargetDeviceState *state) {
     for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) {
@@ -61,7 +61,7 @@ static void free_devices(TargetClient *client) {
     hlo_free(client->devices);
 }
 
-// ---- making and freeing ----------------------------------------------------------------------------------------------
+// ---- making and freeing
 
 static HloStatus read_numerics(TargetClient *client) {
     const char *text = getenv("MESHLO_NUMERICS");
@@ -120,8 +120,10 @@ HloStatus target_client_new_with_threads(const char *spec, int threads, TargetCl
     client->references = 1;
     target_store_pool_init(&client->store);
     const HloStatus status = fill_client(client, spec, threads);
-    if (status) free_client(client);
-    else *result = client;
+    if (status)
+        free_client(client);
+    else
+        *result = client;
     return status;
 }
 
@@ -138,13 +140,23 @@ void target_client_release(TargetClient *client) {
     if (client && atomic_fetch_sub(&client->references, 1) == 1) free_client(client);
 }
 
-// ---- questions -------------------------------------------------------------------------------------------------------
+// ---- questions
 
-const char *target_client_platform(const TargetClient *client) { return client->topology->platform; }
-const char *target_client_platform_version(const TargetClient *client) { return client->version; }
-const char *target_client_spec(const TargetClient *client) { return client->spec; }
-TargetNumerics target_client_numerics(const TargetClient *client) { return client->numerics; }
-int64_t target_client_device_count(const TargetClient *client) { return client->device_count; }
+const char *target_client_platform(const TargetClient *client) {
+    return client->topology->platform;
+}
+const char *target_client_platform_version(const TargetClient *client) {
+    return client->version;
+}
+const char *target_client_spec(const TargetClient *client) {
+    return client->spec;
+}
+TargetNumerics target_client_numerics(const TargetClient *client) {
+    return client->numerics;
+}
+int64_t target_client_device_count(const TargetClient *client) {
+    return client->device_count;
+}
 
 TargetDevice *target_client_device(const TargetClient *client, int64_t index) {
     return index >= 0 && index < client->device_count ? &client->devices[index].device : NULL;
@@ -154,8 +166,12 @@ TargetDevice *target_client_find_device(const TargetClient *client, int64_t id) 
     return target_client_device(client, emu_topology_find_device(client->topology, id));
 }
 
-TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind) { return device->memories[kind]; }
-TargetMemory *target_device_default_memory(const TargetDevice *device) { return device->memories[0]; }
+TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind) {
+    return device->memories[kind];
+}
+TargetMemory *target_device_default_memory(const TargetDevice *device) {
+    return device->memories[0];
+}
 
 void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics) {
     TargetMeter *meter = target_device_meter(device);
@@ -171,4 +187,6 @@ void target_device_memory_statistics_clear(TargetDevice *device) {
     atomic_store(&meter->peak, atomic_load(&meter->in_use));
 }
 
-void target_client_synchronize(TargetClient *client) { target_queue_drain(&client->queue); }
+void target_client_synchronize(TargetClient *client) {
+    target_queue_drain(&client->queue);
+}

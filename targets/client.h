@@ -43,7 +43,7 @@ typedef struct TargetBuffer TargetBuffer;
 typedef struct TargetExecutable TargetExecutable;
 typedef struct TargetEvent TargetEvent;
 
-// ---- events ----------------------------------------------------------------------------------------------------------
+// ---- events
 
 // A new event that is not ready. NULL when memory is short.
 HLO_EXPORT TargetEvent *target_event_new(void);
@@ -66,7 +66,7 @@ typedef void TargetEventCallback(HloStatus status, void *argument);
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback,
                                                          void *argument);
 
-// ---- clients, devices, memories --------------------------------------------------------------------------------------
+// ---- clients, devices, memories
 
 // How f32 matrix products are computed.
 typedef enum TargetNumerics {
@@ -79,23 +79,23 @@ typedef enum TargetNumerics {
 // A device of a client. Read-only.
 struct TargetDevice {
     TargetClient *client;
-    int64_t index;             // place in the client's list (jax.devices() order)
-    int64_t id;                // unique, not always dense
+    int64_t index;  // place in the client's list (jax.devices() order)
+    int64_t id;     // unique, not always dense
     int64_t process_index;
     int64_t local_hardware_id;
-    int64_t coords[3];         // chip coordinates; zeros on host devices
+    int64_t coords[3];  // chip coordinates; zeros on host devices
     int64_t core_on_chip;
     int64_t slice_index;
-    bool has_coords;           // false on host devices
-    const char *kind;          // "TPU v2", "cpu"
-    const char *text;          // "TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0)"
-    const char *debug_text;    // "TPU_0(process=0,(0,0,0,0))"
+    bool has_coords;                // false on host devices
+    const char *kind;               // "TPU v2", "cpu"
+    const char *text;               // "TpuDevice(id=0, process_index=0, coords=(0,0,0), core_on_chip=0)"
+    const char *debug_text;         // "TPU_0(process=0,(0,0,0,0))"
     TargetMemory *const *memories;  // the default one first
     int64_t memory_count;
 };
 
 typedef enum TargetMemoryKind {
-    TARGET_MEMORY_DEVICE,         // HBM of a TPU
+    TARGET_MEMORY_DEVICE,  // HBM of a TPU
     TARGET_MEMORY_PINNED_HOST,
     TARGET_MEMORY_UNPINNED_HOST,
     TARGET_MEMORY_KIND_COUNT
@@ -104,10 +104,10 @@ typedef enum TargetMemoryKind {
 // A memory that one device reaches. Read-only.
 struct TargetMemory {
     TargetDevice *device;
-    int64_t id;                  // unique in the client
+    int64_t id;  // unique in the client
     TargetMemoryKind kind_id;
-    const char *kind;            // "device", "pinned_host", "unpinned_host"
-    const char *text;            // for people
+    const char *kind;  // "device", "pinned_host", "unpinned_host"
+    const char *text;  // for people
 };
 
 // What has been allocated for the buffers of a device, in bytes of our own storage.
@@ -115,8 +115,8 @@ typedef struct TargetMemoryStatistics {
     int64_t bytes_in_use;
     int64_t peak_bytes_in_use;
     int64_t largest_allocation;
-    int64_t allocation_count;   // live allocations
-    int64_t bytes_limit;        // HBM capacity of the emulated device; 0 if unlimited (host devices)
+    int64_t allocation_count;  // live allocations
+    int64_t bytes_limit;       // HBM capacity of the emulated device; 0 if unlimited (host devices)
 } TargetMemoryStatistics;
 
 // A client for the machine that `spec` names: `cpu:N`, or a slice as emulator/topology.h spells it (`v2-8`, `v5e:4x4`,
@@ -154,7 +154,7 @@ HLO_EXPORT void target_device_memory_statistics_clear(TargetDevice *device);
 // Waits until everything submitted before has run.
 HLO_EXPORT void target_client_synchronize(TargetClient *client);
 
-// ---- buffers ---------------------------------------------------------------------------------------------------------
+// ---- buffers
 
 // An array in the caller's memory.
 typedef struct TargetHostArray {
@@ -220,11 +220,11 @@ HLO_EXPORT void target_buffer_hold_external(TargetBuffer *buffer);
 // Ends a target_buffer_hold_external().
 HLO_EXPORT void target_buffer_drop_external(TargetBuffer *buffer);
 
-// ---- executables -----------------------------------------------------------------------------------------------------
+// ---- executables
 
 typedef struct TargetCompileOptions {
-    int64_t replica_count;      // 0: as the module says
-    int64_t partition_count;    // 0: as the module says
+    int64_t replica_count;    // 0: as the module says
+    int64_t partition_count;  // 0: as the module says
     // Device ids, replica_count rows of partition_count; NULL: the client's first devices in order.
     const int64_t *device_assignment;
     TargetNumerics numerics;
@@ -233,8 +233,8 @@ typedef struct TargetCompileOptions {
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is
 // read only during the call. Entry parameters and results are flattened: argument number i is leaf i of all parameters
 // in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (groups that
-// leave devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach (who
-// waits where for whom), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
+// leave devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach
+// (who waits where for whom), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_compile(TargetClient *client, const HloModule *module,
                                                   const TargetCompileOptions *options, TargetExecutable **executable);
 // Adds a reference; returns `executable`.
@@ -275,11 +275,11 @@ HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *execut
 // Bytes of one device.
 typedef struct TargetMemoryAnalysis {
     int64_t argument_bytes, output_bytes;
-    int64_t alias_bytes;           // of outputs that take over an argument's memory
-    int64_t temporary_bytes;       // the arena
+    int64_t alias_bytes;      // of outputs that take over an argument's memory
+    int64_t temporary_bytes;  // the arena
     int64_t constant_bytes;
     int64_t generated_code_bytes;
-    int64_t peak_bytes;            // arguments + outputs - aliased + temporaries
+    int64_t peak_bytes;  // arguments + outputs - aliased + temporaries
 } TargetMemoryAnalysis;
 // What one device needs in memory, as buffer assignment decided it.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
@@ -287,8 +287,8 @@ HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *execut
 // Work of one device.
 typedef struct TargetCostAnalysis {
     double flops, transcendentals, bytes_accessed;
-    double collective_bytes;       // sent by one device, ring algorithm
-    int64_t collective_count;      // static ones
+    double collective_bytes;   // sent by one device, ring algorithm
+    int64_t collective_count;  // static ones
 } TargetCostAnalysis;
 // What one device has to do, as hlo/analysis counts it.
 HLO_EXPORT void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis);

@@ -13,8 +13,8 @@ struct TargetEvent {
     _Atomic bool ready;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    HloStatus status;      // does not change once ready
-    Callback *callbacks;   // in reverse order
+    HloStatus status;     // does not change once ready
+    Callback *callbacks;  // in reverse order
 };
 
 HloStatus target_status_copy(const struct HloError *status) {
@@ -88,7 +88,9 @@ void target_event_set(TargetEvent *event, HloStatus status) {
     target_event_call(event);
 }
 
-bool target_event_is_ready(const TargetEvent *event) { return atomic_load(&((TargetEvent *)(uintptr_t)event)->ready); }
+bool target_event_is_ready(const TargetEvent *event) {
+    return atomic_load(&((TargetEvent *)(uintptr_t)event)->ready);
+}
 
 HloStatus target_event_error(const TargetEvent *event) {
     return target_event_is_ready(event) ? target_status_copy(event->status) : HLO_SUCCESS;

@@ -5,7 +5,7 @@
 #include "hlo/analysis/cost.h"
 #include "targets/internal.h"
 
-// ---- compiling -------------------------------------------------------------------------------------------------------
+// ---- compiling
 
 static HloStatus choose_counts(const HloModule *module, const TargetCompileOptions *options,
                                TargetExecutable *executable) {
@@ -67,8 +67,8 @@ static HloStatus fill_executable(void *argument) {
     TargetExecutable *executable = call->executable;
     HLO_TRY(choose_counts(module, options, executable));
     HLO_TRY(assign_devices(options, executable));
-    executable->numerics = options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client)
-                                                                       : options->numerics;
+    executable->numerics =
+        options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client) : options->numerics;
     const char *name = module->name ? module->name : "";
     executable->name = hlo_allocate(strlen(name) + 1);
     HLO_FAIL_IF(!executable->name, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -94,8 +94,10 @@ HloStatus target_compile(TargetClient *client, const HloModule *module, const Ta
     executable->client = target_client_retain(client);
     CompileCall call = {module, options ? options : &kDefaults, executable};
     const HloStatus status = hlo_protect(fill_executable, &call);
-    if (status) target_executable_release(executable);
-    else *result = executable;
+    if (status)
+        target_executable_release(executable);
+    else
+        *result = executable;
     return status;
 }
 
@@ -115,17 +117,29 @@ void target_executable_release(TargetExecutable *executable) {
     target_client_release(client);
 }
 
-// ---- questions -------------------------------------------------------------------------------------------------------
+// ---- questions
 
-void target_executable_delete(TargetExecutable *executable) { atomic_store(&executable->deleted, true); }
+void target_executable_delete(TargetExecutable *executable) {
+    atomic_store(&executable->deleted, true);
+}
 bool target_executable_is_deleted(const TargetExecutable *executable) {
     return atomic_load(&((TargetExecutable *)(uintptr_t)executable)->deleted);
 }
-const char *target_executable_name(const TargetExecutable *executable) { return executable->name; }
-TargetClient *target_executable_client(const TargetExecutable *executable) { return executable->client; }
-int64_t target_executable_replica_count(const TargetExecutable *executable) { return executable->replica_count; }
-int64_t target_executable_partition_count(const TargetExecutable *executable) { return executable->partition_count; }
-int64_t target_executable_device_count(const TargetExecutable *executable) { return executable->device_count; }
+const char *target_executable_name(const TargetExecutable *executable) {
+    return executable->name;
+}
+TargetClient *target_executable_client(const TargetExecutable *executable) {
+    return executable->client;
+}
+int64_t target_executable_replica_count(const TargetExecutable *executable) {
+    return executable->replica_count;
+}
+int64_t target_executable_partition_count(const TargetExecutable *executable) {
+    return executable->partition_count;
+}
+int64_t target_executable_device_count(const TargetExecutable *executable) {
+    return executable->device_count;
+}
 
 TargetDevice *target_executable_device(const TargetExecutable *executable, int64_t index) {
     return executable->devices[index];
@@ -149,15 +163,17 @@ int64_t target_executable_result_alias(const TargetExecutable *executable, int64
 bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index) {
     return executable->signature->argument_donated[index];
 }
-uint64_t target_executable_fingerprint(const TargetExecutable *executable) { return executable->fingerprint; }
+uint64_t target_executable_fingerprint(const TargetExecutable *executable) {
+    return executable->fingerprint;
+}
 const char *target_executable_fallbacks(const TargetExecutable *executable) {
     return executable->signature->fallbacks;
 }
 
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     const CpuSignature *signature = executable->signature;
-    *analysis = (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes,
-                                       .constant_bytes = signature->constant_bytes};
+    *analysis =
+        (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes, .constant_bytes = signature->constant_bytes};
     for (int64_t i = 0; i < signature->argument_count; i++)
         analysis->argument_bytes += hlo_shape_bytes(signature->argument_shapes[i]);
     for (int64_t i = 0; i < signature->result_count; i++) {
@@ -165,8 +181,8 @@ void target_executable_memory_analysis(const TargetExecutable *executable, Targe
         analysis->output_bytes += bytes;
         if (signature->result_alias[i] >= 0) analysis->alias_bytes += bytes;
     }
-    analysis->peak_bytes = analysis->argument_bytes + analysis->output_bytes - analysis->alias_bytes +
-                           analysis->temporary_bytes;
+    analysis->peak_bytes =
+        analysis->argument_bytes + analysis->output_bytes - analysis->alias_bytes + analysis->temporary_bytes;
 }
 
 void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis) {

@@ -11,17 +11,17 @@ typedef struct Execution {
     TargetTask task;
     TargetExecutable *executable;
     int64_t device_count, argument_count, result_count;
-    TargetBuffer **arguments;   // [device][argument], with references
-    TargetStorage **storages;   // their contents; NULL until their producer has run
-    bool *donated;              // [device][argument]: given away, and the caller holds no address of it
-    bool *claimed;              // [device][argument]: the storage is taken when the program runs
-    TargetBuffer **results;     // [device][result], with references
-    TargetEvent **events;       // one a device, with references
+    TargetBuffer **arguments;  // [device][argument], with references
+    TargetStorage **storages;  // their contents; NULL until their producer has run
+    bool *donated;             // [device][argument]: given away, and the caller holds no address of it
+    bool *claimed;             // [device][argument]: the storage is taken when the program runs
+    TargetBuffer **results;    // [device][result], with references
+    TargetEvent **events;      // one a device, with references
     HloStatus status;
-    HloStatus *returned;        // where a synchronous caller wants a copy
+    HloStatus *returned;  // where a synchronous caller wants a copy
 } Execution;
 
-// ---- checks at submission --------------------------------------------------------------------------------------------
+// ---- checks at submission
 
 static bool is_donated(const TargetExecutable *executable, const TargetExecuteOptions *options, int64_t argument) {
     if (!executable->signature->argument_donated[argument]) return false;
@@ -44,9 +44,9 @@ static HloStatus check_argument(const TargetExecutable *executable, const Target
     HloText want = {0}, have = {0};
     hlo_shape_print(&want, expected, false);
     hlo_shape_print(&have, buffer->shape, false);
-    const HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld of device %lld is %s; %s takes %s",
-                                       (long long)index, (long long)device, have.data ? have.data : "?",
-                                       executable->name, want.data ? want.data : "?");
+    const HloStatus status =
+        hlo_error(HLO_INVALID_ARGUMENT, "argument %lld of device %lld is %s; %s takes %s", (long long)index,
+                  (long long)device, have.data ? have.data : "?", executable->name, want.data ? want.data : "?");
     hlo_text_free(&want);
     hlo_text_free(&have);
     return status;
@@ -79,7 +79,7 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
     return HLO_SUCCESS;
 }
 
-// ---- running ---------------------------------------------------------------------------------------------------------
+// ---- running
 
 static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
@@ -90,8 +90,10 @@ static TargetStorage *take_claimed(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->storage;
     const bool last = --buffer->claims == 0 && buffer->deleted;
-    if (last) buffer->storage = NULL;
-    else if (storage) target_storage_retain(storage);
+    if (last)
+        buffer->storage = NULL;
+    else if (storage)
+        target_storage_retain(storage);
     pthread_mutex_unlock(&buffer->lock);
     return storage;
 }
@@ -125,7 +127,7 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
 }
 
 typedef struct RunMemory {
-    void **cells;             // addresses of arguments and results, and per device lists of them
+    void **cells;  // addresses of arguments and results, and per device lists of them
     void ***argument_lists, ***result_lists;
     void **arenas;
     TargetStorage **results;  // [device][result]
@@ -179,8 +181,8 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
     CpuExecution run = {.arguments = (void *const *const *)memory->argument_lists,
-                              .results = (void *const *const *)memory->result_lists,
-                              .arenas = memory->arenas};
+                        .results = (void *const *const *)memory->result_lists,
+                        .arenas = memory->arenas};
     TargetExecutable *executable = execution->executable;
     cpu_share_plan_update(executable->program, &run, &executable->sharing);
     run.sharing = executable->sharing;
@@ -206,8 +208,7 @@ static void release_arguments(Execution *execution) {
 
 static void publish(Execution *execution, const struct HloError *status) {
     const int64_t total = execution->device_count * execution->result_count;
-    for (int64_t i = 0; i < total; i++)
-        target_event_publish(execution->results[i]->ready, target_status_copy(status));
+    for (int64_t i = 0; i < total; i++) target_event_publish(execution->results[i]->ready, target_status_copy(status));
 }
 
 static void run_execution(TargetTask *task) {
@@ -252,18 +253,20 @@ static void abandon_execution(TargetTask *task, HloStatus status) {
     finish_execution(task);
 }
 
-// ---- submission ------------------------------------------------------------------------------------------------------
+// ---- submission
 
 // One block with all the lists behind the struct.
 static Execution *new_execution(TargetExecutable *executable) {
     const int64_t devices = executable->device_count;
     const int64_t arguments = devices * executable->signature->argument_count;
     const int64_t results = devices * executable->signature->result_count;
-    const size_t bytes = sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + results + devices) +
-                         2 * (size_t)arguments;
+    const size_t bytes =
+        sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + results + devices) + 2 * (size_t)arguments;
     Execution *execution = hlo_allocate_zeroed(1, bytes);
     if (!execution) return NULL;
-    execution->task = (TargetTask){.run = run_execution, .finish = finish_execution, .abandon = abandon_execution,
+    execution->task = (TargetTask){.run = run_execution,
+                                   .finish = finish_execution,
+                                   .abandon = abandon_execution,
                                    .small = executable->signature->cost * devices < kSmallCost};
     execution->executable = target_executable_retain(executable);
     execution->device_count = devices;
@@ -301,8 +304,10 @@ static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t plac
     execution->claimed[place] = buffer->storage == NULL;
     if (buffer->storage == NULL) buffer->claims++;
     execution->storages[place] = buffer->storage;
-    if (execution->donated[place] && buffer->claims == 0) buffer->storage = NULL;
-    else if (buffer->storage) target_storage_retain(buffer->storage);
+    if (execution->donated[place] && buffer->claims == 0)
+        buffer->storage = NULL;
+    else if (buffer->storage)
+        target_storage_retain(buffer->storage);
     buffer->deleted = buffer->deleted || donate;
     pthread_mutex_unlock(&buffer->lock);
 }

@@ -17,10 +17,10 @@ typedef struct TargetTask TargetTask;
 
 // One thing to do in order: see task.c.
 struct TargetTask {
-    void (*run)(TargetTask *task);     // does the work and records errors where readers find them
-    void (*finish)(TargetTask *task);  // makes events ready (callbacks run here) and frees the task
+    void (*run)(TargetTask *task);                        // does the work and records errors where readers find them
+    void (*finish)(TargetTask *task);                     // makes events ready (callbacks run here) and frees the task
     void (*abandon)(TargetTask *task, HloStatus status);  // instead of both, after a fork; owns the status
-    bool small;                        // worth running in the caller's thread when nothing is ahead
+    bool small;                                           // worth running in the caller's thread when nothing is ahead
     TargetTask *next;
 };
 
@@ -32,7 +32,7 @@ typedef struct TargetQueue {
     TargetTask *running;
     bool started, stop;
     pthread_t thread;
-    TargetStorePool *store;    // whose lock is made anew after a fork
+    TargetStorePool *store;           // whose lock is made anew after a fork
     void (*last_words)(void *owner);  // called by the thread when it ends, if it had to close the queue itself
     void *owner;
     _Atomic(uint32_t) *alive;  // 1 while this process has the thread's memory; a page that fork() wipes
@@ -74,12 +74,12 @@ struct TargetBuffer {
     _Atomic int64_t references;
     TargetClient *client;
     TargetMemory *memory;
-    HloShape *shape;           // one heap block with its dims
+    HloShape *shape;  // one heap block with its dims
     TargetEvent *ready;
-    pthread_mutex_t lock;      // guards what follows
-    TargetStorage *storage;    // NULL before the producer ran, after deletion, and when there is an error
+    pthread_mutex_t lock;    // guards what follows
+    TargetStorage *storage;  // NULL before the producer ran, after deletion, and when there is an error
     bool deleted;
-    int64_t claims;            // executions in the queue that will take the storage once it is there
+    int64_t claims;  // executions in the queue that will take the storage once it is there
     int64_t external_holds;
 };
 
@@ -110,10 +110,10 @@ struct TargetExecutable {
     const CpuSignature *signature;
     char *name;
     int64_t replica_count, partition_count, device_count;
-    TargetDevice **devices;   // by place in the assignment
+    TargetDevice **devices;  // by place in the assignment
     TargetNumerics numerics;
     uint64_t fingerprint;
-    CpuSharePlan *sharing;    // of the last execution; only the queue's running task touches it
+    CpuSharePlan *sharing;  // of the last execution; only the queue's running task touches it
     TargetCostAnalysis cost;
 };
 

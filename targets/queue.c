@@ -74,7 +74,9 @@ static bool ensure_thread(TargetQueue *queue) {
 }
 
 // Lock held.
-static bool is_idle(const TargetQueue *queue) { return !queue->running && !queue->first; }
+static bool is_idle(const TargetQueue *queue) {
+    return !queue->running && !queue->first;
+}
 
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     recover_from_fork(queue);
@@ -89,8 +91,10 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started");
     }
     task->next = NULL;
-    if (queue->last) queue->last->next = task;
-    else queue->first = task;
+    if (queue->last)
+        queue->last->next = task;
+    else
+        queue->first = task;
     queue->last = task;
     pthread_cond_broadcast(&queue->changed);
     while (wait && !is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);

@@ -47,7 +47,9 @@ void target_store_pool_destroy(TargetStorePool *pool) {
     pthread_mutex_destroy(&pool->lock);
 }
 
-void target_store_pool_after_fork(TargetStorePool *pool) { pthread_mutex_init(&pool->lock, NULL); }
+void target_store_pool_after_fork(TargetStorePool *pool) {
+    pthread_mutex_init(&pool->lock, NULL);
+}
 
 static void *take_block(TargetStorePool *pool, int32_t size_class) {
     pthread_mutex_lock(&pool->lock);
@@ -75,8 +77,10 @@ static void *fresh_block(int32_t size_class) {
 static void count_up(TargetMeter *meter, int64_t bytes) {
     const int64_t now = atomic_fetch_add(&meter->in_use, bytes) + bytes;
     int64_t peak = atomic_load(&meter->peak), largest = atomic_load(&meter->largest);
-    while (now > peak && !atomic_compare_exchange_weak(&meter->peak, &peak, now)) {}
-    while (bytes > largest && !atomic_compare_exchange_weak(&meter->largest, &largest, bytes)) {}
+    while (now > peak && !atomic_compare_exchange_weak(&meter->peak, &peak, now)) {
+    }
+    while (bytes > largest && !atomic_compare_exchange_weak(&meter->largest, &largest, bytes)) {
+    }
     atomic_fetch_add(&meter->count, 1);
 }
 
@@ -94,8 +98,8 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMe
         hlo_free(storage);
         return NULL;
     }
-    *storage = (TargetStorage){.references = 1, .data = data, .bytes = bytes, .size_class = size_class, .pool = pool,
-                               .meter = meter};
+    *storage = (TargetStorage){
+        .references = 1, .data = data, .bytes = bytes, .size_class = size_class, .pool = pool, .meter = meter};
     if (meter) count_up(meter, bytes);
     return storage;
 }
@@ -108,8 +112,8 @@ static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t 
         TargetStorage *storage = pool->recent[*place];
         if (!storage || storage->bytes != bytes) continue;
         int64_t references = atomic_load(&storage->references);
-        while (references > 0 &&
-               !atomic_compare_exchange_weak(&storage->references, &references, references + 1)) {}
+        while (references > 0 && !atomic_compare_exchange_weak(&storage->references, &references, references + 1)) {
+        }
         if (references > 0) found = storage;
     }
     pthread_mutex_unlock(&pool->lock);

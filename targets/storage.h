@@ -34,12 +34,12 @@ typedef struct TargetStorePool {
 
 typedef struct TargetStorage {
     _Atomic int64_t references;
-    void *data;               // aligned to 64, at least one byte
-    int64_t bytes;            // asked for
+    void *data;     // aligned to 64, at least one byte
+    int64_t bytes;  // asked for
     int32_t size_class;
     TargetStorePool *pool;
-    TargetMeter *meter;       // NULL: not counted
-    bool is_recent;           // the pool's list names it
+    TargetMeter *meter;  // NULL: not counted
+    bool is_recent;      // the pool's list names it
 } TargetStorage;
 
 // An empty pool.

@@ -28,14 +28,15 @@ typedef struct HloError *HloStatus;
 
 // Where in a text an error is. Strings may be NULL, line and column are 1-based, 0 where unknown.
 typedef struct HloPlace {
-    const char *file;       // file name as the user gave it
-    int64_t line;           // 1-based line
-    int64_t column;         // 1-based byte column
-    const char *line_text;  // the whole offending line, without its newline
+    const char *file;         // file name as the user gave it
+    int64_t line;             // 1-based line
+    int64_t column;           // 1-based byte column
+    const char *line_text;    // the whole offending line, without its newline
     const char *instruction;  // name of the HLO instruction, without '%'
 } HloPlace;
 
-// Makes an error with a printf-style message. Never fails: when memory is short a static out-of-memory error comes back.
+// Makes an error with a printf-style message. Never fails: when memory is short a static out-of-memory error comes
+// back.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_error(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
 
 // As hlo_error(), with a place; the strings of `place` are copied.

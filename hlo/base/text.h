@@ -46,7 +46,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_text_status(const HloText *text);
 HLO_EXPORT void hlo_text_free(HloText *text);
 
 // Appends a NUL-terminated string.
-static inline void hlo_text_string(HloText *text, const char *string) { hlo_text_append(text, string, strlen(string)); }
+static inline void hlo_text_string(HloText *text, const char *string) {
+    hlo_text_append(text, string, strlen(string));
+}
 
 // Appends one character.
 static inline void hlo_text_char(HloText *text, char character) {

@@ -14,20 +14,18 @@
     }
 
 // Appends `value`, growing by doubling. `vector` is evaluated several times.
-#define hlo_vector_push(arena, vector, value)                                                            \
-    ((vector)->count == (vector)->capacity                                                               \
-         ? (void)((vector)->items = hlo_vector_grow((arena), (vector)->items, (vector)->count,           \
-                                                    &(vector)->capacity, (vector)->count + 1,            \
-                                                    sizeof(*(vector)->items)))                           \
-         : (void)0,                                                                                      \
+#define hlo_vector_push(arena, vector, value)                                                                       \
+    ((vector)->count == (vector)->capacity                                                                          \
+         ? (void)((vector)->items = hlo_vector_grow((arena), (vector)->items, (vector)->count, &(vector)->capacity, \
+                                                    (vector)->count + 1, sizeof(*(vector)->items)))                 \
+         : (void)0,                                                                                                 \
      (void)((vector)->items[(vector)->count++] = (value)))
 
 // Makes room for `total` items in all.
-#define hlo_vector_reserve(arena, vector, total)                                               \
-    ((total) > (vector)->capacity                                                              \
-         ? (void)((vector)->items = hlo_vector_grow((arena), (vector)->items, (vector)->count, \
-                                                    &(vector)->capacity, (total),              \
-                                                    sizeof(*(vector)->items)))                 \
+#define hlo_vector_reserve(arena, vector, total)                                                                    \
+    ((total) > (vector)->capacity                                                                                   \
+         ? (void)((vector)->items = hlo_vector_grow((arena), (vector)->items, (vector)->count, &(vector)->capacity, \
+                                                    (total), sizeof(*(vector)->items)))                             \
          : (void)0)
 
 // What the macros above call: a larger copy of `items`; updates `capacity`. Never NULL.

@@ -32,7 +32,8 @@ static void encode(const double *numbers, HloEvalValue *value) {
 }
 
 // Sums of first[i] * (second ? second[i] - shift[feature] : 1) by feature, divided by the number of elements.
-static void feature_means(const Norm *norm, const double *first, const double *second, const double *shift, double *means) {
+static void feature_means(const Norm *norm, const double *first, const double *second, const double *shift,
+                          double *means) {
     for (int64_t f = 0; f < norm->features; f++) {
         double sum = 0;
         for (int64_t o = 0; o < norm->outer; o++) {
@@ -53,8 +54,8 @@ static void normalise(const Norm *norm, double *x, const double *scale, const do
     }
 }
 
-HloStatus hlo_eval_batch_norm_inference(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                        HloEvalValue **result) {
+HloStatus hlo_eval_batch_norm_inference(HloEvalDevice *device, const HloInstruction *instruction,
+                                        HloEvalValue **operands, HloEvalValue **result) {
     Norm norm = describe(instruction, operands[0]->shape);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     double *x = decode(device, operands[0]);
@@ -65,8 +66,8 @@ HloStatus hlo_eval_batch_norm_inference(HloEvalDevice *device, const HloInstruct
 }
 
 // Returns (normalised, mean, variance).
-HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                       HloEvalValue **result) {
+HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstruction *instruction,
+                                       HloEvalValue **operands, HloEvalValue **result) {
     Norm norm = describe(instruction, operands[0]->shape);
     HloEvalValue *arrays[3];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));
@@ -90,7 +91,8 @@ HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstructi
     return HLO_SUCCESS;
 }
 
-// Operands activations, scale, mean, variance, gradient of the output; returns (grad of activations, of scale, of offset).
+// Operands activations, scale, mean, variance, gradient of the output; returns (grad of activations, of scale, of
+// offset).
 HloStatus hlo_eval_batch_norm_grad(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     Norm norm = describe(instruction, operands[0]->shape);

@@ -5,30 +5,32 @@
 
 #include "hlo/eval/internal.h"
 
-#define DEFINE_KERNEL(name, type, expression)                                                                  \
+#define DEFINE_KERNEL(name, type, expression)                                                                       \
     static void name(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) { \
-        (void)instruction;                                                                                     \
-        const type *lhs = operands[0], *rhs = operands[1];                                                     \
-        type *out = result;                                                                                    \
-        for (int64_t i = 0; i < count; i++) {                                                                  \
-            type a = lhs[i], b = rhs[i];                                                                       \
-            out[i] = (type)(expression);                                                                       \
-        }                                                                                                      \
+        (void)instruction;                                                                                          \
+        const type *lhs = operands[0], *rhs = operands[1];                                                          \
+        type *out = result;                                                                                         \
+        for (int64_t i = 0; i < count; i++) {                                                                       \
+            type a = lhs[i], b = rhs[i];                                                                            \
+            out[i] = (type)(expression);                                                                            \
+        }                                                                                                           \
     }
 
 // ---- floats: NaN wins over everything in max and min, and -0 < +0
 
-#define FLOAT_MAX(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (a) : (b) > (a) ? (b) : signbit(a) ? (b) : (a))
-#define FLOAT_MIN(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (a) : (b) < (a) ? (b) : signbit(a) ? (a) : (b))
-#define FLOAT_OPS(ROW, type)                                     \
-    ROW(ADD, type, a + b)                                        \
-    ROW(SUBTRACT, type, a - b)                                   \
-    ROW(MULTIPLY, type, a * b)                                   \
-    ROW(DIVIDE, type, a / b)                                     \
-    ROW(MAXIMUM, type, FLOAT_MAX(a, b))                          \
-    ROW(MINIMUM, type, FLOAT_MIN(a, b))                          \
-    ROW(REMAINDER, type, fmod((double)a, (double)b))             \
-    ROW(POWER, type, pow((double)a, (double)b))                  \
+#define FLOAT_MAX(a, b) \
+    ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (a) : (b) > (a) ? (b) : signbit(a) ? (b) : (a))
+#define FLOAT_MIN(a, b) \
+    ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (a) : (b) < (a) ? (b) : signbit(a) ? (a) : (b))
+#define FLOAT_OPS(ROW, type)                         \
+    ROW(ADD, type, a + b)                            \
+    ROW(SUBTRACT, type, a - b)                       \
+    ROW(MULTIPLY, type, a *b)                        \
+    ROW(DIVIDE, type, a / b)                         \
+    ROW(MAXIMUM, type, FLOAT_MAX(a, b))              \
+    ROW(MINIMUM, type, FLOAT_MIN(a, b))              \
+    ROW(REMAINDER, type, fmod((double)a, (double)b)) \
+    ROW(POWER, type, pow((double)a, (double)b))      \
     ROW(ATAN2, type, atan2((double)a, (double)b))
 
 #define FLOAT_KERNEL(op, type, expression) DEFINE_KERNEL(op##_##type, type, expression)
@@ -84,43 +86,45 @@ static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
 // A shift distance counts as unsigned.
 #define TOO_FAR(type, b) ((uint64_t)(u##type)(b) >= (uint64_t)BITS(type))
 
-#define COMMON_OPS(ROW, type)                                                                          \
-    ROW(ADD, type, (uint64_t)a + (uint64_t)b)                                                          \
-    ROW(SUBTRACT, type, (uint64_t)a - (uint64_t)b)                                                     \
-    ROW(MULTIPLY, type, (uint64_t)a * (uint64_t)b)                                                     \
-    ROW(MAXIMUM, type, a > b ? a : b)                                                                  \
-    ROW(MINIMUM, type, a < b ? a : b)                                                                  \
-    ROW(AND, type, a & b)                                                                              \
-    ROW(OR, type, a | b)                                                                               \
+#define COMMON_OPS(ROW, type)                      \
+    ROW(ADD, type, (uint64_t)a + (uint64_t)b)      \
+    ROW(SUBTRACT, type, (uint64_t)a - (uint64_t)b) \
+    ROW(MULTIPLY, type, (uint64_t)a *(uint64_t)b)  \
+    ROW(MAXIMUM, type, a > b ? a : b)              \
+    ROW(MINIMUM, type, a < b ? a : b)              \
+    ROW(AND, type, a &b)                           \
+    ROW(OR, type, a | b)                           \
     ROW(XOR, type, a ^ b)
-#define SIGNED_OPS(ROW, type)                                                                          \
-    COMMON_OPS(ROW, type)                                                                              \
-    ROW(DIVIDE, type, SIGNED_DIVIDE(type, a, b))                                                       \
-    ROW(REMAINDER, type, SIGNED_REMAINDER(a, b))                                                       \
-    ROW(POWER, type, integer_power((uint64_t)a, b, true))                                              \
-    ROW(SHIFT_LEFT, type, TOO_FAR(type, b) ? 0 : (uint64_t)a << b)                                     \
-    ROW(SHIFT_RIGHT_ARITHMETIC, type, TOO_FAR(type, b) ? (a < 0 ? -1 : 0) : a >> b)                    \
+#define SIGNED_OPS(ROW, type)                                                       \
+    COMMON_OPS(ROW, type)                                                           \
+    ROW(DIVIDE, type, SIGNED_DIVIDE(type, a, b))                                    \
+    ROW(REMAINDER, type, SIGNED_REMAINDER(a, b))                                    \
+    ROW(POWER, type, integer_power((uint64_t)a, b, true))                           \
+    ROW(SHIFT_LEFT, type, TOO_FAR(type, b) ? 0 : (uint64_t)a << b)                  \
+    ROW(SHIFT_RIGHT_ARITHMETIC, type, TOO_FAR(type, b) ? (a < 0 ? -1 : 0) : a >> b) \
     ROW(SHIFT_RIGHT_LOGICAL, type, TOO_FAR(type, b) ? 0 : (u##type)a >> b)
-#define UNSIGNED_OPS(ROW, type)                                                                        \
-    COMMON_OPS(ROW, type)                                                                              \
-    ROW(DIVIDE, type, b == 0 ? (type)-1 : a / b)                                                       \
-    ROW(REMAINDER, type, b == 0 ? a : a % b)                                                           \
-    ROW(POWER, type, integer_power((uint64_t)a, (int64_t)b, false))                                    \
-    ROW(SHIFT_LEFT, type, b >= BITS(type) ? 0 : (uint64_t)a << b)                                      \
-    ROW(SHIFT_RIGHT_ARITHMETIC, type,                                                                  \
-        b >= BITS(type) ? (type)(0 - (a >> (BITS(type) - 1))) : (type)((int64_t)((uint64_t)a << (64 - BITS(type))) >> b >> (64 - BITS(type)))) \
+#define UNSIGNED_OPS(ROW, type)                                                                          \
+    COMMON_OPS(ROW, type)                                                                                \
+    ROW(DIVIDE, type, b == 0 ? (type)-1 : a / b)                                                         \
+    ROW(REMAINDER, type, b == 0 ? a : a % b)                                                             \
+    ROW(POWER, type, integer_power((uint64_t)a, (int64_t)b, false))                                      \
+    ROW(SHIFT_LEFT, type, b >= BITS(type) ? 0 : (uint64_t)a << b)                                        \
+    ROW(SHIFT_RIGHT_ARITHMETIC, type,                                                                    \
+        b >= BITS(type) ? (type)(0 - (a >> (BITS(type) - 1)))                                            \
+                        : (type)((int64_t)((uint64_t)a << (64 - BITS(type))) >> b >> (64 - BITS(type)))) \
     ROW(SHIFT_RIGHT_LOGICAL, type, b >= BITS(type) ? 0 : a >> b)
 
 #define INTEGER_KERNEL(op, type, expression) DEFINE_KERNEL(op##_##type, type, expression)
 #define INTEGER_CASE(op, type, expression) \
-    case HLO_OP_##op: return op##_##type;
-#define INTEGER_TYPE(type, OPS)                            \
-    OPS(INTEGER_KERNEL, type)                              \
+    case HLO_OP_##op:                      \
+        return op##_##type;
+#define INTEGER_TYPE(type, OPS)                             \
+    OPS(INTEGER_KERNEL, type)                               \
     static HloEvalKernel *kernel_##type(HloOpcode opcode) { \
-        switch (opcode) {                                  \
-            OPS(INTEGER_CASE, type)                        \
-            default: return NULL;                          \
-        }                                                  \
+        switch (opcode) {                                   \
+            OPS(INTEGER_CASE, type)                         \
+            default: return NULL;                           \
+        }                                                   \
     }
 INTEGER_TYPE(int8_t, SIGNED_OPS)
 INTEGER_TYPE(int16_t, SIGNED_OPS)
@@ -176,11 +180,11 @@ static void narrow_integer_kernel(const HloInstruction *instruction, const void 
 
 #define PRED_OPS(ROW)                \
     ROW(ADD, uint8_t, a || b)        \
-    ROW(AND, uint8_t, a && b)        \
+    ROW(AND, uint8_t, a &&b)         \
     ROW(DIVIDE, uint8_t, b ? a : 1)  \
     ROW(MAXIMUM, uint8_t, a || b)    \
-    ROW(MINIMUM, uint8_t, a && b)    \
-    ROW(MULTIPLY, uint8_t, a && b)   \
+    ROW(MINIMUM, uint8_t, a &&b)     \
+    ROW(MULTIPLY, uint8_t, a &&b)    \
     ROW(OR, uint8_t, a || b)         \
     ROW(SUBTRACT, uint8_t, !a != !b) \
     ROW(XOR, uint8_t, !a != !b)

@@ -124,7 +124,8 @@ static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *p
 static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalParty *parties,
                                 int64_t count, int32_t index, HloEvalFold **fold) {
     int64_t elements = hlo_eval_elements(parties[0].operands[index]);
-    HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], &parties[0].operands[index], 1, elements, elements, fold));
+    HLO_TRY(
+        hlo_eval_fold_new(device, instruction->called[0], &parties[0].operands[index], 1, elements, elements, fold));
     for (int64_t p = 1; p < count; p++) {
         const void *input = parties[p].operands[index]->data;
         HLO_TRY(hlo_eval_fold_add(*fold, 0, &input, elements));
@@ -177,13 +178,13 @@ static void copy_steps(const HloShape *target_shape, void *target, int64_t to, c
     int64_t target_row = target_shape->dims[dim] * cut.inner, source_row = source_shape->dims[dim] * cut.inner;
     if (steps * cut.inner == 0) return;
     for (int64_t i = 0; i < cut.outer; i++) {
-        memcpy((char *)target + i * target_row + to * cut.inner, (const char *)source + i * source_row + from * cut.inner,
-               (size_t)(steps * cut.inner));
+        memcpy((char *)target + i * target_row + to * cut.inner,
+               (const char *)source + i * source_row + from * cut.inner, (size_t)(steps * cut.inner));
     }
 }
 
-static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
-                                         int64_t count) {
+static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction,
+                                         HloEvalParty *parties, int64_t count) {
     int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0];
     int32_t operand_count = instruction->operand_count;
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count * operand_count);
@@ -257,8 +258,8 @@ static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstructio
     for (int64_t p = 0; p < count; p++) {
         HLO_TRY(hlo_eval_new(parties[p].device, shape, &parties[p].result));
         for (int64_t from = 0; from < count; from++) {
-            copy_steps(shape, parties[p].result->data, from * part, shape, parties[from].operands[0]->data, p * part, part,
-                       dim);
+            copy_steps(shape, parties[p].result->data, from * part, shape, parties[from].operands[0]->data, p * part,
+                       part, dim);
         }
     }
     return HLO_SUCCESS;
@@ -400,8 +401,9 @@ static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *in
     for (int64_t p = 0; p < count; p++) {
         const HloShape *input = parties[p].operands[0]->shape, *output = parties[p].operands[1]->shape;
         int64_t entries = hlo_eval_elements(parties[p].operands[2]);
-        bool fits = input->rank > 0 && input->rank == output->rank && input->type == output->type && entries % count == 0 &&
-                    hlo_eval_elements(parties[p].operands[3]) == entries && hlo_eval_elements(parties[p].operands[4]) == entries;
+        bool fits = input->rank > 0 && input->rank == output->rank && input->type == output->type &&
+                    entries % count == 0 && hlo_eval_elements(parties[p].operands[3]) == entries &&
+                    hlo_eval_elements(parties[p].operands[4]) == entries;
         for (int32_t i = 1; fits && i < input->rank; i++) fits = input->dims[i] == output->dims[i];
         HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s: the operands do not agree", instruction->name);
         HLO_TRY(hlo_eval_copy_value(parties[p].device, parties[p].operands[1], &parties[p].result));

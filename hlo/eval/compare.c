@@ -5,20 +5,20 @@
 
 #include "hlo/eval/internal.h"
 
-#define COMPARE_LOOP(operator) \
+#define COMPARE_LOOP(operator)                                       \
     for (int64_t i = 0; i < count; i++) out[i] = a[i] operator b[i]; \
     return
 
-#define DEFINE_COMPARE(type)                                                                          \
+#define DEFINE_COMPARE(type)                                                                                   \
     static void compare_##type(int32_t direction, const type *a, const type *b, uint8_t *out, int64_t count) { \
-        switch (direction) {                                                                          \
-            case HLO_ComparisonDirection_EQ: COMPARE_LOOP(==);                                        \
-            case HLO_ComparisonDirection_NE: COMPARE_LOOP(!=);                                        \
-            case HLO_ComparisonDirection_GE: COMPARE_LOOP(>=);                                        \
-            case HLO_ComparisonDirection_GT: COMPARE_LOOP(>);                                         \
-            case HLO_ComparisonDirection_LE: COMPARE_LOOP(<=);                                        \
-            default: COMPARE_LOOP(<);                                                                 \
-        }                                                                                             \
+        switch (direction) {                                                                                   \
+            case HLO_ComparisonDirection_EQ: COMPARE_LOOP(==);                                                 \
+            case HLO_ComparisonDirection_NE: COMPARE_LOOP(!=);                                                 \
+            case HLO_ComparisonDirection_GE: COMPARE_LOOP(>=);                                                 \
+            case HLO_ComparisonDirection_GT: COMPARE_LOOP(>);                                                  \
+            case HLO_ComparisonDirection_LE: COMPARE_LOOP(<=);                                                 \
+            default: COMPARE_LOOP(<);                                                                          \
+        }                                                                                                      \
     }
 DEFINE_COMPARE(float)
 DEFINE_COMPARE(double)
@@ -39,7 +39,8 @@ static int64_t total_order(double value) {
 }
 
 // Floats that C cannot compare directly, or under the total order: through double, which keeps order and signs.
-static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out, int64_t count) {
+static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
+                            int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
     const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
     int64_t bytes = hlo_type_bytes(type);
@@ -61,7 +62,8 @@ static void compare_decoded(const HloInstruction *instruction, const void *const
     }
 }
 
-static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out, int64_t count) {
+static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
+                            int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
     int64_t bytes = hlo_type_bytes(type);
     bool equal = HLO_ATTRIBUTES(instruction, Compare)->direction == HLO_ComparisonDirection_EQ;
@@ -84,12 +86,15 @@ void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *cons
     switch (type) {
 #define CASE(hlo, c) \
     case HLO_##hlo: compare_##c(compare->direction, operands[0], operands[1], result, count); return;
-        CASE(PRED, uint8_t) CASE(S1, int8_t) CASE(S2, int8_t) CASE(S4, int8_t) CASE(S8, int8_t) CASE(S16, int16_t)
-        CASE(S32, int32_t) CASE(S64, int64_t) CASE(U1, uint8_t) CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t)
-        CASE(U16, uint16_t) CASE(U32, uint32_t) CASE(U64, uint64_t) CASE(F32, float) CASE(F64, double)
+        CASE(PRED, uint8_t)
+        CASE(S1, int8_t)
+        CASE(S2, int8_t)
+        CASE(S4, int8_t) CASE(S8, int8_t) CASE(S16, int16_t) CASE(S32, int32_t) CASE(S64, int64_t) CASE(U1, uint8_t)
+            CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t) CASE(U16, uint16_t) CASE(U32, uint32_t)
+                CASE(U64, uint64_t) CASE(F32, float) CASE(F64, double)
 #undef CASE
-        case HLO_C64:
-        case HLO_C128: compare_complex(instruction, operands, result, count); return;
+                    case HLO_C64 : case HLO_C128 : compare_complex(instruction, operands, result, count);
+        return;
         default: compare_decoded(instruction, operands, result, count);
     }
 }
@@ -98,11 +103,13 @@ typedef struct Wide {
     uint64_t parts[2];
 } Wide;
 
-#define SELECT_LOOP(type) \
-    for (int64_t i = 0; i < count; i++) ((type *)result)[i] = predicate[i] ? ((const type *)a)[i] : ((const type *)b)[i]; \
+#define SELECT_LOOP(type)                                                                 \
+    for (int64_t i = 0; i < count; i++)                                                   \
+        ((type *)result)[i] = predicate[i] ? ((const type *)a)[i] : ((const type *)b)[i]; \
     return
 
-void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
+void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                            int64_t count) {
     const uint8_t *predicate = operands[0];
     const void *a = operands[1], *b = operands[2];
     switch (hlo_type_bytes(instruction->shape->type)) {
@@ -114,7 +121,8 @@ void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const
     }
 }
 
-void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
+void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                           int64_t count) {
     HloType type = instruction->shape->type;
     int64_t bytes = hlo_type_bytes(type);
     HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);

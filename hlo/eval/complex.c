@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops on complex operands, computed in double complex and rounded once. Products are the plain formula, which
-// does not repair infinities.
+// Element-wise ops on complex operands, computed in double complex and rounded once. Products are the plain formula,
+// which does not repair infinities.
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,9 @@ static Complex multiply(Complex a, Complex b) {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
-static bool has_nan(Complex z) { return isnan(creal(z)) || isnan(cimag(z)); }
+static bool has_nan(Complex z) {
+    return isnan(creal(z)) || isnan(cimag(z));
+}
 
 // The functions below follow XLA at infinities and NaN, where it goes its own way rather than C's Annex G.
 static Complex exp_of(Complex z) {
@@ -33,9 +35,13 @@ static Complex cos_of(Complex z) {
     return CMPLX(cos(x) * cosh(y), -(sin(x) * sinh(y)));
 }
 
-static Complex tanh_of(Complex z) { return creal(z) == 0 && !isfinite(cimag(z)) ? NAN_PAIR : ctanh(z); }
+static Complex tanh_of(Complex z) {
+    return creal(z) == 0 && !isfinite(cimag(z)) ? NAN_PAIR : ctanh(z);
+}
 
-static Complex tan_of(Complex z) { return cimag(z) == 0 && !isfinite(creal(z)) ? NAN_PAIR : ctan(z); }
+static Complex tan_of(Complex z) {
+    return cimag(z) == 0 && !isfinite(creal(z)) ? NAN_PAIR : ctan(z);
+}
 
 static Complex sqrt_of(Complex z) {
     if (has_nan(z)) return NAN_PAIR;
@@ -43,7 +49,9 @@ static Complex sqrt_of(Complex z) {
     return negative ? CMPLX(0, sqrt(-creal(z))) : csqrt(z);
 }
 
-static Complex log_of(Complex z) { return has_nan(z) ? NAN_PAIR : clog(z); }
+static Complex log_of(Complex z) {
+    return has_nan(z) ? NAN_PAIR : clog(z);
+}
 
 static Complex log1p_of(Complex z) {
     if (has_nan(z)) return NAN_PAIR;
@@ -66,7 +74,9 @@ static Complex sign_of(Complex z) {
     return size == 0 ? CMPLX(0, 0) : CMPLX(creal(z) / size, cimag(z) / size);
 }
 
-static Complex cbrt_of(Complex z) { return z == 0 ? z : cexp(clog(z) / 3); }
+static Complex cbrt_of(Complex z) {
+    return z == 0 ? z : cexp(clog(z) / 3);
+}
 
 static Complex rsqrt_of(Complex z) {
     if (z == 0) return CMPLX(INFINITY, NAN);

@@ -156,13 +156,13 @@ HloStatus hlo_eval_copy_done(HloEvalDevice *device, const HloInstruction *instru
 
 // ---- transfers to a host or a peer that is not there
 
-#define REFUSED(name, what)                                                                                     \
+#define REFUSED(name, what)                                                                                      \
     HloStatus hlo_eval_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
-                              HloEvalValue **result) {                                                          \
-        (void)device;                                                                                           \
-        (void)operands;                                                                                         \
-        (void)result;                                                                                           \
-        return hlo_eval_unsupported(instruction, what);                                                         \
+                              HloEvalValue **result) {                                                           \
+        (void)device;                                                                                            \
+        (void)operands;                                                                                          \
+        (void)result;                                                                                            \
+        return hlo_eval_unsupported(instruction, what);                                                          \
     }
 REFUSED(send, "a transfer to a peer")
 REFUSED(send_done, "a transfer to a peer")

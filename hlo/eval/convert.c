@@ -110,13 +110,14 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
         int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
         hlo_eval_decode_double(type, (const char *)operands[0] + start * bytes, length, values);
-        for (int64_t i = 0; i < length; i++) values[i] = reduce_precision(values[i], exponent_bits, mantissa_bits, lowest);
+        for (int64_t i = 0; i < length; i++)
+            values[i] = reduce_precision(values[i], exponent_bits, mantissa_bits, lowest);
         hlo_eval_encode_double(type, values, length, (char *)result + start * bytes);
     }
 }
 
-// Rounds towards the integer away from zero with the probability of the fraction: when the random bits, as a fraction of
-// their range, lie below it.
+// Rounds towards the integer away from zero with the probability of the fraction: when the random bits, as a fraction
+// of their range, lie below it.
 static int64_t stochastic_round(double value, uint64_t random, int random_bits, HloType type) {
     if (isnan(value) || isinf(value)) return saturate(value, type);
     double size = fabs(value), whole = floor(size), fraction = size - whole;

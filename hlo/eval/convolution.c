@@ -11,7 +11,7 @@ typedef struct Convolution {
     HloEvalDevice *device;
     const HloWindowDimension *window;
     int64_t spatial_rank;
-    int64_t batch, features;            // of the input
+    int64_t batch, features;  // of the input
     int64_t kernel_features, out_features;
     int64_t out_batch;
     int64_t feature_groups, batch_groups;
@@ -19,9 +19,9 @@ typedef struct Convolution {
     int64_t *input_strides;                        // of the arranged input, in features
     int64_t positions, taps;                       // spatial outputs, spatial kernel elements
     HloEvalAccumulator accumulator;
-    size_t bytes;                                  // of an accumulator number
+    size_t bytes;  // of an accumulator number
     HloEvalPasses passes;
-    HloType type;                                  // of the result
+    HloType type;  // of the result
     char *input;   // accumulator numbers [batch][spatial][features]
     char *kernel;  // [spatial][kernel features][output features]
     char *output;  // result type [batch][spatial][features]
@@ -72,7 +72,8 @@ static void describe(Convolution *c, const HloInstruction *instruction, HloEvalV
     hlo_eval_strides(c->input_dims, c->spatial_rank, c->input_strides);
     c->accumulator = hlo_eval_accumulator(input->type, kernel->type);
     c->bytes = (size_t)hlo_eval_accumulator_bytes(c->accumulator);
-    c->passes = hlo_eval_passes(c->device, input->type, kernel->type, attributes->precision, HLO_DotAlgorithm_UNSET, false);
+    c->passes =
+        hlo_eval_passes(c->device, input->type, kernel->type, attributes->precision, HLO_DotAlgorithm_UNSET, false);
 }
 
 // Where a tap looks in the input, in spatial positions; -1 in padding and holes.
@@ -104,7 +105,8 @@ static void fill_row(const Convolution *c, int64_t batch, int64_t first_feature,
         if (position < 0) {
             memset(row, 0, run);
         } else {
-            memcpy(row, c->input + ((batch * spatial + position) * c->features + first_feature) * (int64_t)c->bytes, run);
+            memcpy(row, c->input + ((batch * spatial + position) * c->features + first_feature) * (int64_t)c->bytes,
+                   run);
         }
         row += run;
         hlo_eval_next_index(c->kernel_dims, c->spatial_rank, tap);
@@ -118,7 +120,8 @@ static void multiply_block(const Convolution *c, const char *rows, const char *k
         hlo_eval_matrix_multiply(c->accumulator, rows, kernel, sums, m, n, k);
         return;
     }
-    hlo_eval_multiply_passes(c->device, &c->passes, (const double *)rows, (const double *)kernel, (double *)sums, m, n, k);
+    hlo_eval_multiply_passes(c->device, &c->passes, (const double *)rows, (const double *)kernel, (double *)sums, m, n,
+                             k);
 }
 
 // All outputs of one group: output features [group * n, ...) from input features and batches that go with it.
@@ -132,7 +135,8 @@ static void convolve_group(const Convolution *c, int64_t group, int64_t groups) 
         memcpy(kernel + (size_t)(i * n) * c->bytes, c->kernel + (size_t)(i * c->out_features + group * n) * c->bytes,
                (size_t)n * c->bytes);
     }
-    char *rows = hlo_eval_scratch(device, BLOCK_ROWS * k, c->bytes), *sums = hlo_eval_scratch(device, BLOCK_ROWS * n, c->bytes);
+    char *rows = hlo_eval_scratch(device, BLOCK_ROWS * k, c->bytes),
+         *sums = hlo_eval_scratch(device, BLOCK_ROWS * n, c->bytes);
     int64_t *index = HLO_ARENA_NEW(device->scratch, int64_t, c->spatial_rank);
     int64_t *tap = HLO_EVAL_SCRATCH(device, int64_t, c->spatial_rank), total = c->out_batch * c->positions;
     for (int64_t start = 0; start < total; start += BLOCK_ROWS) {
@@ -154,7 +158,8 @@ static void convolve_group(const Convolution *c, int64_t group, int64_t groups) 
 static void deliver(const Convolution *c, const HloConvolutionLabels *labels, const HloShape *shape, char *target) {
     int64_t rank = shape->rank, *strides = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
     int64_t *dims = HLO_EVAL_SCRATCH(c->device, int64_t, rank), *order = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
-    int64_t *target_strides = HLO_EVAL_SCRATCH(c->device, int64_t, rank), *from = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
+    int64_t *target_strides = HLO_EVAL_SCRATCH(c->device, int64_t, rank),
+            *from = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
     spatial_order(labels->output_batch, labels->output_spatial, order, 1);
     order[rank - 1] = labels->output_feature;
     hlo_eval_strides(shape->dims, rank, strides);

@@ -9,8 +9,8 @@ static HloStatus first_operand(HloEvalDevice *device, const HloInstruction *inst
     (void)device;
     HLO_FAIL_IF(instruction->operand_count < 1, HLO_INVALID_ARGUMENT, "%%%s has no operand", instruction->name);
     HLO_FAIL_IF(!hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT),
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call %s): the result must have the operand's shape", instruction->name,
-                HLO_ATTRIBUTES(instruction, CustomCall)->target);
+                HLO_INVALID_ARGUMENT, "%%%s (custom-call %s): the result must have the operand's shape",
+                instruction->name, HLO_ATTRIBUTES(instruction, CustomCall)->target);
     *result = hlo_eval_take(operands, 0);
     return HLO_SUCCESS;
 }
@@ -27,7 +27,8 @@ static HloStatus top_k(HloEvalDevice *device, const HloInstruction *instruction,
     const HloShape *shape = instruction->shape;
     HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != 2 || instruction->operand_count < 1 ||
                     operands[0]->shape->rank < 1,
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): an array and a tuple of two are wanted", instruction->name);
+                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): an array and a tuple of two are wanted",
+                instruction->name);
     bool largest = true;
     if (instruction->called_count == 1 && hlo_is(instruction->called[0]->root, HLO_OP_COMPARE)) {
         int32_t direction = HLO_ATTRIBUTES(instruction->called[0]->root, Compare)->direction;
@@ -38,15 +39,16 @@ static HloStatus top_k(HloEvalDevice *device, const HloInstruction *instruction,
     int64_t wanted = row > 0 ? hlo_shape_elements(from) / row * k : 0;
     HLO_FAIL_IF(k > row || values->type != from->type || hlo_shape_elements(values) != wanted ||
                     !hlo_type_is_integer(indices->type) || hlo_shape_elements(indices) != wanted,
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): the result does not fit the operand", instruction->name);
+                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): the result does not fit the operand",
+                instruction->name);
     HloEvalValue *arrays[2];
     HLO_TRY(hlo_eval_new_results(device, shape, 2, result, arrays));
     hlo_eval_topk_rows(device, operands[0], k, largest, arrays[0], arrays[1]);
     return HLO_SUCCESS;
 }
 
-// ApproxTopK(arrays.., init values..): exactly the first elements in the comparator's order, as many as the result holds along
-// the one dimension where it is smaller.
+// ApproxTopK(arrays.., init values..): exactly the first elements in the comparator's order, as many as the result
+// holds along the one dimension where it is smaller.
 static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
@@ -76,8 +78,8 @@ static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *
         hlo_eval_strides(whole->dims, whole->rank, strides);
         hlo_eval_strides(part->dims, part->rank, strides + whole->rank);
         if (hlo_shape_elements(part) > 0) {
-            hlo_eval_copy_strided((*result)->elements[a]->data, strides + whole->rank, sorted[a]->data, strides, part->dims,
-                                  part->rank, hlo_type_bytes(part->type));
+            hlo_eval_copy_strided((*result)->elements[a]->data, strides + whole->rank, sorted[a]->data, strides,
+                                  part->dims, part->rank, hlo_type_bytes(part->type));
         }
         hlo_eval_release(device, sorted[a]);
     }
@@ -87,8 +89,9 @@ static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *
 // A call whose body stands in the called computation (custom_partitioning, composites).
 static HloStatus called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
-    HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" brings no body to evaluate",
-                instruction->name, HLO_ATTRIBUTES(instruction, CustomCall)->target);
+    HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED,
+                "%%%s: custom call \"%s\" brings no body to evaluate", instruction->name,
+                HLO_ATTRIBUTES(instruction, CustomCall)->target);
     const HloComputation *body = instruction->called[0];
     bool fits = body->parameters.count == instruction->operand_count &&
                 hlo_shape_equal(body->root->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT);
@@ -111,10 +114,10 @@ static HloStatus unary_function(HloEvalDevice *device, const HloInstruction *ins
     return hlo_eval_unary(device, &as_op, operands, result);
 }
 
-#define UNARY_FUNCTION(name, opcode)                                                                              \
-    static HloStatus name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,      \
-                          HloEvalValue **result) {                                                                \
-        return unary_function(device, instruction, opcode, operands, result);                                     \
+#define UNARY_FUNCTION(name, opcode)                                                                         \
+    static HloStatus name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
+                          HloEvalValue **result) {                                                           \
+        return unary_function(device, instruction, opcode, operands, result);                                \
     }
 UNARY_FUNCTION(call_acos, HLO_OP_ACOS)
 UNARY_FUNCTION(call_acosh, HLO_OP_ACOSH)

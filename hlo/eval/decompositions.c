@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dense decompositions that JAX asks for by custom call: LuDecomposition, Qr, ProductOfElementaryHouseholderReflectors,
-// Eigh. In double complex, matrix by matrix, with LAPACK's conventions for packed factors.
+// The dense decompositions that JAX asks for by custom call: LuDecomposition, Qr,
+// ProductOfElementaryHouseholderReflectors, Eigh. In double complex, matrix by matrix, with LAPACK's conventions for
+// packed factors.
 #include <complex.h>
 #include <math.h>
 
@@ -19,8 +20,8 @@ typedef struct Matrices {
 static HloStatus describe(const HloInstruction *instruction, const HloShape *shape, Matrices *matrices) {
     HLO_FAIL_IF(shape->rank < 2 || !(hlo_type_is_float(shape->type) || hlo_type_is_complex(shape->type)),
                 HLO_INVALID_ARGUMENT, "%%%s: matrices of floats are wanted", instruction->name);
-    *matrices = (Matrices){.type = shape->type, .count = 1, .rows = shape->dims[shape->rank - 2],
-                           .columns = shape->dims[shape->rank - 1]};
+    *matrices = (Matrices){
+        .type = shape->type, .count = 1, .rows = shape->dims[shape->rank - 2], .columns = shape->dims[shape->rank - 1]};
     for (int32_t i = 0; i + 2 < shape->rank; i++) matrices->count *= shape->dims[i];
     return HLO_SUCCESS;
 }
@@ -33,7 +34,8 @@ static HloStatus need_results(const HloInstruction *instruction, int32_t operand
 }
 
 // Nothing infers a custom call's result shapes: they are checked before they are written to.
-static HloStatus check_result(const HloInstruction *instruction, const HloEvalValue *value, HloType type, int64_t count) {
+static HloStatus check_result(const HloInstruction *instruction, const HloEvalValue *value, HloType type,
+                              int64_t count) {
     HLO_FAIL_IF(value->shape->type != type || hlo_eval_elements(value) != count, HLO_INVALID_ARGUMENT,
                 "%%%s: a result of %lld %s is wanted", instruction->name, (long long)count, hlo_type_text(type));
     return HLO_SUCCESS;
@@ -115,8 +117,8 @@ HloStatus hlo_eval_lu(HloEvalDevice *device, const HloInstruction *instruction, 
 
 // ---- QR by reflections H = I - tau v v^H, v[k] = 1; v stands below the diagonal
 
-static void apply_reflection(Complex *a, int64_t rows, int64_t columns, int64_t from_column, int64_t k, const Complex *v,
-                             Complex tau) {
+static void apply_reflection(Complex *a, int64_t rows, int64_t columns, int64_t from_column, int64_t k,
+                             const Complex *v, Complex tau) {
     for (int64_t j = from_column; j < columns; j++) {
         Complex sum = 0;
         for (int64_t i = k; i < rows; i++) sum += conj(v[i]) * a[i * columns + j];
@@ -165,8 +167,8 @@ HloStatus hlo_eval_qr(HloEvalDevice *device, const HloInstruction *instruction, 
 }
 
 // The first columns of H0 H1 …, from packed factors and taus.
-HloStatus hlo_eval_householder_product(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                       HloEvalValue **result) {
+HloStatus hlo_eval_householder_product(HloEvalDevice *device, const HloInstruction *instruction,
+                                       HloEvalValue **operands, HloEvalValue **result) {
     Matrices m;
     HLO_TRY(need_results(instruction, 2, 1));
     HLO_TRY(describe(instruction, operands[0]->shape, &m));
@@ -196,7 +198,8 @@ HloStatus hlo_eval_householder_product(HloEvalDevice *device, const HloInstructi
 
 static double off_diagonal(const Complex *a, int64_t n) {
     double sum = 0;
-    for (int64_t i = 0; i < n * n; i++) sum += i / n == i % n ? 0 : creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
+    for (int64_t i = 0; i < n * n; i++)
+        sum += i / n == i % n ? 0 : creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
     return sum;
 }
 

@@ -44,14 +44,14 @@ static const char *arrange(HloEvalDevice *device, const Side *side) {
     bool identity = true;
     for (int64_t i = 0; i < rank; i++) identity = identity && side->order[i] == i;
     if (identity) return side->value->data;
-    void *moved = hlo_eval_scratch(device, hlo_eval_elements(side->value),
-                                   (size_t)hlo_type_bytes(side->value->shape->type));
+    void *moved =
+        hlo_eval_scratch(device, hlo_eval_elements(side->value), (size_t)hlo_type_bytes(side->value->shape->type));
     hlo_eval_transpose_into(device, side->value, side->order, moved);
     return moved;
 }
 
 static void multiply_batches(HloEvalDevice *device, const Side *left, const Side *right, const HloEvalPasses *passes,
-                                  HloEvalValue *result) {
+                             HloEvalValue *result) {
     int64_t m = left->free, n = right->free, k = left->contracting;
     HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
     HloEvalAccumulator accumulator = hlo_eval_accumulator(lhs, rhs);
@@ -69,7 +69,8 @@ static void multiply_batches(HloEvalDevice *device, const Side *left, const Side
         } else {
             hlo_eval_matrix_multiply(accumulator, a, b, c, m, n, k);
         }
-        hlo_eval_from_accumulator(accumulator, type, c, m * n, (char *)result->data + batch * m * n * hlo_type_bytes(type));
+        hlo_eval_from_accumulator(accumulator, type, c, m * n,
+                                  (char *)result->data + batch * m * n * hlo_type_bytes(type));
         hlo_arena_reset(device->scratch, mark);
     }
 }
@@ -163,7 +164,8 @@ static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_
 // Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
 static void multiply_rows(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
     size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
-    char *rows = hlo_eval_scratch(ragged->device, ragged->m, row), *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
+    char *rows = hlo_eval_scratch(ragged->device, ragged->m, row),
+         *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
     int64_t count = 0;
     for (int64_t i = 0; i < ragged->m; i++) {
         if (covers(ragged, i, start, end)) memcpy(rows + (size_t)count++ * row, a + (size_t)i * row, row);
@@ -210,8 +212,9 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
             hlo_eval_to_accumulator(ragged->accumulator, rhs, b_data + matrix * k * n * hlo_type_bytes(rhs), k * n, b);
             if (contracting) {
                 multiply_columns(ragged, a, b, c, start, end);
-                hlo_eval_from_accumulator(ragged->accumulator, type, c, m * n,
-                                          (char *)result->data + (g * left->batch + batch) * m * n * hlo_type_bytes(type));
+                hlo_eval_from_accumulator(
+                    ragged->accumulator, type, c, m * n,
+                    (char *)result->data + (g * left->batch + batch) * m * n * hlo_type_bytes(type));
             } else {
                 multiply_rows(ragged, a, b, c, start, end);
             }
@@ -229,7 +232,8 @@ HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instr
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     int64_t dim = dot->lhs_ragged.items[0];
     if (hlo_ints_contain(dot->lhs_batch, dim)) return plain_dot(device, instruction, operands, result);
-    if (operands[2]->shape->rank != 1) return hlo_eval_unsupported(instruction, "a ragged dot with batched group sizes");
+    if (operands[2]->shape->rank != 1)
+        return hlo_eval_unsupported(instruction, "a ragged dot with batched group sizes");
     bool contracting = hlo_ints_contain(dot->lhs_contracting, dim);
     HloInts batch = dot->rhs_batch;
     if (!contracting) {  // the group dimension leads the batch dimensions of the right side
@@ -241,12 +245,17 @@ HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instr
     Side left = sort_dimensions(device, operands[0], dot->lhs_batch, dot->lhs_contracting, true);
     Side right = sort_dimensions(device, operands[1], batch, dot->rhs_contracting, false);
     HloType lhs = operands[0]->shape->type, rhs = operands[1]->shape->type;
-    Ragged ragged = {.device = device, .accumulator = hlo_eval_accumulator(lhs, rhs), .m = left.free, .n = right.free,
-                     .k = left.contracting, .size = operands[0]->shape->dims[dim]};
+    Ragged ragged = {.device = device,
+                     .accumulator = hlo_eval_accumulator(lhs, rhs),
+                     .m = left.free,
+                     .n = right.free,
+                     .k = left.contracting,
+                     .size = operands[0]->shape->dims[dim]};
     ragged.bytes = (size_t)hlo_eval_accumulator_bytes(ragged.accumulator);
     ragged.passes = hlo_eval_passes(device, lhs, rhs, dot->precision, dot->algorithm, false);
     int64_t rank = operands[0]->shape->rank, columns = rank - dot->lhs_contracting.count;
-    ragged.inner = contracting ? span_of(&left, dim, columns, rank) : span_of(&left, dim, dot->lhs_batch.count, columns);
+    ragged.inner =
+        contracting ? span_of(&left, dim, columns, rank) : span_of(&left, dim, dot->lhs_batch.count, columns);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     ragged_batches(&ragged, &left, &right, operands[2], operands[2]->shape->dims[0], contracting, *result);
     return HLO_SUCCESS;

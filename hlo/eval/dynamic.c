@@ -15,7 +15,8 @@ HloStatus hlo_eval_get_dimension_size(HloEvalDevice *device, const HloInstructio
 HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
-    int64_t dim = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0], size = hlo_eval_integer_at(operands[1], 0);
+    int64_t dim = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0],
+            size = hlo_eval_integer_at(operands[1], 0);
     HLO_FAIL_IF(size < 0 || size > shape->dims[dim], HLO_INVALID_ARGUMENT,
                 "%%%s: size %lld is beyond the bound %lld of dimension %lld", instruction->name, (long long)size,
                 (long long)shape->dims[dim], (long long)dim);
@@ -43,9 +44,10 @@ static int64_t product(const int64_t *sizes, int64_t rank) {
     return result;
 }
 
-// The result's sizes: given as operands, or for a plain reshape of a dynamic array those of the static dimensions with the
-// one dynamic dimension taking what is left.
-static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, int64_t count, int64_t *sizes) {
+// The result's sizes: given as operands, or for a plain reshape of a dynamic array those of the static dimensions with
+// the one dynamic dimension taking what is left.
+static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, int64_t count,
+                           int64_t *sizes) {
     const HloShape *shape = instruction->shape;
     int32_t open = -1;
     int64_t known = 1;
@@ -73,7 +75,8 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
                                    HloEvalValue **result) {
     const HloEvalValue *operand = operands[0];
     const HloShape *from = operand->shape, *to = instruction->shape;
-    int64_t *old_sizes = HLO_EVAL_SCRATCH(device, int64_t, from->rank), *sizes = HLO_EVAL_SCRATCH(device, int64_t, to->rank);
+    int64_t *old_sizes = HLO_EVAL_SCRATCH(device, int64_t, from->rank),
+            *sizes = HLO_EVAL_SCRATCH(device, int64_t, to->rank);
     for (int32_t i = 0; i < from->rank; i++) old_sizes[i] = hlo_eval_size(operand, i);
     int64_t count = product(old_sizes, from->rank), bytes = hlo_type_bytes(to->type);
     HLO_TRY(new_sizes(instruction, operands, count, sizes));

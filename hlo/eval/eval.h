@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference evaluator: runs any module, computation or instruction on literals, plainly. It is the oracle that every
-// fast path is tested against, so it is written to be right first and quick second.
+// The reference evaluator: runs any module, computation or instruction on literals, plainly. It is the oracle that
+// every fast path is tested against, so it is written to be right first and quick second.
 //
 // What it computes, where HLO leaves room:
 //  - Element-wise arithmetic in f16, bf16, f8 and f4 is done in f32 and rounded after each op. f32 transcendentals are
 //    done in double and rounded once.
-//  - Sums and products by a plain add or multiply (reduce, reduce-window, all-reduce, select-and-scatter) run in row-major
-//    order of the reduced elements, device after device, in double for every float type of 32 bits or less, and are
-//    rounded once. Other reductions call the computation in the same order on rounded values.
-//  - Dots and convolutions multiply and add in double for floats (so that f32, bf16 and f16 results are rounded once), in
-//    wrapping 64-bit integers for integers, in double complex for complex types.
+//  - Sums and products by a plain add or multiply (reduce, reduce-window, all-reduce, select-and-scatter) run in
+//    row-major order of the reduced elements, device after device, in double for every float type of 32 bits or less,
+//    and are rounded once. Other reductions call the computation in the same order on rounded values.
+//  - Dots and convolutions multiply and add in double for floats (so that f32, bf16 and f16 results are rounded once),
+//    in wrapping 64-bit integers for integers, in double complex for complex types.
 //  - Under HLO_NUMERICS_TPU the f32 operands of matrix products are first rounded to bf16 as a TPU's matrix unit does
-//    (one pass, three for `high`, six for `highest`); matrix-vector products stay f32. algorithm= attributes that name bf16 or
-//    tf32 passes are honoured under both settings' own rule: exact ignores them, as XLA's CPU target does.
+//    (one pass, three for `high`, six for `highest`); matrix-vector products stay f32. algorithm= attributes that name
+//    bf16 or tf32 passes are honoured under both settings' own rule: exact ignores them, as XLA's CPU target does.
 //  - Integer division by zero gives all ones, remainder by zero the dividend, INT_MIN / -1 wraps; shifts past the width
-//    give 0 or the sign; float to integer saturates and NaN gives 0; min, max and clamp propagate NaN; dynamic-slice starts
-//    are clamped, gather starts too, scatter windows out of bounds are dropped.
+//    give 0 or the sign; float to integer saturates and NaN gives 0; min, max and clamp propagate NaN; dynamic-slice
+//    starts are clamped, gather starts too, scatter windows out of bounds are dropped.
 //  - Constants whose text was elided ({...}) have no values: they are filled by hlo_eval_fill_elided().
 //  - `rng` draws from a counter-based generator keyed by the seed of the options, the device and the order of draws.
 //
@@ -40,10 +40,10 @@ typedef struct HloEvalOptions {
 } HloEvalOptions;
 
 // Runs the entry computation on one logical device that holds whole arrays: the meaning of an unpartitioned program.
-// `arguments` are read only and have the parameters' shapes (layouts ignored). On success *result is a heap literal of the
-// root's shape, to be freed with hlo_literal_free(). INVALID_ARGUMENT for arguments that do not fit, UNIMPLEMENTED for
-// what cannot be evaluated, by name; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any thread.
-// Manual regions (SPMDFullToShardShape) run on `device_count` devices with real collectives.
+// `arguments` are read only and have the parameters' shapes (layouts ignored). On success *result is a heap literal of
+// the root's shape, to be freed with hlo_literal_free(). INVALID_ARGUMENT for arguments that do not fit, UNIMPLEMENTED
+// for what cannot be evaluated, by name; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any
+// thread. Manual regions (SPMDFullToShardShape) run on `device_count` devices with real collectives.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate(const HloModule *module, const HloLiteral *const *arguments,
                                                 int64_t count, const HloEvalOptions *options, HloLiteral **result);
 
@@ -58,20 +58,20 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate_instruction(const HloInstruction
                                                             const HloEvalOptions *options, HloLiteral **result);
 
 // Runs a per-device program on `device_count` devices: replica_count replicas of partitions each, device number =
-// replica * partitions + partition. arguments[device][parameter]; results[device] is set for every device on success and
-// for none on failure. A collective waits for its group; when nobody can go on, FAILED_PRECONDITION says who waits where
-// for whom. Results do not depend on scheduling.
+// replica * partitions + partition. arguments[device][parameter]; results[device] is set for every device on success
+// and for none on failure. A collective waits for its group; when nobody can go on, FAILED_PRECONDITION says who waits
+// where for whom. Results do not depend on scheduling.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate_partitioned(const HloModule *module, int64_t device_count,
                                                             const HloLiteral *const *const *arguments, int64_t count,
                                                             const HloEvalOptions *options, HloLiteral **results);
 
-// Whether an engine may compute `instruction` by the types that its handlers rely on: the verifier lets float types mix (an
-// f32 result of f64 operands), which only products and conversions give a meaning. UNIMPLEMENTED naming it otherwise. The
-// module must be verified.
+// Whether an engine may compute `instruction` by the types that its handlers rely on: the verifier lets float types mix
+// (an f32 result of f64 operands), which only products and conversions give a meaning. UNIMPLEMENTED naming it
+// otherwise. The module must be verified.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_eval_check_types(const HloInstruction *instruction);
 
-// The values that stand in for a constant printed as {...}: floats (i * 2654435761 mod 2^32) / 2^32 - 0.5 for element i,
-// integers and predicates 0, in row-major order. Writes hlo_shape_bytes(shape) bytes of an array shape.
+// The values that stand in for a constant printed as {...}: floats (i * 2654435761 mod 2^32) / 2^32 - 0.5 for element
+// i, integers and predicates 0, in row-major order. Writes hlo_shape_bytes(shape) bytes of an array shape.
 HLO_EXPORT void hlo_eval_fill_elided(const HloShape *shape, void *data);
 
 HLO_END_C

@@ -21,10 +21,10 @@ static int64_t smallest_factor(int64_t n) {
     return n;
 }
 
-// out[0..n) = transform of in[0], in[stride], …; roots[k * root_step] = e^(∓2πik/n). Splits by the smallest prime factor,
-// whose sums are plain.
-static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n, const Complex *roots, int64_t root_step,
-                      Complex *spare) {
+// out[0..n) = transform of in[0], in[stride], …; roots[k * root_step] = e^(∓2πik/n). Splits by the smallest prime
+// factor, whose sums are plain.
+static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n, const Complex *roots,
+                      int64_t root_step, Complex *spare) {
     if (n == 1) {
         out[0] = in[0];
         return;

@@ -22,8 +22,8 @@ static bool in_double(const HloComputation *computation, HloType type, bool *mul
 
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **result) {
-    HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "a reduction of more than %d values cannot be evaluated",
-                HLO_EVAL_MAX_VALUES);
+    HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED,
+                "a reduction of more than %d values cannot be evaluated", HLO_EVAL_MAX_VALUES);
     HloArena *arena = device->scratch;
     HloEvalFold *fold = HLO_ARENA_NEW(arena, HloEvalFold, 1);
     *result = fold;

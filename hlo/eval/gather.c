@@ -78,7 +78,8 @@ HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instructi
     window.operand_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     window.other_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     for (int64_t i = 0; i < rank; i++) {
-        if (hlo_ints_contain(gather->collapsed_slice_dims, i) || hlo_ints_contain(gather->operand_batching_dims, i)) continue;
+        if (hlo_ints_contain(gather->collapsed_slice_dims, i) || hlo_ints_contain(gather->operand_batching_dims, i))
+            continue;
         window.dims[window.rank] = gather->slice_sizes.items[i];
         window.operand_strides[window.rank] = strides[i];
         window.other_strides[window.rank] = result_strides[gather->offset_dims.items[window.rank]];
@@ -106,7 +107,7 @@ typedef struct Scatter {
     const HloScatterAttributes *attributes;
     HloEvalScalar *combine;
     int64_t values, rank;
-    HloEvalValue *const *inputs;   // being updated
+    HloEvalValue *const *inputs;  // being updated
     HloEvalValue *const *updates;
     Window window;
     int64_t *window_index;
@@ -153,7 +154,8 @@ static void prepare_window(HloEvalDevice *device, Scatter *scatter, const int64_
     window->other_strides = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank);
     scatter->window_index = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank);
     for (int64_t i = 0; i < scatter->rank; i++) {
-        if (hlo_ints_contain(attributes->inserted_window_dims, i) || hlo_ints_contain(attributes->input_batching_dims, i)) {
+        if (hlo_ints_contain(attributes->inserted_window_dims, i) ||
+            hlo_ints_contain(attributes->input_batching_dims, i)) {
             continue;
         }
         int64_t dim = attributes->update_window_dims.items[window->rank];
@@ -183,7 +185,8 @@ static bool window_fits(const Scatter *scatter, const int64_t *start) {
 static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloEvalValue *indices) {
     const HloScatterAttributes *attributes = scatter->attributes;
     const HloShape *shape = scatter->inputs[0]->shape, *update = scatter->updates[0]->shape;
-    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank), *start = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank);
+    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank),
+            *start = HLO_EVAL_SCRATCH(device, int64_t, scatter->rank);
     int64_t *update_strides = HLO_EVAL_SCRATCH(device, int64_t, update->rank);
     int64_t *batch_strides = HLO_EVAL_SCRATCH(device, int64_t, update->rank), batches = 0;
     hlo_eval_strides(shape->dims, scatter->rank, strides);
@@ -210,8 +213,10 @@ HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruct
     int64_t values = instruction->operand_count / 2;
     HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "%%%s scatters more than %d values", instruction->name,
                 HLO_EVAL_MAX_VALUES);
-    Scatter scatter = {.attributes = HLO_ATTRIBUTES(instruction, Scatter), .values = values,
-                       .rank = operands[0]->shape->rank, .updates = operands + values + 1};
+    Scatter scatter = {.attributes = HLO_ATTRIBUTES(instruction, Scatter),
+                       .values = values,
+                       .rank = operands[0]->shape->rank,
+                       .updates = operands + values + 1};
     HloType types[2 * HLO_EVAL_MAX_VALUES];
     for (int64_t v = 0; v < values; v++) {
         types[v] = operands[v]->shape->type;

@@ -2,8 +2,8 @@
 // What the files of hlo/eval share: values, the device that runs, and the handlers of hlo/ops.def.
 //
 // Memory: values live on a list of their device and are counted; whatever is left on the list when a run ends, well or
-// not, is freed with the device. Handlers therefore just return on errors. Scratch comes from the device's arena, which is
-// reset after every instruction.
+// not, is freed with the device. Handlers therefore just return on errors. Scratch comes from the device's arena, which
+// is reset after every instruction.
 #ifndef MESHLO_HLO_EVAL_INTERNAL_H_
 #define MESHLO_HLO_EVAL_INTERNAL_H_
 
@@ -21,12 +21,12 @@ typedef struct HloEvalWorld HloEvalWorld;
 typedef struct HloEvalValue {
     struct HloEvalValue *previous, *next;  // the device's list
     const HloShape *shape;
-    void *data;                     // dense, row-major; NULL for structures
+    void *data;                      // dense, row-major; NULL for structures
     struct HloEvalValue **elements;  // of a tuple; NULL entries were moved out
-    int64_t *sizes;                 // actual sizes of a dynamic array, or NULL: all at their bounds
+    int64_t *sizes;                  // actual sizes of a dynamic array, or NULL: all at their bounds
     int64_t references;
-    int64_t bytes;                  // of the data, as far as it is the value's own
-    bool borrowed;                  // data belongs to a literal
+    int64_t bytes;  // of the data, as far as it is the value's own
+    bool borrowed;  // data belongs to a literal
 } HloEvalValue;
 
 // An instruction within a prepared computation.
@@ -49,11 +49,11 @@ typedef struct HloEvalPlan {
 // The state of one device.
 struct HloEvalDevice {
     HloEvalWorld *world;
-    int64_t number;      // replica * partitions + partition
+    int64_t number;  // replica * partitions + partition
     HloArena *scratch;
     HloEvalValue *values;  // head of the list
     int64_t depth;
-    uint64_t draws;        // of rng so far
+    uint64_t draws;         // of rng so far
     uint64_t rng_state[2];  // of rng-get-and-update-state: low, high
 };
 
@@ -61,10 +61,10 @@ struct HloEvalDevice {
 struct HloEvalWorld {
     HloEvalOptions options;
     const HloModule *module;
-    HloArena *arena;          // plans
-    HloEvalPlan **plans;      // by computation id
+    HloArena *arena;      // plans
+    HloEvalPlan **plans;  // by computation id
     int64_t replica_count, partition_count;
-    bool manual_regions;      // unpartitioned program: devices differ only inside manual regions
+    bool manual_regions;  // unpartitioned program: devices differ only inside manual regions
     HloEvalDevice *devices;
     int64_t device_count;
     struct HloEvalRendezvous *rendezvous;  // NULL with one device
@@ -115,7 +115,9 @@ static inline bool hlo_eval_may_overwrite(const HloEvalValue *value) {
 // A heap literal with the value's content.
 HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal);
 // Elements of the value's array.
-static inline int64_t hlo_eval_elements(const HloEvalValue *value) { return hlo_shape_elements(value->shape); }
+static inline int64_t hlo_eval_elements(const HloEvalValue *value) {
+    return hlo_shape_elements(value->shape);
+}
 // The actual size of dimension `dim`.
 static inline int64_t hlo_eval_size(const HloEvalValue *value, int64_t dim) {
     return value->sizes ? value->sizes[dim] : value->shape->dims[dim];
@@ -126,7 +128,8 @@ HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int
 // Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
 
-// Scratch of the current instruction. Never NULL (see hlo/base/memory.h); more than the run's memory limit is no memory.
+// Scratch of the current instruction. Never NULL (see hlo/base/memory.h); more than the run's memory limit is no
+// memory.
 static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_t bytes_each) {
     size_t bytes = hlo_array_bytes((size_t)count, bytes_each);
     if (bytes > (size_t)device->world->memory_limit) bytes = SIZE_MAX;
@@ -178,7 +181,8 @@ typedef void HloEvalKernel(const HloInstruction *instruction, const void *const 
 HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction);
 // Its parts: ops on one operand of the instruction's operand type (unary.c), or NULL.
 HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction);
-// Ops on two operands of a type (binary.c), or NULL. Kernels of narrow types look at the opcode of the instruction they get.
+// Ops on two operands of a type (binary.c), or NULL. Kernels of narrow types look at the opcode of the instruction they
+// get.
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type);
 // Ops on one complex operand (complex.c), or NULL.
 HloEvalKernel *hlo_eval_complex_unary_kernel(HloOpcode opcode);
@@ -203,7 +207,8 @@ typedef struct HloEvalScalar HloEvalScalar;
 // Prepares `computation` for batches of up to `width` calls.
 HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *computation, int64_t width,
                                   HloEvalScalar **scalar);
-// `count` calls at once: inputs[p] holds count elements of parameter p; outputs[r] receives result r. Outputs may be inputs.
+// `count` calls at once: inputs[p] holds count elements of parameter p; outputs[r] receives result r. Outputs may be
+// inputs.
 HloStatus hlo_eval_scalar_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t count);
 // Number of results: 1, or the elements of the root tuple.
 int64_t hlo_eval_scalar_results(const HloComputation *computation);
@@ -215,7 +220,8 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation);
 typedef struct HloEvalFold HloEvalFold;
 // More values than any reduction may have.
 #define HLO_EVAL_MAX_VALUES 64
-// `inits`, one a value, are scalars or `count` elements each to start from; a run of one hlo_eval_fold_add() may have any length, `width` is its usual one.
+// `inits`, one a value, are scalars or `count` elements each to start from; a run of one hlo_eval_fold_add() may have
+// any length, `width` is its usual one.
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **fold);
 // accumulators[first + i] = computation(accumulators[first + i], inputs[i]) for i < count.
@@ -226,8 +232,8 @@ void hlo_eval_fold_write(const HloEvalFold *fold, int64_t index, void *out);
 // ---- moving elements (move.c)
 
 // Copies a block of `rank` dims between two arrays with strides in elements; strides may be 0 or negative.
-void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source, const int64_t *source_strides,
-                           const int64_t *dims, int64_t rank, int64_t element_bytes);
+void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source,
+                           const int64_t *source_strides, const int64_t *dims, int64_t rank, int64_t element_bytes);
 // Row-major strides of `dims`, in elements.
 void hlo_eval_strides(const int64_t *dims, int64_t rank, int64_t *strides);
 // The next index in row-major order below `dims`; false after the last one.
@@ -235,12 +241,13 @@ bool hlo_eval_next_index(const int64_t *dims, int64_t rank, int64_t *index);
 // Fills `count` elements with the one at `element`.
 void hlo_eval_fill(void *target, const void *element, int64_t element_bytes, int64_t count);
 // Copies `value` with its dimensions permuted (result dimension i = dimension permutation[i]) into `target`.
-void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation, void *target);
+void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation,
+                             void *target);
 
 // The `k` first elements of every row (last dimension) in descending or ascending total order, and where they stood;
 // equal ones in order (sort.c).
-void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest, HloEvalValue *values,
-                        HloEvalValue *indices);
+void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest,
+                        HloEvalValue *values, HloEvalValue *indices);
 
 // ---- products (product.c)
 
@@ -253,12 +260,13 @@ int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator);
 // Elements as accumulator numbers.
 void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
 // Accumulator numbers as elements: floats are rounded, integers wrap, pred is true when not zero.
-void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out);
+void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count,
+                               void *out);
 // c[m][n] += sum over k of a[m][k] * b[k][n], row-major, k ascending.
-void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m, int64_t n,
-                              int64_t k);
-// A product of f32 numbers as a matrix unit computes it: operands split into `parts` bf16 numbers of falling size, and the
-// products of part lhs[p] with part rhs[p] added up, smallest first.
+void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m,
+                              int64_t n, int64_t k);
+// A product of f32 numbers as a matrix unit computes it: operands split into `parts` bf16 numbers of falling size, and
+// the products of part lhs[p] with part rhs[p] added up, smallest first.
 typedef struct HloEvalPasses {
     int count;  // 0: operands as they are
     int parts;
@@ -302,15 +310,15 @@ typedef struct HloEvalParty {
 // Computes the results of all parties, in group order. `device` is the one that works; the others wait.
 typedef HloStatus HloEvalExchange(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                   int64_t count);
-// Waits until all devices of `group` (which holds this one) have come to `instruction`, lets one of them compute `exchange`
-// and hands out the results. FAILED_PRECONDITION when they cannot all come.
+// Waits until all devices of `group` (which holds this one) have come to `instruction`, lets one of them compute
+// `exchange` and hands out the results. FAILED_PRECONDITION when they cannot all come.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
 // Runs `computation` on all devices of the world; arguments[device][parameter].
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
                              const HloLiteral *const *const *arguments, HloLiteral **results);
 // Runs `computation` on one device, from literals to a literal.
-HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation, const HloLiteral *const *arguments,
-                              HloLiteral **result);
+HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation,
+                              const HloLiteral *const *arguments, HloLiteral **result);
 
 #endif

@@ -12,7 +12,9 @@ static HloEvalFunction *const handlers[] = {
 #undef HLO_OP
 };
 
-HloEvalFunction *hlo_eval_handler(HloOpcode opcode) { return handlers[opcode]; }
+HloEvalFunction *hlo_eval_handler(HloOpcode opcode) {
+    return handlers[opcode];
+}
 
 HloStatus hlo_eval_unsupported(const HloInstruction *instruction, const char *what) {
     return hlo_error(HLO_UNIMPLEMENTED, "%%%s (%s): %s cannot be evaluated", instruction->name,
@@ -55,7 +57,8 @@ static void mark_moves(Planner *planner, HloEvalPlan *plan, const HloInstruction
     }
     for (int64_t i = 0; i < users->count; i++) {
         int32_t slot = planner->slots[users->items[i]->id];
-        if (slot >= 0) plan->steps[slot].moves_element = last[HLO_ATTRIBUTES(users->items[i], TupleIndex)->index] == slot;
+        if (slot >= 0)
+            plan->steps[slot].moves_element = last[HLO_ATTRIBUTES(users->items[i], TupleIndex)->index] == slot;
     }
     hlo_arena_reset(arena, mark);
 }
@@ -90,7 +93,8 @@ static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computatio
         int32_t *operand_slots = HLO_ARENA_NEW(arena, int32_t, operand_count);
         for (int32_t k = 0; k < operand_count; k++) operand_slots[k] = planner->slots[instruction->operands[k]->id];
         planner->slots[instruction->id] = plan->count;
-        plan->steps[plan->count++] = (HloEvalStep){.instruction = instruction, .operand_slots = operand_slots,
+        plan->steps[plan->count++] = (HloEvalStep){.instruction = instruction,
+                                                   .operand_slots = operand_slots,
                                                    .last_use = HLO_ARENA_NEW(arena, bool, operand_count)};
     }
     plan->root_slot = planner->slots[computation->root->id];
@@ -109,8 +113,8 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     HloEvalWorld *world = planner->world;
     if (world->plans[computation->id]) return HLO_SUCCESS;
     HLO_FAIL_IF(!computation->root, HLO_INVALID_ARGUMENT, "computation %%%s has no root", computation->name);
-    HLO_FAIL_IF(planner->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d at computation %%%s",
-                HLO_EVAL_MAX_DEPTH, computation->name);
+    HLO_FAIL_IF(planner->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED,
+                "calls nest deeper than %d at computation %%%s", HLO_EVAL_MAX_DEPTH, computation->name);
     world->plans[computation->id] = make_plan(planner, computation);
     const HloEvalPlan *plan = world->plans[computation->id];
     for (int32_t p = 0; p < plan->count; p++) HLO_TRY(hlo_eval_check_types(plan->steps[p].instruction));
@@ -118,8 +122,9 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (hlo_is(i, HLO_OP_CUSTOM_CALL)) {
             const char *target = HLO_ATTRIBUTES(i, CustomCall)->target;
-            world->manual_regions = world->manual_regions || (target && (!strcmp(target, "SPMDFullToShardShape") ||
-                                                                         !strcmp(target, "xla.sdy.GlobalToLocalShape")));
+            world->manual_regions =
+                world->manual_regions ||
+                (target && (!strcmp(target, "SPMDFullToShardShape") || !strcmp(target, "xla.sdy.GlobalToLocalShape")));
         }
         for (int32_t c = 0; c < i->called_count; c++) HLO_TRY(plan_computation(planner, i->called[c]));
     }
@@ -187,7 +192,8 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
 
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result) {
-    HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d", HLO_EVAL_MAX_DEPTH);
+    HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d",
+                HLO_EVAL_MAX_DEPTH);
     device->depth++;
     const HloEvalPlan *plan = device->world->plans[computation->id];
     HloArenaMark mark = hlo_arena_mark(device->scratch);
@@ -257,8 +263,8 @@ static HloStatus check_arguments(const HloComputation *computation, const HloLit
 // A call of one of the public functions, for hlo_protect().
 typedef struct Request {
     HloEvalWorld *world;
-    const HloComputation *computation;      // to run, or
-    const HloInstruction *instruction;      // to apply to arguments[0]
+    const HloComputation *computation;          // to run, or
+    const HloInstruction *instruction;          // to apply to arguments[0]
     const HloLiteral *const *const *arguments;  // [device][parameter]
     int64_t argument_count;
     HloLiteral **results;
@@ -345,8 +351,8 @@ HloStatus hlo_evaluate_computation(const HloComputation *computation, const HloL
                                    const HloEvalOptions *options, HloLiteral **result) {
     HLO_TRY(check_arguments(computation, arguments, count));
     const HloModule *module = computation->module;
-    int64_t devices = options && options->device_count ? options->device_count
-                                                       : module->num_partitions * module->replica_count;
+    int64_t devices =
+        options && options->device_count ? options->device_count : module->num_partitions * module->replica_count;
     HLO_FAIL_IF(devices < 1, HLO_INVALID_ARGUMENT, "%lld devices", (long long)devices);
     Request request = {.computation = computation, .arguments = &arguments, .argument_count = count, .results = result};
     return serve(&request, module, options, devices);
@@ -381,7 +387,10 @@ HloStatus hlo_evaluate_partitioned(const HloModule *module, int64_t device_count
     for (int64_t d = 0; d < device_count; d++) {
         HLO_TRY(hlo_status_annotate(check_arguments(module->entry, arguments[d], count), "device %lld", (long long)d));
     }
-    Request request = {.computation = module->entry, .arguments = arguments, .argument_count = count,
-                       .results = results, .partitioned = true};
+    Request request = {.computation = module->entry,
+                       .arguments = arguments,
+                       .argument_count = count,
+                       .results = results,
+                       .partitioned = true};
     return serve(&request, module, options, device_count);
 }

@@ -8,7 +8,8 @@ void hlo_eval_copy_kernel(const HloInstruction *instruction, const void *const *
     memmove(result, operands[0], (size_t)(count * hlo_type_bytes(instruction->shape->type)));
 }
 
-static void complex_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
+static void complex_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                           int64_t count) {
     bool wide = instruction->shape->type == HLO_C128;
     for (int64_t i = 0; i < count; i++) {
         if (wide) {
@@ -79,10 +80,10 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
 }
 
 // The other element-wise families differ in their kernels only.
-#define SAME_AS_UNARY(family)                                                                                 \
+#define SAME_AS_UNARY(family)                                                                                      \
     HloStatus hlo_eval_##family(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
-                                HloEvalValue **result) {                                                      \
-        return hlo_eval_unary(device, instruction, operands, result);                                         \
+                                HloEvalValue **result) {                                                           \
+        return hlo_eval_unary(device, instruction, operands, result);                                              \
     }
 SAME_AS_UNARY(binary)
 SAME_AS_UNARY(compare)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole arrays;
-// inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from the
-// annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
+// Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole
+// arrays; inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from
+// the annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +17,15 @@ typedef struct Part {
 } Part;
 
 static HloStatus refuse(const HloInstruction *instruction, const char *what) {
-    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region whose border has %s cannot be evaluated", instruction->name,
-                     what);
+    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region whose border has %s cannot be evaluated",
+                     instruction->name, what);
 }
 
 // ---- annotations in HLO form
 
 // The position of `device` in an order of `count` devices; -1 if it is not there.
-static int64_t position_of(HloArena *arena, const HloIotaDevices *iota, HloInts devices, int64_t count, int64_t device) {
+static int64_t position_of(HloArena *arena, const HloIotaDevices *iota, HloInts devices, int64_t count,
+                           int64_t device) {
     if (iota->dims.count == 0 && devices.count == 0) return device < count ? device : -1;
     const int64_t *order = devices.items;
     if (iota->dims.count > 0) {
@@ -96,7 +97,9 @@ static HloStatus sharding_part(HloEvalDevice *device, const HloInstruction *inst
     switch (sharding->kind) {
         case HLO_SHARDING_REPLICATED: known = true; break;
         case HLO_SHARDING_TILED: known = tiled_part(device->scratch, sharding, rank, device->number, part); break;
-        case HLO_SHARDING_NAMED: known = named_part(device->scratch, sharding->named, rank, device->number, part); break;
+        case HLO_SHARDING_NAMED:
+            known = named_part(device->scratch, sharding->named, rank, device->number, part);
+            break;
         default: known = false;
     }
     return known ? HLO_SUCCESS : refuse(instruction, "this sharding");
@@ -159,7 +162,8 @@ static bool read_dimension(const SdyMesh *mesh, const char *text, const char *en
     int64_t length;
     while ((text = read_name(text, end, &name, &length))) {
         int64_t axis = 0, pre = 1, size = 0;
-        while (axis < mesh->axes && (mesh->lengths[axis] != length || strncmp(mesh->names[axis], name, (size_t)length))) axis++;
+        while (axis < mesh->axes && (mesh->lengths[axis] != length || strncmp(mesh->names[axis], name, (size_t)length)))
+            axis++;
         if (axis == mesh->axes) return false;
         if (text + 1 < end && text[0] == ':' && text[1] == '(') {
             char *rest;
@@ -210,7 +214,8 @@ static HloStatus fit_part(const HloInstruction *instruction, const HloShape *who
     return HLO_SUCCESS;
 }
 
-static void copy_part(const HloShape *whole, char *array, const HloShape *shard, char *piece, const Part *part, bool out) {
+static void copy_part(const HloShape *whole, char *array, const HloShape *shard, char *piece, const Part *part,
+                      bool out) {
     int64_t whole_strides[MAX_RANK], strides[MAX_RANK], offset = 0, bytes = hlo_type_bytes(whole->type);
     hlo_eval_strides(whole->dims, whole->rank, whole_strides);
     hlo_eval_strides(shard->dims, shard->rank, strides);
@@ -242,7 +247,8 @@ static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instru
         return sdy_part(device, instruction, "xla.sdy.out_shardings", value, rank, part);
     }
     bool enters = !strcmp(target, "SPMDFullToShardShape");
-    return sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding, rank, part);
+    return sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding, rank,
+                         part);
 }
 
 static const HloShape *value_shape(const HloInstruction *instruction, int64_t value) {

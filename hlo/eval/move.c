@@ -32,11 +32,11 @@ void hlo_eval_fill(void *target, const void *element, int64_t element_bytes, int
     }
 }
 
-#define COPY_LOOP(type)                                                                     \
-    do {                                                                                    \
-        for (int64_t i = 0; i < count; i++) {                                               \
+#define COPY_LOOP(type)                                                                      \
+    do {                                                                                     \
+        for (int64_t i = 0; i < count; i++) {                                                \
             ((type *)target)[i * target_stride] = ((const type *)source)[i * source_stride]; \
-        }                                                                                   \
+        }                                                                                    \
     } while (0)
 
 typedef struct Wide {
@@ -58,8 +58,8 @@ static void copy_run(char *target, int64_t target_stride, const char *source, in
     }
 }
 
-void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source, const int64_t *source_strides,
-                           const int64_t *dims, int64_t rank, int64_t element_bytes) {
+void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source,
+                           const int64_t *source_strides, const int64_t *dims, int64_t rank, int64_t element_bytes) {
     while (rank > 0 && dims[0] == 1) dims++, target_strides++, source_strides++, rank--;
     if (rank == 0) {
         memcpy(target, source, (size_t)element_bytes);
@@ -68,8 +68,8 @@ void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const ch
     } else {
         for (int64_t i = 0; i < dims[0]; i++) {
             hlo_eval_copy_strided(target + i * target_strides[0] * element_bytes, target_strides + 1,
-                                  source + i * source_strides[0] * element_bytes, source_strides + 1, dims + 1, rank - 1,
-                                  element_bytes);
+                                  source + i * source_strides[0] * element_bytes, source_strides + 1, dims + 1,
+                                  rank - 1, element_bytes);
         }
     }
 }
@@ -95,7 +95,8 @@ static HloStatus gather_strided(HloEvalDevice *device, const HloInstruction *ins
 }
 
 // The result's actual sizes follow from the operand's: result dimension map[i] has the size of operand dimension i.
-static HloStatus carry_sizes(HloEvalDevice *device, const HloEvalValue *operand, const int64_t *map, HloEvalValue *result) {
+static HloStatus carry_sizes(HloEvalDevice *device, const HloEvalValue *operand, const int64_t *map,
+                             HloEvalValue *result) {
     if (!operand->sizes) return HLO_SUCCESS;
     int64_t rank = result->shape->rank;
     int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, rank);
@@ -124,9 +125,11 @@ HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instru
     return carry_sizes(device, operand, dimensions.items, *result);
 }
 
-void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation, void *target) {
+void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation,
+                             void *target) {
     int64_t rank = value->shape->rank;
-    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank), *source_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
+    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
+            *source_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     int64_t *dims = HLO_EVAL_SCRATCH(device, int64_t, rank), *target_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     if (any_zero(value->shape->dims, rank)) return;
     hlo_eval_strides(value->shape->dims, rank, strides);
@@ -170,8 +173,8 @@ HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruct
         strides[dim] = -strides[dim];
     }
     if (operand->sizes) return hlo_eval_unsupported(instruction, "the reversal of a dynamic array");
-    return gather_strided(device, instruction, (const char *)operand->data + offset * hlo_type_bytes(shape->type), strides,
-                          result);
+    return gather_strided(device, instruction, (const char *)operand->data + offset * hlo_type_bytes(shape->type),
+                          strides, result);
 }
 
 // The block of the operand that starts at `starts` and steps by `steps`.
@@ -184,8 +187,8 @@ static HloStatus take_block(HloEvalDevice *device, const HloInstruction *instruc
         offset += starts[i] * strides[i];
         if (steps) strides[i] *= steps[i];
     }
-    return gather_strided(device, instruction, (const char *)operand->data + offset * hlo_type_bytes(from->type), strides,
-                          result);
+    return gather_strided(device, instruction, (const char *)operand->data + offset * hlo_type_bytes(from->type),
+                          strides, result);
 }
 
 HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
@@ -222,21 +225,22 @@ static int64_t *read_starts(HloEvalDevice *device, const HloEvalValue *operand, 
 
 HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
-    const int64_t *starts = read_starts(device, operands[0], operands + 1, instruction->operand_count - 1,
-                                        instruction->shape->dims);
+    const int64_t *starts =
+        read_starts(device, operands[0], operands + 1, instruction->operand_count - 1, instruction->shape->dims);
     return take_block(device, instruction, operands[0], starts, NULL, result);
 }
 
-HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                        HloEvalValue **result) {
+HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruction *instruction,
+                                        HloEvalValue **operands, HloEvalValue **result) {
     const HloEvalValue *update = operands[1];
-    const int64_t *starts = read_starts(device, operands[0], operands + 2, instruction->operand_count - 2,
-                                        update->shape->dims);
+    const int64_t *starts =
+        read_starts(device, operands[0], operands + 2, instruction->operand_count - 2, update->shape->dims);
     HLO_TRY(hlo_eval_with_shape(device, operands[0], instruction->shape, result));
     const HloShape *shape = instruction->shape;
     int64_t rank = shape->rank, bytes = hlo_type_bytes(shape->type), offset = 0;
     if (any_zero(update->shape->dims, rank)) return HLO_SUCCESS;
-    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank), *update_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
+    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
+            *update_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     hlo_eval_strides(shape->dims, rank, strides);
     hlo_eval_strides(update->shape->dims, rank, update_strides);
     for (int64_t i = 0; i < rank; i++) offset += starts[i] * strides[i];
@@ -286,7 +290,8 @@ HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction,
     if (operand->sizes) return hlo_eval_unsupported(instruction, "the padding of a dynamic array");
     HLO_TRY(hlo_eval_new(device, shape, result));
     hlo_eval_fill((*result)->data, operands[1]->data, bytes, hlo_shape_elements(shape));
-    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank), *source_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
+    int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
+            *source_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     int64_t *dims = HLO_EVAL_SCRATCH(device, int64_t, rank), source = 0, target = 0;
     hlo_eval_strides(shape->dims, rank, strides);
     hlo_eval_strides(from->dims, rank, source_strides);

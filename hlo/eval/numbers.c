@@ -24,7 +24,9 @@ static uint16_t bf16_of(float value) {
     return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-float hlo_eval_round_bf16(float value) { return float_of((uint32_t)bf16_of(value) << 16); }
+float hlo_eval_round_bf16(float value) {
+    return float_of((uint32_t)bf16_of(value) << 16);
+}
 
 static float f16_to_float(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7FFF;
@@ -47,30 +49,36 @@ static uint16_t f16_of(float value) {
 }
 
 // A value of `in` converted by expression(in[i]) for i below count.
-#define CONVERT_LOOP(in_type, out_type, expression)            \
-    do {                                                       \
-        const in_type *restrict in = data;                     \
+#define CONVERT_LOOP(in_type, out_type, expression)                          \
+    do {                                                                     \
+        const in_type *restrict in = data;                                   \
         for (int64_t i = 0; i < count; i++) out[i] = (out_type)(expression); \
     } while (0)
 
 // One case a type whose elements C can read, for the switches below.
-#define PLAIN_CASES(out_type)                                                       \
-    case HLO_PRED: CONVERT_LOOP(uint8_t, out_type, in[i] != 0); return;             \
-    case HLO_S1: case HLO_S2: case HLO_S4: case HLO_S8:                             \
-        CONVERT_LOOP(int8_t, out_type, in[i]); return;                              \
-    case HLO_S16: CONVERT_LOOP(int16_t, out_type, in[i]); return;                   \
-    case HLO_S32: CONVERT_LOOP(int32_t, out_type, in[i]); return;                   \
-    case HLO_S64: CONVERT_LOOP(int64_t, out_type, in[i]); return;                   \
-    case HLO_U1: case HLO_U2: case HLO_U4: case HLO_U8:                             \
-        CONVERT_LOOP(uint8_t, out_type, in[i]); return;                             \
-    case HLO_U16: CONVERT_LOOP(uint16_t, out_type, in[i]); return;                  \
-    case HLO_U32: CONVERT_LOOP(uint32_t, out_type, in[i]); return;                  \
-    case HLO_U64: CONVERT_LOOP(uint64_t, out_type, in[i]); return;
+#define PLAIN_CASES(out_type)                                           \
+    case HLO_PRED: CONVERT_LOOP(uint8_t, out_type, in[i] != 0); return; \
+    case HLO_S1:                                                        \
+    case HLO_S2:                                                        \
+    case HLO_S4:                                                        \
+    case HLO_S8: CONVERT_LOOP(int8_t, out_type, in[i]); return;         \
+    case HLO_S16: CONVERT_LOOP(int16_t, out_type, in[i]); return;       \
+    case HLO_S32: CONVERT_LOOP(int32_t, out_type, in[i]); return;       \
+    case HLO_S64: CONVERT_LOOP(int64_t, out_type, in[i]); return;       \
+    case HLO_U1:                                                        \
+    case HLO_U2:                                                        \
+    case HLO_U4:                                                        \
+    case HLO_U8: CONVERT_LOOP(uint8_t, out_type, in[i]); return;        \
+    case HLO_U16: CONVERT_LOOP(uint16_t, out_type, in[i]); return;      \
+    case HLO_U32: CONVERT_LOOP(uint32_t, out_type, in[i]); return;      \
+    case HLO_U64:                                                       \
+        CONVERT_LOOP(uint64_t, out_type, in[i]);                        \
+        return;
 
-#define FLOAT_CASES(out_type)                                                       \
-    case HLO_F32: CONVERT_LOOP(float, out_type, in[i]); return;                     \
-    case HLO_F64: CONVERT_LOOP(double, out_type, in[i]); return;                    \
-    case HLO_F16: CONVERT_LOOP(uint16_t, out_type, f16_to_float(in[i])); return;    \
+#define FLOAT_CASES(out_type)                                                                 \
+    case HLO_F32: CONVERT_LOOP(float, out_type, in[i]); return;                               \
+    case HLO_F64: CONVERT_LOOP(double, out_type, in[i]); return;                              \
+    case HLO_F16: CONVERT_LOOP(uint16_t, out_type, f16_to_float(in[i])); return;              \
     case HLO_BF16: CONVERT_LOOP(uint16_t, out_type, float_of((uint32_t)in[i] << 16)); return; \
     default: CONVERT_LOOP(uint8_t, out_type, hlo_float_decode(type, in[i])); return;
 

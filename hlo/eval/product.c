@@ -11,7 +11,9 @@ HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs) {
     return hlo_type_is_float(lhs) || hlo_type_is_float(rhs) ? HLO_EVAL_DOUBLE : HLO_EVAL_INT64;
 }
 
-int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator) { return accumulator == HLO_EVAL_COMPLEX ? 16 : 8; }
+int64_t hlo_eval_accumulator_bytes(HloEvalAccumulator accumulator) {
+    return accumulator == HLO_EVAL_COMPLEX ? 16 : 8;
+}
 
 void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out) {
     switch (accumulator) {
@@ -21,7 +23,8 @@ void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const
     }
 }
 
-void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count, void *out) {
+void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count,
+                               void *out) {
     int64_t bytes = hlo_type_bytes(type);
     if (accumulator == HLO_EVAL_COMPLEX) {
         hlo_eval_encode_complex(type, data, count, out);
@@ -32,7 +35,8 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
     } else {
         // Integers into floats, reals into complex numbers.
         for (int64_t i = 0; i < count; i++) {
-            double real = accumulator == HLO_EVAL_DOUBLE ? ((const double *)data)[i] : (double)((const int64_t *)data)[i];
+            double real =
+                accumulator == HLO_EVAL_DOUBLE ? ((const double *)data)[i] : (double)((const int64_t *)data)[i];
             char *target = (char *)out + i * bytes;
             if (hlo_type_is_float(type)) {
                 hlo_eval_encode_double(type, &real, 1, target);
@@ -101,20 +105,20 @@ void hlo_eval_split_part(const double *values, int64_t count, int parts, int par
 #define BLOCK_K 256
 #define BLOCK_N 512
 
-#define MULTIPLY_BODY(type, multiply_add)                                             \
-    for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N) {                                     \
-        int64_t columns = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;                        \
-        for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K) {                                 \
-            int64_t k1 = k - k0 < BLOCK_K ? k : k0 + BLOCK_K;                         \
-            for (int64_t i = 0; i < m; i++) {                                         \
-                type *restrict row = c + i * n + n0;                                  \
-                for (int64_t x = k0; x < k1; x++) {                                   \
-                    type factor = a[i * k + x];                                       \
-                    const type *restrict other = b + x * n + n0;                      \
+#define MULTIPLY_BODY(type, multiply_add)                                                         \
+    for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N) {                                                 \
+        int64_t columns = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;                                    \
+        for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K) {                                             \
+            int64_t k1 = k - k0 < BLOCK_K ? k : k0 + BLOCK_K;                                     \
+            for (int64_t i = 0; i < m; i++) {                                                     \
+                type *restrict row = c + i * n + n0;                                              \
+                for (int64_t x = k0; x < k1; x++) {                                               \
+                    type factor = a[i * k + x];                                                   \
+                    const type *restrict other = b + x * n + n0;                                  \
                     for (int64_t j = 0; j < columns; j++) multiply_add(row[j], factor, other[j]); \
-                }                                                                     \
-            }                                                                         \
-        }                                                                             \
+                }                                                                                 \
+            }                                                                                     \
+        }                                                                                         \
     }
 
 #define REAL_MULTIPLY_ADD(total, x, y) (total) += (x) * (y)
@@ -169,16 +173,16 @@ static void multiply_integer(const uint64_t *a, const uint64_t *b, uint64_t *c, 
 }
 
 // The plain formula: C's own product would repair infinities.
-#define COMPLEX_MULTIPLY_ADD(total, x, y)                                     \
+#define COMPLEX_MULTIPLY_ADD(total, x, y) \
     (total) += CMPLX(creal(x) * creal(y) - cimag(x) * cimag(y), creal(x) * cimag(y) + cimag(x) * creal(y))
 
-static void multiply_complex(const double _Complex *a, const double _Complex *b, double _Complex *c, int64_t m, int64_t n,
-                             int64_t k) {
+static void multiply_complex(const double _Complex *a, const double _Complex *b, double _Complex *c, int64_t m,
+                             int64_t n, int64_t k) {
     MULTIPLY_BODY(double _Complex, COMPLEX_MULTIPLY_ADD)
 }
 
-void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m, int64_t n,
-                              int64_t k) {
+void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m,
+                              int64_t n, int64_t k) {
     switch (accumulator) {
         case HLO_EVAL_DOUBLE: multiply_double(a, b, c, m, n, k); return;
         case HLO_EVAL_INT64: multiply_integer(a, b, c, m, n, k); return;
@@ -189,7 +193,7 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
                               double *c, int64_t m, int64_t n, int64_t k) {
     HloArenaMark mark = hlo_arena_mark(device->scratch);
-    double *part_a = HLO_EVAL_SCRATCH(device, double, m * k), *part_b = HLO_EVAL_SCRATCH(device, double, k * n);
+    double *part_a = HLO_EVAL_SCRATCH(device, double, m *k), *part_b = HLO_EVAL_SCRATCH(device, double, k *n);
     for (int p = 0; p < passes->count; p++) {
         if (p > 0 && p == passes->count - 1) {
             for (int64_t i = 0; i < m * n; i++) c[i] = isnan(c[i]) ? 0 : c[i];

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1), rng, and the state of
-// rng-get-and-update-state.
+// Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1), rng, and the state
+// of rng-get-and-update-state.
 #include <math.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
-static uint32_t rotate(uint32_t x, int bits) { return x << bits | x >> (32 - bits); }
+static uint32_t rotate(uint32_t x, int bits) {
+    return x << bits | x >> (32 - bits);
+}
 
 // Threefry2x32, 20 rounds.
 static void threefry(uint64_t key, uint64_t counter, uint32_t words[2]) {
@@ -32,7 +34,8 @@ static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t words[4])
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53 * x[0], p1 = (uint64_t)0xCD9E8D57 * x[2];
-        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ x[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ x[3] ^ k1, (uint32_t)p0};
+        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ x[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ x[3] ^ k1,
+                            (uint32_t)p0};
         memcpy(x, next, sizeof(x));
         k0 += 0x9E3779B9;
         k1 += 0xBB67AE85;
@@ -120,8 +123,7 @@ HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction
     int64_t bytes = hlo_shape_bytes(operands[0]->shape);
     uint64_t state[3] = {0};
     HLO_FAIL_IF((bytes != 16 && bytes != 24) || hlo_shape_bytes(parts[0]->shape) != bytes, HLO_INVALID_ARGUMENT,
-                "%%%s: the state must be u64[2] or u64[3]",
-                instruction->name);
+                "%%%s: the state must be u64[2] or u64[3]", instruction->name);
     memcpy(state, operands[0]->data, (size_t)bytes);
     if (algorithm == HLO_RandomAlgorithm_THREE_FRY) {
         state[1] = fill_threefry(parts[1]->shape, state[0], state[1], parts[1]->data);
@@ -149,7 +151,9 @@ static uint64_t draw_bits(Draws *draws) {
 }
 
 // Uniform in [0, 1) with 53 bits.
-static double draw_unit(Draws *draws) { return (double)(draw_bits(draws) >> 11) * 0x1p-53; }
+static double draw_unit(Draws *draws) {
+    return (double)(draw_bits(draws) >> 11) * 0x1p-53;
+}
 
 static double draw_normal(Draws *draws) {
     double radius = sqrt(-2 * log1p(-draw_unit(draws)));

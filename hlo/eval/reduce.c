@@ -106,7 +106,8 @@ HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction,
     HloEvalScalar *scalar;
     HloType *types = HLO_EVAL_SCRATCH(device, HloType, instruction->operand_count);
     for (int32_t k = 0; k < instruction->operand_count; k++) types[k] = operands[k]->shape->type;
-    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], types, instruction->operand_count, &instruction->shape->type, 1));
+    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], types, instruction->operand_count, &instruction->shape->type,
+                                   1));
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], HLO_EVAL_CHUNK, &scalar));
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     int64_t count = hlo_eval_elements(*result), bytes = hlo_type_bytes(instruction->shape->type);

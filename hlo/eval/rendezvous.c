@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives; when
-// nobody is left to work while some still wait, the run ends with the names of who waits where.
+// Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives;
+// when nobody is left to work while some still wait, the run ends with the names of who waits where.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ typedef struct HloEvalRendezvous {
     bool *finished;     // by device
     int64_t active;     // devices neither waiting nor finished
     int64_t free_slots;
-    bool stopped;       // somebody failed
+    bool stopped;  // somebody failed
     HloStatus failure;
 } HloEvalRendezvous;
 
@@ -75,8 +75,8 @@ static void check_deadlock(HloEvalWorld *world) {
         named++;
     }
     if (waiting) {
-        fail(rendezvous, hlo_error(HLO_FAILED_PRECONDITION, "deadlock, %lld of %lld devices wait: %s", (long long)waiting,
-                                   (long long)world->device_count, text.data ? text.data : ""));
+        fail(rendezvous, hlo_error(HLO_FAILED_PRECONDITION, "deadlock, %lld of %lld devices wait: %s",
+                                   (long long)waiting, (long long)world->device_count, text.data ? text.data : ""));
     }
     hlo_text_free(&text);
 }
@@ -94,7 +94,8 @@ static void give_slot(HloEvalRendezvous *rendezvous) {
 // The open meeting of this instruction and group, made if need be. NULL when memory is short.
 static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
     for (Meeting *m = rendezvous->meetings; m; m = m->next) {
-        if (!m->closed && m->instruction == instruction && m->count == group.count && m->group[0] == group.items[0]) return m;
+        if (!m->closed && m->instruction == instruction && m->count == group.count && m->group[0] == group.items[0])
+            return m;
     }
     Meeting *meeting = hlo_allocate_zeroed(1, sizeof(*meeting));
     HloEvalParty *parties = hlo_allocate_zeroed((size_t)group.count, sizeof(*parties));
@@ -103,8 +104,11 @@ static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction
         hlo_free(parties);
         return NULL;
     }
-    *meeting = (Meeting){.next = rendezvous->meetings, .instruction = instruction, .group = group.items,
-                         .count = group.count, .parties = parties};
+    *meeting = (Meeting){.next = rendezvous->meetings,
+                         .instruction = instruction,
+                         .group = group.items,
+                         .count = group.count,
+                         .parties = parties};
     rendezvous->meetings = meeting;
     return meeting;
 }
@@ -146,7 +150,9 @@ static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *e
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
-static HloStatus stopped_status(void) { return hlo_error(HLO_ABORTED, "another device has failed"); }
+static HloStatus stopped_status(void) {
+    return hlo_error(HLO_ABORTED, "another device has failed");
+}
 
 static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instruction, HloInts group, int64_t position,
                              HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
@@ -258,8 +264,8 @@ HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computat
     Worker *workers = HLO_ARENA_NEW(world->arena, Worker, count);
     for (int64_t d = 0; d < count; d++) {
         results[d] = NULL;
-        workers[d] = (Worker){.device = &world->devices[d], .computation = computation, .arguments = arguments[d],
-                              .result = &results[d]};
+        workers[d] = (Worker){
+            .device = &world->devices[d], .computation = computation, .arguments = arguments[d], .result = &results[d]};
     }
     pthread_mutex_init(&rendezvous->lock, NULL);
     pthread_cond_init(&rendezvous->changed, NULL);

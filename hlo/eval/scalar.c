@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. What has no kernel
-// (calls, loops inside) is interpreted call by call.
+// Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. What has no
+// kernel (calls, loops inside) is interpreted call by call.
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -32,7 +32,9 @@ int64_t hlo_eval_scalar_results(const HloComputation *computation) {
     return computation->root->shape->type == HLO_TUPLE ? computation->root->shape->element_count : 1;
 }
 
-HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation) { return hlo_computation_binary_opcode(computation); }
+HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation) {
+    return hlo_computation_binary_opcode(computation);
+}
 
 static HloEvalKernel *kernel_of(const HloInstruction *instruction) {
     switch (instruction->opcode) {
@@ -110,7 +112,8 @@ static void prepare_kernels(HloEvalScalar *scalar) {
         }
         ScalarStep *step = &scalar->steps[scalar->step_count++];
         *step = (ScalarStep){.instruction = instruction, .kernel = kernel_of(instruction), .data = data};
-        for (int32_t k = 0; k < instruction->operand_count; k++) step->operands[k] = slot_of(&map, instruction->operands[k]);
+        for (int32_t k = 0; k < instruction->operand_count; k++)
+            step->operands[k] = slot_of(&map, instruction->operands[k]);
     }
     prepare_results(scalar, &map);
 }

@@ -8,7 +8,7 @@
 typedef struct Lane {
     HloEvalScalar *comparator;
     int64_t arrays;
-    const char **data;       // by array: the lane's elements, together
+    const char **data;  // by array: the lane's elements, together
     const int64_t *bytes;
 } Lane;
 
@@ -42,7 +42,8 @@ static HloStatus merge_sort(const Lane *lane, int64_t *indices, int64_t *spare, 
     int64_t *from = indices, *to = spare;
     for (int64_t width = 1; width < count; width *= 2) {
         for (int64_t start = 0; start < count; start += 2 * width) {
-            int64_t rest = count - start, middle = rest < width ? rest : width, end = rest < 2 * width ? rest : 2 * width;
+            int64_t rest = count - start, middle = rest < width ? rest : width,
+                    end = rest < 2 * width ? rest : 2 * width;
             HLO_TRY(merge(lane, from + start, middle, end, to + start));
         }
         int64_t *swap = from;

@@ -43,11 +43,12 @@ static HloStatus check_pairs(const HloInstruction *instruction, const HloShape *
 }
 
 // Operands from `first` on go in as parameters; the root comes out as `result`.
-static HloStatus check_call(const HloInstruction *instruction, const HloComputation *called, int32_t first, int64_t count,
-                            const HloShape *result) {
+static HloStatus check_call(const HloInstruction *instruction, const HloComputation *called, int32_t first,
+                            int64_t count, const HloShape *result) {
     for (int64_t p = 0; p < count; p++) {
         const HloInstruction *parameter = p < called->parameters.count ? called->parameters.items[p] : NULL;
-        if (parameter && !same_types(parameter->shape, instruction->operands[first + p]->shape)) return refuse(instruction);
+        if (parameter && !same_types(parameter->shape, instruction->operands[first + p]->shape))
+            return refuse(instruction);
     }
     return result && !same_types(called->root->shape, result) ? refuse(instruction) : HLO_SUCCESS;
 }
@@ -93,7 +94,8 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_CALL:
         case HLO_OP_FUSION: return check_call(instruction, instruction->called[0], 0, operands, shape);
-        case HLO_OP_ASYNC_START: return check_call(instruction, instruction->called[0], 0, operands, shape->elements[1]);
+        case HLO_OP_ASYNC_START:
+            return check_call(instruction, instruction->called[0], 0, operands, shape->elements[1]);
         case HLO_OP_CONDITIONAL: return check_branches(instruction);
         case HLO_OP_WHILE:
             HLO_TRY(check_call(instruction, instruction->called[0], 0, 1, NULL));
@@ -124,7 +126,8 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_RAGGED_DOT:
         case HLO_OP_CONVOLUTION: return check_product(instruction);
         case HLO_OP_TUPLE: return check_pairs(instruction, shape);
-        case HLO_OP_GET_TUPLE_ELEMENT: return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
+        case HLO_OP_GET_TUPLE_ELEMENT:
+            return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
         case HLO_OP_ASYNC_DONE:
         case HLO_OP_ALL_GATHER_DONE:
         case HLO_OP_COLLECTIVE_PERMUTE_DONE: return check_element(instruction, 1);

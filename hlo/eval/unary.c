@@ -6,58 +6,62 @@
 
 #include "hlo/eval/internal.h"
 
-static double sign_of(double x) { return isnan(x) || x == 0 ? x : x > 0 ? 1.0 : -1.0; }
+static double sign_of(double x) {
+    return isnan(x) || x == 0 ? x : x > 0 ? 1.0 : -1.0;
+}
 
 // Each row: opcode, expression of the double x.
-#define FLOAT_OPS(ROW)                    \
-    ROW(ABS, fabs(x))                     \
-    ROW(ACOS, acos(x))                    \
-    ROW(ACOSH, acosh(x))                  \
-    ROW(ASIN, asin(x))                    \
-    ROW(ASINH, asinh(x))                  \
-    ROW(ATANH, atanh(x))                  \
-    ROW(CBRT, cbrt(x))                    \
-    ROW(CEIL, ceil(x))                    \
-    ROW(COS, cos(x))                      \
-    ROW(COSH, cosh(x))                    \
-    ROW(ERF, erf(x))                      \
-    ROW(EXP, exp(x))                      \
-    ROW(EXPM1, expm1(x))                  \
-    ROW(FLOOR, floor(x))                  \
-    ROW(IMAG, 0.0 * (x != x))                  \
-    ROW(LOG, log(x))                      \
-    ROW(LOG1P, log1p(x))                  \
-    ROW(LOGISTIC, 1.0 / (1.0 + exp(-x)))  \
-    ROW(NEGATE, -x)                       \
-    ROW(REAL, x)                          \
-    ROW(ROUND_NEAREST_AFZ, round(x))      \
-    ROW(ROUND_NEAREST_EVEN, rint(x))      \
-    ROW(RSQRT, 1.0 / sqrt(x))             \
-    ROW(SIGN, sign_of(x))                 \
-    ROW(SIN, sin(x))                      \
-    ROW(SINH, sinh(x))                    \
-    ROW(SQRT, sqrt(x))                    \
-    ROW(TAN, tan(x))                      \
+#define FLOAT_OPS(ROW)                   \
+    ROW(ABS, fabs(x))                    \
+    ROW(ACOS, acos(x))                   \
+    ROW(ACOSH, acosh(x))                 \
+    ROW(ASIN, asin(x))                   \
+    ROW(ASINH, asinh(x))                 \
+    ROW(ATANH, atanh(x))                 \
+    ROW(CBRT, cbrt(x))                   \
+    ROW(CEIL, ceil(x))                   \
+    ROW(COS, cos(x))                     \
+    ROW(COSH, cosh(x))                   \
+    ROW(ERF, erf(x))                     \
+    ROW(EXP, exp(x))                     \
+    ROW(EXPM1, expm1(x))                 \
+    ROW(FLOOR, floor(x))                 \
+    ROW(IMAG, 0.0 * (x != x))            \
+    ROW(LOG, log(x))                     \
+    ROW(LOG1P, log1p(x))                 \
+    ROW(LOGISTIC, 1.0 / (1.0 + exp(-x))) \
+    ROW(NEGATE, -x)                      \
+    ROW(REAL, x)                         \
+    ROW(ROUND_NEAREST_AFZ, round(x))     \
+    ROW(ROUND_NEAREST_EVEN, rint(x))     \
+    ROW(RSQRT, 1.0 / sqrt(x))            \
+    ROW(SIGN, sign_of(x))                \
+    ROW(SIN, sin(x))                     \
+    ROW(SINH, sinh(x))                   \
+    ROW(SQRT, sqrt(x))                   \
+    ROW(TAN, tan(x))                     \
     ROW(TANH, tanh(x))
 
-#define FLOAT_KERNELS(op, expression)                                                                          \
-    static void op##_f32(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) { \
-        (void)instruction;                                                                                     \
-        const float *in = operands[0];                                                                         \
-        float *out = result;                                                                                   \
-        for (int64_t i = 0; i < count; i++) {                                                                  \
-            double x = in[i];                                                                                  \
-            out[i] = (float)(expression);                                                                      \
-        }                                                                                                      \
-    }                                                                                                          \
-    static void op##_f64(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) { \
-        (void)instruction;                                                                                     \
-        const double *in = operands[0];                                                                        \
-        double *out = result;                                                                                  \
-        for (int64_t i = 0; i < count; i++) {                                                                  \
-            double x = in[i];                                                                                  \
-            out[i] = (expression);                                                                             \
-        }                                                                                                      \
+#define FLOAT_KERNELS(op, expression)                                                                  \
+    static void op##_f32(const HloInstruction *instruction, const void *const *operands, void *result, \
+                         int64_t count) {                                                              \
+        (void)instruction;                                                                             \
+        const float *in = operands[0];                                                                 \
+        float *out = result;                                                                           \
+        for (int64_t i = 0; i < count; i++) {                                                          \
+            double x = in[i];                                                                          \
+            out[i] = (float)(expression);                                                              \
+        }                                                                                              \
+    }                                                                                                  \
+    static void op##_f64(const HloInstruction *instruction, const void *const *operands, void *result, \
+                         int64_t count) {                                                              \
+        (void)instruction;                                                                             \
+        const double *in = operands[0];                                                                \
+        double *out = result;                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                          \
+            double x = in[i];                                                                          \
+            out[i] = (expression);                                                                     \
+        }                                                                                              \
     }
 FLOAT_OPS(FLOAT_KERNELS)
 

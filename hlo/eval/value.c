@@ -156,7 +156,8 @@ HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const i
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape, HloEvalValue **result) {
+HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape,
+                              HloEvalValue **result) {
     if (!hlo_shape_is_array(shape) || hlo_shape_bytes(shape) != hlo_shape_bytes(value->shape)) {
         return hlo_error(HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size");
     }

@@ -4,8 +4,8 @@
 
 #include "hlo/eval/internal.h"
 
-// Where element `w` of the window at output position `o` stands in one dimension of the operand, or -1 in padding and in
-// the holes of a dilated operand.
+// Where element `w` of the window at output position `o` stands in one dimension of the operand, or -1 in padding and
+// in the holes of a dilated operand.
 static int64_t window_position(const HloWindowDimension *dim, int64_t size, int64_t o, int64_t w) {
     int64_t position = o * dim->stride + w * dim->window_dilation - dim->padding_low;
     if (position < 0 || position % dim->base_dilation != 0) return -1;
@@ -38,8 +38,8 @@ static WindowWalk new_walk(HloEvalDevice *device, const HloShape *input, const i
 static int64_t walk_offset(const WindowWalk *walk, int64_t dims) {
     int64_t offset = 0;
     for (int64_t i = 0; i < dims; i++) {
-        int64_t position = window_position(&walk->window->dims[i], walk->input->dims[i], walk->output_index[i],
-                                           walk->window_index[i]);
+        int64_t position =
+            window_position(&walk->window->dims[i], walk->input->dims[i], walk->output_index[i], walk->window_index[i]);
         if (position < 0) return -1;
         offset += position * walk->strides[i];
     }
@@ -64,7 +64,8 @@ static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValu
         }
         const void *inputs[HLO_EVAL_MAX_VALUES];
         for (int64_t v = 0; v < count; v++) {
-            inputs[v] = (const char *)operands[v]->data + (offset + position) * hlo_type_bytes(operands[v]->shape->type);
+            inputs[v] =
+                (const char *)operands[v]->data + (offset + position) * hlo_type_bytes(operands[v]->shape->type);
         }
         HLO_TRY(hlo_eval_fold_add(fold, first + o, inputs, run));
         o += run;
@@ -89,7 +90,8 @@ static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue 
 HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
     int64_t count = instruction->operand_count / 2;
-    const HloShape *shape = instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
+    const HloShape *shape =
+        instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
     int64_t elements = hlo_shape_elements(shape);
     for (int64_t v = 0; v < count; v++) {
         if (operands[v]->sizes) return hlo_eval_unsupported(instruction, "a window over a dynamic array");
@@ -104,7 +106,8 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
         for (int64_t v = 0; v < count; v++) inputs[v] = operands[v]->data;
         HLO_TRY(hlo_eval_fold_add(fold, 0, inputs, 1));
     } else if (elements > 0) {
-        WindowWalk walk = new_walk(device, operands[0]->shape, shape->dims, HLO_ATTRIBUTES(instruction, Window)->window);
+        WindowWalk walk =
+            new_walk(device, operands[0]->shape, shape->dims, HLO_ATTRIBUTES(instruction, Window)->window);
         HLO_TRY(fold_windows(&walk, fold, operands, count));
     }
     HloEvalValue *arrays[HLO_EVAL_MAX_VALUES];
@@ -113,8 +116,8 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
     return HLO_SUCCESS;
 }
 
-// The position in the operand that wins the window of the walk's current output, or -1 when the window sees padding only:
-// the first stays while select(it, candidate) holds.
+// The position in the operand that wins the window of the walk's current output, or -1 when the window sees padding
+// only: the first stays while select(it, candidate) holds.
 static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const char *data, int64_t bytes,
                                   int64_t *selected) {
     *selected = -1;
@@ -143,7 +146,8 @@ HloStatus hlo_eval_select_and_scatter(HloEvalDevice *device, const HloInstructio
     HLO_TRY(hlo_eval_check_scalars(instruction->called[0], pair, 2, &answer, 1));
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], 1, &select));
     HLO_TRY(hlo_eval_fold_new(device, instruction->called[1], operands + 2, 1, elements, 1, &fold));
-    WindowWalk walk = new_walk(device, operand->shape, source->shape->dims, HLO_ATTRIBUTES(instruction, Window)->window);
+    WindowWalk walk =
+        new_walk(device, operand->shape, source->shape->dims, HLO_ATTRIBUTES(instruction, Window)->window);
     int64_t sources = hlo_eval_elements(source);
     for (int64_t s = 0; s < sources; s++) {
         int64_t selected;

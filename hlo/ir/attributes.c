@@ -62,9 +62,9 @@
 // Each list ends with an empty row, so that families without fields are lists too.
 #define HLO_FAMILY(family) static const HloField fields_##family[] = {
 #define HLO_FIELD(family, field, kind, text) {text, KIND_##kind, offsetof(Hlo##family##Attributes, field)},
-#define HLO_FAMILY_END(family)           \
+#define HLO_FAMILY_END(family)              \
     { NULL, HLO_FIELD_INT, false, NULL, 0 } \
-    }                                    \
+    }                                       \
     ;
 #include "hlo/ir/attributes.def"
 #undef HLO_FAMILY
@@ -72,7 +72,7 @@
 #undef HLO_FAMILY_END
 
 static const HloFamilyInfo families[HLO_FAMILY_COUNT] = {
-#define HLO_FAMILY(family)                                                            \
+#define HLO_FAMILY(family)                                                              \
     [HLO_FAMILY_##family] = {#family, sizeof(Hlo##family##Attributes), fields_##family, \
                              (int32_t)HLO_COUNT_OF(fields_##family) - 1},
 #define HLO_FIELD(family, field, kind, text)
@@ -83,7 +83,9 @@ static const HloFamilyInfo families[HLO_FAMILY_COUNT] = {
 #undef HLO_FAMILY_END
 };
 
-const HloFamilyInfo *hlo_family_info(HloFamily family) { return &families[family]; }
+const HloFamilyInfo *hlo_family_info(HloFamily family) {
+    return &families[family];
+}
 
 int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length) {
     for (int32_t i = 0; i < table->count; i++) {
@@ -207,7 +209,9 @@ static void copy_field(HloArena *arena, const HloField *field, void *to) {
             return;
         }
         case HLO_FIELD_ALIASING: *(HloAliases *)to = copy_aliases(arena, *(HloAliases *)to); return;
-        case HLO_FIELD_SHARDING: *(const HloSharding **)to = hlo_sharding_copy(arena, *(const HloSharding **)to); return;
+        case HLO_FIELD_SHARDING:
+            *(const HloSharding **)to = hlo_sharding_copy(arena, *(const HloSharding **)to);
+            return;
         case HLO_FIELD_WINDOW: *(const HloWindow **)to = copy_window(arena, *(const HloWindow **)to); return;
         case HLO_FIELD_LABELS:
             *(const HloConvolutionLabels **)to = copy_labels(arena, *(const HloConvolutionLabels **)to);
@@ -232,7 +236,9 @@ void *hlo_attributes_copy(HloArena *arena, HloFamily family, const void *attribu
 // ---------------------------------------------------------------------------------------------------------------------
 // Comparing and hashing
 
-static bool equal_strings(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+static bool equal_strings(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 static bool equal_aliases(HloAliases a, HloAliases b) {
     if (a.count != b.count) return false;
@@ -273,12 +279,9 @@ static bool equal_labels(const HloConvolutionLabels *a, const HloConvolutionLabe
     return a->input_batch == b->input_batch && a->input_feature == b->input_feature &&
            a->kernel_input_feature == b->kernel_input_feature && a->kernel_output_feature == b->kernel_output_feature &&
            a->output_batch == b->output_batch && a->output_feature == b->output_feature &&
-           hlo_ints_equal(a->input_spatial, b->input_spatial) &&
-           hlo_ints_equal(a->kernel_spatial, b->kernel_spatial) &&
-           hlo_ints_equal(a->output_spatial, b->output_spatial) &&
-           hlo_ints_equal(a->input_unknown, b->input_unknown) &&
-           hlo_ints_equal(a->kernel_unknown, b->kernel_unknown) &&
-           hlo_ints_equal(a->output_unknown, b->output_unknown);
+           hlo_ints_equal(a->input_spatial, b->input_spatial) && hlo_ints_equal(a->kernel_spatial, b->kernel_spatial) &&
+           hlo_ints_equal(a->output_spatial, b->output_spatial) && hlo_ints_equal(a->input_unknown, b->input_unknown) &&
+           hlo_ints_equal(a->kernel_unknown, b->kernel_unknown) && hlo_ints_equal(a->output_unknown, b->output_unknown);
 }
 
 static bool equal_shapes(HloShapes a, HloShapes b) {

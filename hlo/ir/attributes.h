@@ -47,10 +47,10 @@ typedef struct HloPadding {
 
 // One dimension of a window.
 typedef struct HloWindowDimension {
-    int64_t size, stride;             // stride >= 1
-    int64_t padding_low, padding_high;  // may be negative
+    int64_t size, stride;                    // stride >= 1
+    int64_t padding_low, padding_high;       // may be negative
     int64_t base_dilation, window_dilation;  // lhs_dilate, rhs_dilate; >= 1
-    bool reversal;                    // rhs_reversal
+    bool reversal;                           // rhs_reversal
 } HloWindowDimension;
 typedef struct HloWindow {
     const HloWindowDimension *dims;
@@ -104,15 +104,34 @@ typedef struct HloPrecisions {
     int64_t count;
 } HloPrecisions;
 
-typedef struct HloNoneAttributes { char unused; } HloNoneAttributes;
-typedef struct HloAccuracyAttributes { const HloAccuracy *accuracy; } HloAccuracyAttributes;
-typedef struct HloConstantAttributes { const HloLiteral *literal; } HloConstantAttributes;
-typedef struct HloParameterAttributes { int64_t number; HloBools replication; } HloParameterAttributes;
+typedef struct HloNoneAttributes {
+    char unused;
+} HloNoneAttributes;
+typedef struct HloAccuracyAttributes {
+    const HloAccuracy *accuracy;
+} HloAccuracyAttributes;
+typedef struct HloConstantAttributes {
+    const HloLiteral *literal;
+} HloConstantAttributes;
+typedef struct HloParameterAttributes {
+    int64_t number;
+    HloBools replication;
+} HloParameterAttributes;
 // broadcast, transpose, reverse, concatenate, reduce, map, get/set-dimension-size
-typedef struct HloDimensionsAttributes { HloInts dimensions; } HloDimensionsAttributes;
-typedef struct HloIotaAttributes { int64_t dimension; } HloIotaAttributes;
-typedef struct HloTopKAttributes { int64_t k; bool largest; } HloTopKAttributes;
-typedef struct HloSortAttributes { HloInts dimensions; bool is_stable; } HloSortAttributes;
+typedef struct HloDimensionsAttributes {
+    HloInts dimensions;
+} HloDimensionsAttributes;
+typedef struct HloIotaAttributes {
+    int64_t dimension;
+} HloIotaAttributes;
+typedef struct HloTopKAttributes {
+    int64_t k;
+    bool largest;
+} HloTopKAttributes;
+typedef struct HloSortAttributes {
+    HloInts dimensions;
+    bool is_stable;
+} HloSortAttributes;
 typedef struct HloScanAttributes {
     HloInts dimensions;
     int64_t num_carries;
@@ -133,20 +152,40 @@ typedef struct HloPermuteAttributes {
     HloPairs source_target_pairs;
     HloIntsList slice_sizes;  // in-place form with four operands
 } HloPermuteAttributes;
-typedef struct HloAsyncAttributes { const char *execution_thread; HloAliases aliasing; } HloAsyncAttributes;
+typedef struct HloAsyncAttributes {
+    const char *execution_thread;
+    HloAliases aliasing;
+} HloAsyncAttributes;
 // OPTIONAL_INT fields: HLO_ABSENT when not given.
 #define HLO_ABSENT INT64_MIN
-typedef struct HloCopyStartAttributes { int64_t cross_program_prefetch_index; } HloCopyStartAttributes;
-typedef struct HloReshapeAttributes { int64_t inferred_dimension; } HloReshapeAttributes;
-typedef struct HloCallAttributes { bool is_composite; HloAliases aliasing; } HloCallAttributes;
-typedef struct HloFusionAttributes { int32_t kind; HloAliases aliasing; } HloFusionAttributes;
-typedef struct HloTransferAttributes { int64_t channel_id; bool is_host_transfer; } HloTransferAttributes;
-typedef struct HloTupleIndexAttributes { int64_t index; } HloTupleIndexAttributes;
+typedef struct HloCopyStartAttributes {
+    int64_t cross_program_prefetch_index;
+} HloCopyStartAttributes;
+typedef struct HloReshapeAttributes {
+    int64_t inferred_dimension;
+} HloReshapeAttributes;
+typedef struct HloCallAttributes {
+    bool is_composite;
+    HloAliases aliasing;
+} HloCallAttributes;
+typedef struct HloFusionAttributes {
+    int32_t kind;
+    HloAliases aliasing;
+} HloFusionAttributes;
+typedef struct HloTransferAttributes {
+    int64_t channel_id;
+    bool is_host_transfer;
+} HloTransferAttributes;
+typedef struct HloTupleIndexAttributes {
+    int64_t index;
+} HloTupleIndexAttributes;
 typedef struct HloDomainAttributes {
     const char *kind;
     const HloSharding *entry, *exit;
 } HloDomainAttributes;
-typedef struct HloWindowAttributes { const HloWindow *window; } HloWindowAttributes;
+typedef struct HloWindowAttributes {
+    const HloWindow *window;
+} HloWindowAttributes;
 typedef struct HloConvolutionAttributes {
     const HloWindow *window;
     const HloConvolutionLabels *labels;
@@ -160,23 +199,52 @@ typedef struct HloDotAttributes {
     int32_t algorithm;
     HloInts lhs_ragged, rhs_group;  // ragged-dot
 } HloDotAttributes;
-typedef struct HloFftAttributes { int32_t type; HloInts length; } HloFftAttributes;
+typedef struct HloFftAttributes {
+    int32_t type;
+    HloInts length;
+} HloFftAttributes;
 typedef struct HloTriangularSolveAttributes {
     bool left_side, lower, unit_diagonal;
     int32_t transpose_a;
 } HloTriangularSolveAttributes;
-typedef struct HloCholeskyAttributes { bool lower; } HloCholeskyAttributes;
-typedef struct HloCompareAttributes { int32_t direction, type; } HloCompareAttributes;
-typedef struct HloSliceAttributes { HloInts starts, limits, strides; } HloSliceAttributes;
-typedef struct HloDynamicSliceAttributes { HloInts sizes; } HloDynamicSliceAttributes;
-typedef struct HloPadAttributes { HloPadding padding; } HloPadAttributes;
-typedef struct HloBatchNormAttributes { float epsilon; int64_t feature_index; } HloBatchNormAttributes;
-typedef struct HloInfeedAttributes { const char *config; } HloInfeedAttributes;
-typedef struct HloOutfeedAttributes { const HloShape *shape; const char *config; } HloOutfeedAttributes;
-typedef struct HloRngAttributes { int32_t distribution; } HloRngAttributes;
-typedef struct HloRngBitsAttributes { int32_t algorithm; } HloRngBitsAttributes;
-typedef struct HloRngStateAttributes { int64_t delta; } HloRngStateAttributes;
-typedef struct HloReducePrecisionAttributes { int64_t exponent_bits, mantissa_bits; } HloReducePrecisionAttributes;
+typedef struct HloCholeskyAttributes {
+    bool lower;
+} HloCholeskyAttributes;
+typedef struct HloCompareAttributes {
+    int32_t direction, type;
+} HloCompareAttributes;
+typedef struct HloSliceAttributes {
+    HloInts starts, limits, strides;
+} HloSliceAttributes;
+typedef struct HloDynamicSliceAttributes {
+    HloInts sizes;
+} HloDynamicSliceAttributes;
+typedef struct HloPadAttributes {
+    HloPadding padding;
+} HloPadAttributes;
+typedef struct HloBatchNormAttributes {
+    float epsilon;
+    int64_t feature_index;
+} HloBatchNormAttributes;
+typedef struct HloInfeedAttributes {
+    const char *config;
+} HloInfeedAttributes;
+typedef struct HloOutfeedAttributes {
+    const HloShape *shape;
+    const char *config;
+} HloOutfeedAttributes;
+typedef struct HloRngAttributes {
+    int32_t distribution;
+} HloRngAttributes;
+typedef struct HloRngBitsAttributes {
+    int32_t algorithm;
+} HloRngBitsAttributes;
+typedef struct HloRngStateAttributes {
+    int64_t delta;
+} HloRngStateAttributes;
+typedef struct HloReducePrecisionAttributes {
+    int64_t exponent_bits, mantissa_bits;
+} HloReducePrecisionAttributes;
 typedef struct HloGatherAttributes {
     HloInts offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims, start_indices_batching_dims;
     int64_t index_vector_dim;
@@ -216,10 +284,29 @@ typedef enum HloFamily {
 
 // What a field holds; decides how it is parsed, printed, copied, compared and hashed.
 typedef enum HloFieldKind {
-    HLO_FIELD_INT, HLO_FIELD_OPTIONAL_INT, HLO_FIELD_GROUP_COUNT, HLO_FIELD_BOOL, HLO_FIELD_TRISTATE, HLO_FIELD_FLOAT,
-    HLO_FIELD_STRING, HLO_FIELD_INTS, HLO_FIELD_INTS_LIST, HLO_FIELD_BOOL_LIST, HLO_FIELD_PAIRS, HLO_FIELD_ENUM,
-    HLO_FIELD_ACCURACY, HLO_FIELD_LITERAL, HLO_FIELD_REPLICA_GROUPS, HLO_FIELD_ALIASING, HLO_FIELD_SHARDING,
-    HLO_FIELD_WINDOW, HLO_FIELD_LABELS, HLO_FIELD_PRECISIONS, HLO_FIELD_PADDING, HLO_FIELD_SHAPE, HLO_FIELD_SHAPES,
+    HLO_FIELD_INT,
+    HLO_FIELD_OPTIONAL_INT,
+    HLO_FIELD_GROUP_COUNT,
+    HLO_FIELD_BOOL,
+    HLO_FIELD_TRISTATE,
+    HLO_FIELD_FLOAT,
+    HLO_FIELD_STRING,
+    HLO_FIELD_INTS,
+    HLO_FIELD_INTS_LIST,
+    HLO_FIELD_BOOL_LIST,
+    HLO_FIELD_PAIRS,
+    HLO_FIELD_ENUM,
+    HLO_FIELD_ACCURACY,
+    HLO_FIELD_LITERAL,
+    HLO_FIELD_REPLICA_GROUPS,
+    HLO_FIELD_ALIASING,
+    HLO_FIELD_SHARDING,
+    HLO_FIELD_WINDOW,
+    HLO_FIELD_LABELS,
+    HLO_FIELD_PRECISIONS,
+    HLO_FIELD_PADDING,
+    HLO_FIELD_SHAPE,
+    HLO_FIELD_SHAPES,
 } HloFieldKind;
 
 // Names of an enumeration: texts by number, NULL-terminated.
@@ -230,11 +317,11 @@ typedef struct HloEnumTable {
 } HloEnumTable;
 
 typedef struct HloField {
-    const char *text;      // "" when the syntax is special
+    const char *text;  // "" when the syntax is special
     HloFieldKind kind;
-    bool always;           // printed even at its zero value
+    bool always;                      // printed even at its zero value
     const HloEnumTable *enumeration;  // of HLO_FIELD_ENUM
-    size_t offset;         // within the family's struct
+    size_t offset;                    // within the family's struct
 } HloField;
 
 typedef struct HloFamilyInfo {
@@ -266,7 +353,9 @@ HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *tex
 
 // Copies of lists into an arena.
 HLO_EXPORT HloInts hlo_ints(HloArena *arena, const int64_t *items, int64_t count);
-static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) { return hlo_ints(arena, ints.items, ints.count); }
+static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) {
+    return hlo_ints(arena, ints.items, ints.count);
+}
 // Same items in the same order.
 HLO_EXPORT bool hlo_ints_equal(HloInts a, HloInts b);
 // True if `value` is among the items.

@@ -89,7 +89,8 @@ HloInstruction *hlo_build_sharding_constraint(HloBuilder *builder, HloInstructio
 
 HloInstruction *hlo_build_async_start(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
                                       HloComputation *computation, const char *thread) {
-    return hlo_build_calling(builder, HLO_OP_ASYNC_START, operands, count, &(HloAsyncAttributes){.execution_thread = thread}, computation);
+    return hlo_build_calling(builder, HLO_OP_ASYNC_START, operands, count,
+                             &(HloAsyncAttributes){.execution_thread = thread}, computation);
 }
 
 // Updates and ends carry the computation and thread of the start.

@@ -45,7 +45,9 @@ HLO_EXPORT bool hlo_computation_has_effects(const HloComputation *computation);
 // that opcode; else HLO_OPCODE_COUNT. What reductions and collectives ask.
 HLO_EXPORT HloOpcode hlo_computation_binary_opcode(const HloComputation *computation);
 
-static inline int64_t hlo_parameter_count(const HloComputation *computation) { return computation->parameters.count; }
+static inline int64_t hlo_parameter_count(const HloComputation *computation) {
+    return computation->parameters.count;
+}
 
 HLO_END_C
 

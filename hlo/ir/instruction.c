@@ -343,7 +343,8 @@ bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
 static bool same_key_values(HloKeyValues a, HloKeyValues b) {
     if (a.count != b.count) return false;
     for (int64_t i = 0; i < a.count; i++) {
-        if (strcmp(a.items[i].key, b.items[i].key) != 0 || strcmp(a.items[i].value, b.items[i].value) != 0) return false;
+        if (strcmp(a.items[i].key, b.items[i].key) != 0 || strcmp(a.items[i].value, b.items[i].value) != 0)
+            return false;
     }
     return true;
 }

@@ -19,7 +19,7 @@ typedef HLO_VECTOR(HloInstruction *) HloInstructionVector;
 typedef struct HloMetadata {
     const char *op_type, *op_name, *source_file;
     int64_t source_line, source_end_line, source_column, source_end_column;
-    const char *profile_type;        // text between the braces
+    const char *profile_type;  // text between the braces
     const char *deduplicated_name;
     const char *scheduling_name;
     int64_t stack_frame_id;
@@ -37,10 +37,10 @@ typedef struct HloKeyValues {
 
 struct HloInstruction {
     HloOpcode opcode;
-    int32_t id;                  // unique in the module, dense: 0 <= id < module->instruction_limit
-    const char *name;            // unique in the module, without '%'
+    int32_t id;        // unique in the module, dense: 0 <= id < module->instruction_limit
+    const char *name;  // unique in the module, without '%'
     const HloShape *shape;
-    HloComputation *parent;      // NULL once removed
+    HloComputation *parent;           // NULL once removed
     HloInstruction *previous, *next;  // order inside the computation: operands first; the schedule if scheduled
     HloInstruction **operands;
     int32_t operand_count;
@@ -48,14 +48,14 @@ struct HloInstruction {
     HloComputation **called;     //   to_apply | condition, body | branches | select, scatter | calls
     HloInstructionVector users;  // one entry a user (not a use), in order of first use
     HloInstructionVector control_predecessors, control_successors;
-    void *attributes;            // the struct of its family; never NULL unless the family is None
-    const HloSharding *sharding;         // NULL if absent; also for the fields below
+    void *attributes;             // the struct of its family; never NULL unless the family is None
+    const HloSharding *sharding;  // NULL if absent; also for the fields below
     const HloMetadata *metadata;
     HloKeyValues frontend_attributes;
-    const char *backend_config;          // as written: JSON without quotes around it, or the string's content
+    const char *backend_config;  // as written: JSON without quotes around it, or the string's content
     bool backend_config_is_json;
-    const char *statistics;              // text between the braces
-    const char *origin;                  // text between the braces
+    const char *statistics;  // text between the braces
+    const char *origin;      // text between the braces
 };
 
 // Each op's attributes, typed: `hlo_dot_attributes(instruction)->lhs_batch`. The family must be the instruction's.
@@ -112,8 +112,7 @@ HLO_EXPORT void hlo_instruction_set_attributes(HloInstruction *instruction, cons
 // Another name, made unique.
 HLO_EXPORT void hlo_instruction_set_name(HloInstruction *instruction, const char *name);
 // Sets a frontend attribute; key and value are copied, an old value of the key is replaced in its place.
-HLO_EXPORT void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key,
-                                                       const char *value);
+HLO_EXPORT void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value);
 // The value of a frontend attribute, or NULL.
 HLO_EXPORT const char *hlo_instruction_frontend_attribute(const HloInstruction *instruction, const char *key);
 

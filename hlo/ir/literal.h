@@ -14,10 +14,10 @@ typedef struct HloLiteral HloLiteral;
 // f4 their bit pattern in a byte, complex two parts.
 struct HloLiteral {
     const HloShape *shape;
-    void *data;              // hlo_shape_bytes(shape) bytes; NULL for tuples, tokens and elided literals
-    HloLiteral **elements;   // of a tuple
-    bool elided;             // the text said {...}: the values are unknown
-    bool owns_memory;        // on the heap: free with hlo_literal_free()
+    void *data;             // hlo_shape_bytes(shape) bytes; NULL for tuples, tokens and elided literals
+    HloLiteral **elements;  // of a tuple
+    bool elided;            // the text said {...}: the values are unknown
+    bool owns_memory;       // on the heap: free with hlo_literal_free()
 };
 
 // A zero-filled literal on the heap, with its own copy of the shape. NULL when memory is short. Free with

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: whole programs. A module owns one arena in which its computations, instructions, shapes, attributes and names
-// live until the module is freed. One thread at a time may change a module; any number may read it.
+// Modules: whole programs. A module owns one arena in which its computations, instructions, shapes, attributes and
+// names live until the module is freed. One thread at a time may change a module; any number may read it.
 #ifndef MESHLO_HLO_IR_MODULE_H_
 #define MESHLO_HLO_IR_MODULE_H_
 
@@ -38,7 +38,7 @@ struct HloModule {
     HloComputation *entry;
     int32_t instruction_limit;  // ids given out so far
     int32_t computation_limit;
-    HloStringMap instruction_names, computation_names;  // taken names
+    HloStringMap instruction_names, computation_names;      // taken names
     HloStringMap name_counters, computation_name_counters;  // base name -> next suffix (private to naming)
 
     bool is_scheduled;
@@ -51,7 +51,7 @@ struct HloModule {
     HloAliases aliases;      // input_output_alias
     const HloDonor *donors;  // buffer_donor
     int64_t donor_count;
-    HloInts alias_passthrough;  // alias_passthrough_params as written: {1} for true, empty if absent
+    HloInts alias_passthrough;         // alias_passthrough_params as written: {1} for true, empty if absent
     HloBools propagate_to_parameters;  // allow_spmd_sharding_propagation_to_parameters
     HloBools propagate_to_output;
     HloKeyValues frontend_attributes;
@@ -65,8 +65,8 @@ struct HloModule {
 HLO_EXPORT HloModule *hlo_module_new(const char *name);
 // Frees the module and everything that lives in it; accepts NULL.
 HLO_EXPORT void hlo_module_free(HloModule *module);
-// A deep copy of the living part: compact ids, garbage left behind. Names are kept. NULL when memory is short. Free with
-// hlo_module_free().
+// A deep copy of the living part: compact ids, garbage left behind. Names are kept. NULL when memory is short. Free
+// with hlo_module_free().
 HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
 // Copies everything of the header but the computations (counts, aliasing, layouts, stack tables, attributes).
 HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);
@@ -76,7 +76,8 @@ HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
 HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
-// A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner compares.
+// A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner
+// compares.
 HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
 // The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);

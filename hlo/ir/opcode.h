@@ -27,17 +27,21 @@ typedef enum HloOpFlags {
 } HloOpFlags;
 
 typedef struct HloOpInfo {
-    const char *text;   // "dynamic-slice"
-    const char *name;   // "DYNAMIC_SLICE"
-    int arity;          // -1 if it varies
-    int flags;          // HloOpFlags
-    HloFamily family;   // of its attributes
+    const char *text;  // "dynamic-slice"
+    const char *name;  // "DYNAMIC_SLICE"
+    int arity;         // -1 if it varies
+    int flags;         // HloOpFlags
+    HloFamily family;  // of its attributes
 } HloOpInfo;
 
 // The row of an opcode. Static storage, any thread.
 HLO_EXPORT const HloOpInfo *hlo_op_info(HloOpcode opcode);
-static inline const char *hlo_op_text(HloOpcode opcode) { return hlo_op_info(opcode)->text; }
-static inline bool hlo_op_is(HloOpcode opcode, int flags) { return (hlo_op_info(opcode)->flags & flags) != 0; }
+static inline const char *hlo_op_text(HloOpcode opcode) {
+    return hlo_op_info(opcode)->text;
+}
+static inline bool hlo_op_is(HloOpcode opcode, int flags) {
+    return (hlo_op_info(opcode)->flags & flags) != 0;
+}
 // The opcode spelled so, or HLO_OPCODE_COUNT.
 HLO_EXPORT HloOpcode hlo_op_from_text(const char *text, size_t length);
 

@@ -15,12 +15,12 @@ typedef enum HloReplicaGroupsForm {
 
 typedef struct HloReplicaGroups {
     HloReplicaGroupsForm form;
-    const HloInts *groups;      // LIST: `count` groups
-    int64_t count;              // LIST and IOTA: number of groups
-    HloIotaDevices iota;        // IOTA: reshape and transpose behind `<=`; dims are {count, size}
-    int64_t size;               // IOTA: devices a group
-    HloMesh mesh;               // MESH
-    const HloAxisRef *axes;     // MESH: the axes that vary inside a group
+    const HloInts *groups;   // LIST: `count` groups
+    int64_t count;           // LIST and IOTA: number of groups
+    HloIotaDevices iota;     // IOTA: reshape and transpose behind `<=`; dims are {count, size}
+    int64_t size;            // IOTA: devices a group
+    HloMesh mesh;            // MESH
+    const HloAxisRef *axes;  // MESH: the axes that vary inside a group
     int64_t axis_count;
 } HloReplicaGroups;
 

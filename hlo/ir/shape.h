@@ -32,27 +32,27 @@ typedef struct HloSplit {
 // and for what they cost on a TPU.
 typedef struct HloLayout {
     HloInts minor_to_major;
-    HloInts dim_level_types;           // D(..): 'D', 'C', 'S', 'H' plus flags, see text/; empty if dense
-    const HloInts *tiles;              // T(8,128)(2,1)
+    HloInts dim_level_types;  // D(..): 'D', 'C', 'S', 'H' plus flags, see text/; empty if dense
+    const HloInts *tiles;     // T(8,128)(2,1)
     int64_t tile_count;
-    int64_t tail_padding_alignment;    // L(n) in elements; 1 if absent
-    HloType index_type;                // #(u32); HLO_INVALID if absent
-    HloType pointer_type;              // *(u32); HLO_INVALID if absent
-    int64_t element_size_in_bits;      // E(n); 0 if absent
-    int64_t memory_space;              // S(n); 0 is the default space
-    const HloSplit *splits;            // SC(dim:idx,..)
+    int64_t tail_padding_alignment;  // L(n) in elements; 1 if absent
+    HloType index_type;              // #(u32); HLO_INVALID if absent
+    HloType pointer_type;            // *(u32); HLO_INVALID if absent
+    int64_t element_size_in_bits;    // E(n); 0 if absent
+    int64_t memory_space;            // S(n); 0 is the default space
+    const HloSplit *splits;          // SC(dim:idx,..)
     int64_t split_count;
-    const HloShape *physical_shape;    // P(shape); NULL if absent
-    int64_t dynamic_metadata_bytes;    // M(n); 0 if absent
+    const HloShape *physical_shape;  // P(shape); NULL if absent
+    int64_t dynamic_metadata_bytes;  // M(n); 0 if absent
 } HloLayout;
 
 struct HloShape {
     HloType type;
-    int32_t rank;               // dimensions of an array, 0 for a scalar and for structures
-    const int64_t *dims;        // sizes; the bound if the dimension is dynamic, HLO_UNBOUNDED if it has none
-    const bool *dynamic;        // per dimension, or NULL when none is dynamic
-    const HloLayout *layout;    // or NULL
-    int32_t element_count;      // of a tuple; 1 for a buffer
+    int32_t rank;             // dimensions of an array, 0 for a scalar and for structures
+    const int64_t *dims;      // sizes; the bound if the dimension is dynamic, HLO_UNBOUNDED if it has none
+    const bool *dynamic;      // per dimension, or NULL when none is dynamic
+    const HloLayout *layout;  // or NULL
+    int32_t element_count;    // of a tuple; 1 for a buffer
     const HloShape *const *elements;
 };
 
@@ -82,9 +82,9 @@ HLO_EXPORT const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank);
 
 typedef enum HloShapeCompare {
-    HLO_COMPARE_ALL = 0,             // everything, layouts too
-    HLO_COMPARE_IGNORE_LAYOUT = 1,   // types, dims, dynamic flags
-    HLO_COMPARE_DIMS_ONLY = 2,       // same dims, whatever the element types and layouts ("compatible ignoring type")
+    HLO_COMPARE_ALL = 0,            // everything, layouts too
+    HLO_COMPARE_IGNORE_LAYOUT = 1,  // types, dims, dynamic flags
+    HLO_COMPARE_DIMS_ONLY = 2,      // same dims, whatever the element types and layouts ("compatible ignoring type")
 } HloShapeCompare;
 // True when equal in the asked sense; tuples element by element. Any thread.
 HLO_EXPORT bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare);
@@ -93,9 +93,15 @@ HLO_EXPORT bool hlo_layout_equal(const HloLayout *a, const HloLayout *b);
 // Equal shapes have equal hashes.
 HLO_EXPORT uint64_t hlo_shape_hash(const HloShape *shape);
 
-static inline bool hlo_shape_is_tuple(const HloShape *shape) { return shape->type == HLO_TUPLE; }
-static inline bool hlo_shape_is_array(const HloShape *shape) { return hlo_type_is_array(shape->type); }
-static inline bool hlo_shape_is_scalar(const HloShape *shape) { return hlo_shape_is_array(shape) && shape->rank == 0; }
+static inline bool hlo_shape_is_tuple(const HloShape *shape) {
+    return shape->type == HLO_TUPLE;
+}
+static inline bool hlo_shape_is_array(const HloShape *shape) {
+    return hlo_type_is_array(shape->type);
+}
+static inline bool hlo_shape_is_scalar(const HloShape *shape) {
+    return hlo_shape_is_array(shape) && shape->rank == 0;
+}
 // True if any dimension (also inside a tuple) is dynamic.
 HLO_EXPORT bool hlo_shape_is_dynamic(const HloShape *shape);
 

@@ -18,9 +18,9 @@ typedef struct HloIotaDevices {
 typedef struct HloMesh {
     const char *const *axis_names;
     HloInts axis_sizes;
-    HloIotaDevices iota;    // used when iota.dims.count > 0
-    HloInts device_ids;     // explicit order; empty with an empty iota: 0, 1, 2 ...
-    bool is_maximal;        // maximal_mesh[device_id=N]: device_ids holds N
+    HloIotaDevices iota;  // used when iota.dims.count > 0
+    HloInts device_ids;   // explicit order; empty with an empty iota: 0, 1, 2 ...
+    bool is_maximal;      // maximal_mesh[device_id=N]: device_ids holds N
 } HloMesh;
 
 // An axis or a part of it: `x`, `x:(pre)size`.
@@ -38,12 +38,12 @@ typedef struct HloAxisRefs {
 
 typedef enum HloShardingKind {
     HLO_SHARDING_REPLICATED,
-    HLO_SHARDING_MAXIMAL,    // {maximal device=N}
+    HLO_SHARDING_MAXIMAL,  // {maximal device=N}
     HLO_SHARDING_MANUAL,
     HLO_SHARDING_UNKNOWN,
     HLO_SHARDING_UNREDUCED,
-    HLO_SHARDING_TILED,      // {devices=[...]...}
-    HLO_SHARDING_NAMED,      // {mesh[...], ...}
+    HLO_SHARDING_TILED,  // {devices=[...]...}
+    HLO_SHARDING_NAMED,  // {mesh[...], ...}
     HLO_SHARDING_TUPLE,
 } HloShardingKind;
 
@@ -54,7 +54,7 @@ typedef struct HloSharding HloSharding;
 // {mesh[..], [{a}, {b:(1)2, ?}], replicated={..}, unreduced={..}, manual={..}}
 typedef struct HloNamedSharding {
     HloMesh mesh;
-    HloShardingKind whole;       // REPLICATED, UNREDUCED or MANUAL for `{mesh[..], replicated}`; else TILED
+    HloShardingKind whole;  // REPLICATED, UNREDUCED or MANUAL for `{mesh[..], replicated}`; else TILED
     const HloAxisRefs *dims;
     int64_t dim_count;
     HloAxisRefs replicated;
@@ -64,17 +64,17 @@ typedef struct HloNamedSharding {
 
 struct HloSharding {
     HloShardingKind kind;
-    HloInts tile_dims;           // TILED: with the trailing subgroup dimensions
-    HloIotaDevices iota;         // TILED, V2: used when iota.dims.count > 0
-    HloInts devices;             // TILED, V1: row-major over tile_dims
+    HloInts tile_dims;    // TILED: with the trailing subgroup dimensions
+    HloIotaDevices iota;  // TILED, V2: used when iota.dims.count > 0
+    HloInts devices;      // TILED, V1: row-major over tile_dims
     bool last_tile_dim_replicate;
     const HloShardingKind *subgroups;  // last_tile_dims={...}: kinds of the trailing tile dimensions
     int64_t subgroup_count;
     int64_t maximal_device;
     const HloNamedSharding *named;
-    HloShardGroup group;         // shard_as N / shard_like N
+    HloShardGroup group;  // shard_as N / shard_like N
     int64_t group_id;
-    const char *metadata;        // text between the braces of metadata={...}, or NULL
+    const char *metadata;                // text between the braces of metadata={...}, or NULL
     const HloSharding *const *elements;  // TUPLE: one a leaf
     int64_t element_count;
 };
@@ -89,7 +89,8 @@ HLO_EXPORT const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloShard
 HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding);
 // True if written the same way (metadata ignored). NULL equals NULL only.
 HLO_EXPORT bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b);
-// Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for tuples.
+// Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for
+// tuples.
 HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
 // Replaces every list and name of `mesh` by a copy in `arena`.
 HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);

@@ -45,11 +45,21 @@ HLO_EXPORT const HloTypeInfo *hlo_type_info(HloType type);
 HLO_EXPORT HloType hlo_type_from_text(const char *text, size_t length);
 
 // "f32" and so on. Static storage.
-static inline const char *hlo_type_text(HloType type) { return hlo_type_info(type)->text; }
-static inline int hlo_type_bytes(HloType type) { return hlo_type_info(type)->storage_bytes; }
-static inline HloTypeKind hlo_type_kind(HloType type) { return hlo_type_info(type)->kind; }
-static inline bool hlo_type_is_float(HloType type) { return hlo_type_kind(type) == HLO_KIND_FLOAT; }
-static inline bool hlo_type_is_complex(HloType type) { return hlo_type_kind(type) == HLO_KIND_COMPLEX; }
+static inline const char *hlo_type_text(HloType type) {
+    return hlo_type_info(type)->text;
+}
+static inline int hlo_type_bytes(HloType type) {
+    return hlo_type_info(type)->storage_bytes;
+}
+static inline HloTypeKind hlo_type_kind(HloType type) {
+    return hlo_type_info(type)->kind;
+}
+static inline bool hlo_type_is_float(HloType type) {
+    return hlo_type_kind(type) == HLO_KIND_FLOAT;
+}
+static inline bool hlo_type_is_complex(HloType type) {
+    return hlo_type_kind(type) == HLO_KIND_COMPLEX;
+}
 static inline bool hlo_type_is_integer(HloType type) {
     return hlo_type_kind(type) == HLO_KIND_SIGNED || hlo_type_kind(type) == HLO_KIND_UNSIGNED;
 }

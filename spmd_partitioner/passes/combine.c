@@ -35,7 +35,8 @@ static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
     const HloCollectiveAttributes *x = HLO_ATTRIBUTES(a, Collective), *y = HLO_ATTRIBUTES(b, Collective);
     return a->shape->type == b->shape->type && a->called[0] == b->called[0] &&
            x->use_global_device_ids == y->use_global_device_ids && x->constrain_layout == y->constrain_layout &&
-           (x->channel_id != 0) == (y->channel_id != 0) && hlo_replica_groups_equal(x->replica_groups, y->replica_groups);
+           (x->channel_id != 0) == (y->channel_id != 0) &&
+           hlo_replica_groups_equal(x->replica_groups, y->replica_groups);
 }
 
 // Puts an all-reduce into a group that it neither depends on nor would tie into a knot.
@@ -71,8 +72,9 @@ static void emit_group(Combiner *combiner, const Group *group) {
         operands[i] = group->members.items[i]->operands[0];
         shapes[i] = group->members.items[i]->shape;
     }
-    HloInstruction *all = hlo_instruction_new(combiner->computation, HLO_OP_ALL_REDUCE, hlo_shape_tuple(arena, shapes, count),
-                                              operands, count, first->attributes, first->name);
+    HloInstruction *all =
+        hlo_instruction_new(combiner->computation, HLO_OP_ALL_REDUCE, hlo_shape_tuple(arena, shapes, count), operands,
+                            count, first->attributes, first->name);
     hlo_instruction_copy_annotations(all, first);
     all->sharding = NULL;
     hlo_instruction_set_called(all, first->called, 1);
@@ -80,8 +82,8 @@ static void emit_group(Combiner *combiner, const Group *group) {
         HloInstruction *member = group->members.items[i];
         spmd_join_reasons(all, member);
         HloTupleIndexAttributes index = {i};
-        HloInstruction *part = hlo_instruction_new(combiner->computation, HLO_OP_GET_TUPLE_ELEMENT, member->shape, &all, 1,
-                                                   &index, NULL);
+        HloInstruction *part =
+            hlo_instruction_new(combiner->computation, HLO_OP_GET_TUPLE_ELEMENT, member->shape, &all, 1, &index, NULL);
         hlo_instruction_replace_uses(member, part);
         hlo_instruction_remove(member);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective in a loop body whose operand comes from a carry element that never changes gives the same result in every
-// round: it moves in front of the loop, and the loop carries its result.
+// A collective in a loop body whose operand comes from a carry element that never changes gives the same result in
+// every round: it moves in front of the loop, and the loop carries its result.
 #include "spmd_partitioner/passes/passes.h"
 
 // Longest chain of cheap ops between the carry element and the collective that moves along.
@@ -65,7 +65,8 @@ static HloInstruction *carry_along(HloInstruction *loop, HloInstruction *value) 
     HloInstruction *init = loop->operands[0];
     HloTupleIndexAttributes index = {init->shape->element_count};
     const HloShape *shape = longer_tuple(arena, init->shape, value->shape);
-    HloInstruction *longer = hlo_instruction_new(loop->parent, HLO_OP_TUPLE, shape, init->operands, init->operand_count, NULL, NULL);
+    HloInstruction *longer =
+        hlo_instruction_new(loop->parent, HLO_OP_TUPLE, shape, init->operands, init->operand_count, NULL, NULL);
     hlo_instruction_move_before(longer, loop);
     hlo_instruction_add_operand(longer, value);
     hlo_instruction_set_operand(loop, 0, longer);
@@ -73,8 +74,8 @@ static HloInstruction *carry_along(HloInstruction *loop, HloInstruction *value) 
     HloComputation *condition = loop->called[0], *body = loop->called[1];
     condition->parameters.items[0]->shape = shape;
     body->parameters.items[0]->shape = shape;
-    HloInstruction *read = hlo_instruction_new(body, HLO_OP_GET_TUPLE_ELEMENT, value->shape, &body->parameters.items[0], 1,
-                                               &index, NULL);
+    HloInstruction *read =
+        hlo_instruction_new(body, HLO_OP_GET_TUPLE_ELEMENT, value->shape, &body->parameters.items[0], 1, &index, NULL);
     hlo_instruction_move_after(read, body->parameters.items[0]);
     hlo_instruction_add_operand(body->root, read);
     body->root->shape = shape;

@@ -41,7 +41,8 @@ void spmd_merge_collectives(HloModule *module, HloArena *scratch) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count && at != at->parent->root) merge_one(at);
+            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count && at != at->parent->root)
+                merge_one(at);
         }
     }
 }

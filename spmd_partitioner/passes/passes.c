@@ -34,7 +34,8 @@ void spmd_join_reasons(HloInstruction *to, const HloInstruction *from) {
         const char *ours = hlo_instruction_frontend_attribute(to, keys[i]);
         const char *theirs = hlo_instruction_frontend_attribute(from, keys[i]);
         if (!theirs || (ours && (strstr(ours, theirs) || strlen(ours) > LONGEST))) continue;
-        const char *both = hlo_arena_format(to->parent->module->arena, "%s%s%s", ours ? ours : "", ours ? "; " : "", theirs);
+        const char *both =
+            hlo_arena_format(to->parent->module->arena, "%s%s%s", ours ? ours : "", ours ? "; " : "", theirs);
         hlo_instruction_set_frontend_attribute(to, keys[i], both);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pattern: dynamic-slice(all-reduce(x)) where device k of each group takes part k. Which part a device takes is found by
-// evaluating the index for every device, so that any spelling of it is recognised.
+// The pattern: dynamic-slice(all-reduce(x)) where device k of each group takes part k. Which part a device takes is
+// found by evaluating the index for every device, so that any spelling of it is recognised.
 #include "spmd_partitioner/passes/passes.h"
 
 enum { DEPTH = 40 };
@@ -21,7 +21,8 @@ static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_
         case HLO_OP_COPY: return value_on(at->operands[0], device, depth + 1, value);
         case HLO_OP_DYNAMIC_SLICE: {
             const HloInstruction *table = at->operands[0];
-            if (!hlo_is(table, HLO_OP_CONSTANT) || table->shape->rank != 1 || !hlo_type_is_integer(table->shape->type)) return false;
+            if (!hlo_is(table, HLO_OP_CONSTANT) || table->shape->rank != 1 || !hlo_type_is_integer(table->shape->type))
+                return false;
             if (!value_on(at->operands[1], device, depth + 1, &a) || a < 0 || a >= table->shape->dims[0]) return false;
             *value = hlo_literal_get_int64(hlo_constant_literal(table), a);
             return true;
@@ -29,7 +30,8 @@ static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_
         default: break;
     }
     if (at->operand_count != 2) return false;
-    if (!value_on(at->operands[0], device, depth + 1, &a) || !value_on(at->operands[1], device, depth + 1, &b)) return false;
+    if (!value_on(at->operands[0], device, depth + 1, &a) || !value_on(at->operands[1], device, depth + 1, &b))
+        return false;
     switch (at->opcode) {
         case HLO_OP_ADD: return !__builtin_add_overflow(a, b, value);
         case HLO_OP_SUBTRACT: return !__builtin_sub_overflow(a, b, value);

@@ -83,7 +83,8 @@ static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstru
     for (int32_t d = 0; d < shape->rank - 1; d++) dims[d] = shape->dims[d < dim ? d : d + 1];
     int64_t reduced = dim;
     HloDimensionsAttributes attributes = {hlo_ints(arena, &reduced, 1)};
-    const HloShape *result = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank - 1));
+    const HloShape *result =
+        hlo_shape_with_default_layout(arena, hlo_shape_array(arena, shape->type, dims, shape->rank - 1));
     HloInstruction *made = spmd_emit(partitioner, HLO_OP_REDUCE, result, operands, 2, &attributes);
     HloComputation *called = spmd_called(partitioner, op->called[0]);
     hlo_instruction_set_called(made, &called, 1);
@@ -91,7 +92,8 @@ static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstru
 }
 
 // Spreads an array without dimension `dim` over that dimension again.
-static HloInstruction *emit_spread(SpmdPartitioner *partitioner, HloInstruction *value, const HloShape *shape, int32_t dim) {
+static HloInstruction *emit_spread(SpmdPartitioner *partitioner, HloInstruction *value, const HloShape *shape,
+                                   int32_t dim) {
     int64_t *targets = HLO_ARENA_NEW(partitioner->module->arena, int64_t, shape->rank);
     for (int32_t d = 0; d < shape->rank - 1; d++) targets[d] = d < dim ? d : d + 1;
     HloDimensionsAttributes attributes = {{targets, shape->rank - 1}};
@@ -115,7 +117,8 @@ HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstr
     HloInstruction *before = emit_before(partitioner, op, totals, identity, &sharding->dims[dim], dim, forward);
     made = spmd_emit_binary(partitioner, opcode, made, emit_spread(partitioner, before, made->shape, dim));
     HloInstruction *init = spmd_operand_whole(partitioner, 1);
-    made = spmd_emit_binary(partitioner, opcode, made, spmd_emit_splat(partitioner, init, made->shape->dims, global->rank));
+    made = spmd_emit_binary(partitioner, opcode, made,
+                            spmd_emit_splat(partitioner, init, made->shape->dims, global->rank));
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }

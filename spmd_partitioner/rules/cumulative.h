@@ -8,8 +8,8 @@
 // True if the current op, a reduce-window, accumulates along exactly one dimension, which `sharding` cuts, with an op
 // whose partial results can be combined.
 bool spmd_is_cumulative(const HloInstruction *op, const SpmdSharding *sharding);
-// Accumulates each shard and adds what the shards before it (behind it, for a reversed one) come to. `sharding` is that of
-// operand and result.
+// Accumulates each shard and adds what the shards before it (behind it, for a reversed one) come to. `sharding` is that
+// of operand and result.
 HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                                     const SpmdAxes *factors, const SpmdSharding *sharding);
 

@@ -92,8 +92,8 @@ static void custom_call_adjust(const SpmdRule *rule, HloArena *arena, void *attr
     }
     call->operand_layouts.items = shapes;
 }
-const SpmdOp spmd_op_custom_call = {.name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition,
-                                    .adjust = custom_call_adjust};
+const SpmdOp spmd_op_custom_call = {
+    .name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition, .adjust = custom_call_adjust};
 
 // ---- collectives of the program itself ----
 

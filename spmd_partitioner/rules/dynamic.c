@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, nobody gathers the
-// operand: a slice is summed from the parts that each device has, an update is written by the devices that own the place.
-// Start indices are clamped to the bounds of the whole array, as the unsharded op does.
+// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, nobody
+// gathers the operand: a slice is summed from the parts that each device has, an update is written by the devices that
+// own the place. Start indices are clamped to the bounds of the whole array, as the unsharded op does.
 #include "spmd_partitioner/emit.h"
 
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -72,8 +72,8 @@ static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const Hlo
     for (int32_t d = 0; d < global->rank; d++) {
         int64_t taken = op->shape->dims[d];
         SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
-        operands[d + 1] = masked ? clamped_start(partitioner, d + 1, global->dims[d], taken)
-                                 : spmd_operand_whole(partitioner, d + 1);
+        operands[d + 1] =
+            masked ? clamped_start(partitioner, d + 1, global->dims[d], taken) : spmd_operand_whole(partitioner, d + 1);
         if (!axes.count || taken == global->dims[d]) continue;
         int64_t shard = operands[0]->shape->dims[d];
         operands[d + 1] = shifted_start(partitioner, operands[d + 1], &axes, shard, taken);
@@ -83,8 +83,10 @@ static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const Hlo
     if (masked) unify_indices(partitioner, operands + 1, global->rank);
     return spmd_emit_by_factors(partitioner, rule, factors, operands);
 }
-const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice", .rule = dynamic_slice_rule,
-                                      .partition = dynamic_slice_partition, .adjust = dynamic_slice_adjust};
+const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice",
+                                      .rule = dynamic_slice_rule,
+                                      .partition = dynamic_slice_partition,
+                                      .adjust = dynamic_slice_adjust};
 
 static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape, *update = op->operands[1]->shape;
@@ -126,5 +128,5 @@ static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, co
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_dynamic_update_slice = {.name = "dynamic-update-slice", .rule = dynamic_update_slice_rule,
-                                             .partition = dynamic_update_slice_partition};
+const SpmdOp spmd_op_dynamic_update_slice = {
+    .name = "dynamic-update-slice", .rule = dynamic_update_slice_rule, .partition = dynamic_update_slice_partition};

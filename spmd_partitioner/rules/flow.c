@@ -36,7 +36,8 @@ static void define_leaves(SpmdPartitioner *partitioner, HloInstruction *made, co
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     spmd_emit_leaves(partitioner, made, leaves);
     for (int64_t i = 0; i < count; i++) {
-        spmd_define(partitioner, i, leaves[i], spmd_plan_array(partitioner->plan, like, i)->sharding, 0, HLO_OPCODE_COUNT);
+        spmd_define(partitioner, i, leaves[i], spmd_plan_array(partitioner->plan, like, i)->sharding, 0,
+                    HLO_OPCODE_COUNT);
     }
 }
 
@@ -91,7 +92,8 @@ static HloStatus call_partition(SpmdPartitioner *partitioner, const HloInstructi
     }
     HloComputation *made;
     HLO_TRY(spmd_partition_computation(partitioner, body, planned_arrays(partitioner, body->root), &made));
-    HloInstruction *call = emit_flow(partitioner, HLO_OP_CALL, made->root->shape, operands, op->operand_count, &made, 1);
+    HloInstruction *call =
+        emit_flow(partitioner, HLO_OP_CALL, made->root->shape, operands, op->operand_count, &made, 1);
     define_leaves(partitioner, call, body->root);
     return HLO_SUCCESS;
 }
@@ -101,7 +103,8 @@ static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruct
     HloInstruction *init = tree_as(partitioner, op->operands[0], op, "initial loop value");
     HloComputation *called[2];
     const HloComputation *condition = op->called[0], *body = op->called[1];
-    HLO_TRY(spmd_partition_computation(partitioner, condition, planned_arrays(partitioner, condition->root), &called[0]));
+    HLO_TRY(
+        spmd_partition_computation(partitioner, condition, planned_arrays(partitioner, condition->root), &called[0]));
     HLO_TRY(spmd_partition_computation(partitioner, body, planned_arrays(partitioner, op), &called[1]));
     HloInstruction *loop = emit_flow(partitioner, HLO_OP_WHILE, init->shape, &init, 1, called, 2);
     define_leaves(partitioner, loop, op);
@@ -114,11 +117,12 @@ static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloIn
     HloComputation **called = HLO_ARENA_NEW(partitioner->arena, HloComputation *, op->called_count);
     operands[0] = spmd_operand_whole(partitioner, 0);
     for (int32_t i = 0; i < op->called_count; i++) {
-        operands[i + 1] = tree_as(partitioner, op->operands[i + 1], op->called[i]->parameters.items[0], "branch argument");
+        operands[i + 1] =
+            tree_as(partitioner, op->operands[i + 1], op->called[i]->parameters.items[0], "branch argument");
         HLO_TRY(spmd_partition_computation(partitioner, op->called[i], planned_arrays(partitioner, op), &called[i]));
     }
-    HloInstruction *made = emit_flow(partitioner, HLO_OP_CONDITIONAL, called[0]->root->shape, operands, op->operand_count,
-                                     called, op->called_count);
+    HloInstruction *made = emit_flow(partitioner, HLO_OP_CONDITIONAL, called[0]->root->shape, operands,
+                                     op->operand_count, called, op->called_count);
     define_leaves(partitioner, made, op);
     return HLO_SUCCESS;
 }

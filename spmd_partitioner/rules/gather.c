@@ -4,7 +4,6 @@
 // each device finds, a scatter writes where the row is.
 #include "spmd_partitioner/emit.h"
 
-
 // The `index`-th dimension of `rank` that is not in `without`.
 static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
     for (int64_t d = 0; d < rank; d++) {
@@ -16,8 +15,8 @@ static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
 // Maps the batch dimensions of the indices to those of the gathered or updating array, and to an operand's batching
 // dimension where there is one.
 static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_dim, HloInts window_dims, int32_t batched,
-                      HloInts operand_batching, HloInts indices_batching, const int32_t *operands, int32_t operand_count,
-                      int32_t indices_tensor, int32_t batched_count, SpmdFactorKind kind) {
+                      HloInts operand_batching, HloInts indices_batching, const int32_t *operands,
+                      int32_t operand_count, int32_t indices_tensor, int32_t batched_count, SpmdFactorKind kind) {
     int64_t batch = 0;
     int64_t rank = rule->tensors[batched].shape->rank;
     for (int32_t d = 0; d < indices->rank; d++) {
@@ -29,13 +28,16 @@ static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_di
         for (int32_t t = 0; t < batched_count; t++) spmd_rule_map(rule, batched + t, target, factor);
         for (int64_t k = 0; paired && k < indices_batching.count; k++) {
             if (indices_batching.items[k] != d) continue;
-            for (int32_t t = 0; t < operand_count; t++) spmd_rule_map(rule, operands[t], operand_batching.items[k], factor);
+            for (int32_t t = 0; t < operand_count; t++)
+                spmd_rule_map(rule, operands[t], operand_batching.items[k], factor);
         }
     }
 }
 
 // True if operand dimension `d` is indexed and one element of it is taken.
-static bool is_single(HloInts map, int64_t size, int64_t d) { return size == 1 && hlo_ints_contain(map, d); }
+static bool is_single(HloInts map, int64_t size, int64_t d) {
+    return size == 1 && hlo_ints_contain(map, d);
+}
 
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -69,7 +71,8 @@ static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attribute
     (void)result;
     for (int32_t d = 0; d < operand->rank; d++) {
         int64_t size = gather->slice_sizes.items[d];
-        bool indexed = hlo_ints_contain(gather->start_index_map, d) || hlo_ints_contain(gather->operand_batching_dims, d);
+        bool indexed =
+            hlo_ints_contain(gather->start_index_map, d) || hlo_ints_contain(gather->operand_batching_dims, d);
         sizes[d] = size == operand->dims[d] && !(indexed && size == 1) ? operands[0]->dims[d] : size;
     }
     gather->slice_sizes.items = sizes;
@@ -79,9 +82,9 @@ static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attribute
 
 // How one component of the index vectors is brought into the range of this device's shard.
 typedef struct Component {
-    int64_t low, high;   // clamped to this first, in the index type
-    SpmdAxes axes;       // of the indexed dimension
-    int64_t shard;       // its local size
+    int64_t low, high;  // clamped to this first, in the index type
+    SpmdAxes axes;      // of the indexed dimension
+    int64_t shard;      // its local size
 } Component;
 
 static bool type_holds(HloType type, int64_t value) {
@@ -126,7 +129,8 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
         parts[k] = emit_component(partitioner, part, &components[k], wanted);
         if (!inside || !components[k].axes.count) continue;
         HloInstruction *zero = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, 0));
-        HloInstruction *end = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
+        HloInstruction *end =
+            splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
         HloInstruction *from = spmd_emit_compare(partitioner, HLO_ComparisonDirection_GE, parts[k], zero);
         HloInstruction *to = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, parts[k], end);
         HloInstruction *both = spmd_emit_binary(partitioner, HLO_OP_AND, from, to);
@@ -182,7 +186,8 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
                                                 factors, spmd_manual_axes(partitioner, op));
     const HloShape *shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, sharding);
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
-    HloGatherAttributes *attributes = hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Gather, op->attributes);
+    HloGatherAttributes *attributes =
+        hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Gather, op->attributes);
     const HloShape *locals[2] = {operands[0]->shape, operands[1]->shape};
     gather_adjust(rule, partitioner->module->arena, attributes, locals, shape);
     attributes->indices_are_sorted = false;
@@ -193,8 +198,8 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_gather = {.name = "gather", .rule = gather_rule, .partition = gather_partition,
-                               .adjust = gather_adjust};
+const SpmdOp spmd_op_gather = {
+    .name = "gather", .rule = gather_rule, .partition = gather_partition, .adjust = gather_adjust};
 
 // ---- scatter ----
 
@@ -263,10 +268,11 @@ static HloInstruction *count_once(SpmdPartitioner *partitioner, const SpmdRule *
     }
     if (!axes.count) return input;
     HloInstruction *index = spmd_emit_index(partitioner, &axes);
-    HloInstruction *first = spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, index,
-                                              spmd_emit_scalar(partitioner, HLO_S32, 0));
+    HloInstruction *first =
+        spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, index, spmd_emit_scalar(partitioner, HLO_S32, 0));
     HloInstruction *identity = spmd_emit_identity(partitioner, rule->reduction, input->shape->type);
-    return spmd_emit_select(partitioner, splat_like(partitioner, input, first), input, splat_like(partitioner, input, identity));
+    return spmd_emit_select(partitioner, splat_like(partitioner, input, first), input,
+                            splat_like(partitioner, input, identity));
 }
 
 // True if input dimension `d` is indexed row by row: its factor is not in the updates.
@@ -285,7 +291,8 @@ static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstru
     int32_t inputs = (op->operand_count - 1) / 2;
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
-    for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
+    for (int32_t i = 0; i < op->operand_count; i++)
+        operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
     int64_t count = scatter->scatter_dims_to_operand_dims.count;
     Component *components = HLO_ARENA_NEW(partitioner->arena, Component, count);
     for (int64_t k = 0; k < count; k++) {
@@ -311,5 +318,5 @@ static void scatter_adjust(const SpmdRule *rule, HloArena *arena, void *attribut
     scatter->indices_are_sorted = false;
     scatter->unique_indices = false;
 }
-const SpmdOp spmd_op_scatter = {.name = "scatter", .rule = scatter_rule, .partition = scatter_partition,
-                                .adjust = scatter_adjust};
+const SpmdOp spmd_op_scatter = {
+    .name = "scatter", .rule = scatter_rule, .partition = scatter_partition, .adjust = scatter_adjust};

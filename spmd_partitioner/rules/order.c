@@ -59,8 +59,11 @@ static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *a
     }
     dims[rank] = 1;
     HloInts only = hlo_ints(arena, &last, 1);
-    HloGatherAttributes attributes = {.collapsed_slice_dims = only, .start_index_map = only, .index_vector_dim = rank,
-                                      .operand_batching_dims = {numbers, last}, .start_indices_batching_dims = {numbers, last},
+    HloGatherAttributes attributes = {.collapsed_slice_dims = only,
+                                      .start_index_map = only,
+                                      .index_vector_dim = rank,
+                                      .operand_batching_dims = {numbers, last},
+                                      .start_indices_batching_dims = {numbers, last},
                                       .slice_sizes = {ones, rank}};
     HloInstruction *operands[2] = {array, spmd_emit_reshape(partitioner, places, dims, rank + 1)};
     const HloShape *shape = hlo_shape_with_type(arena, places->shape, array->shape->type);
@@ -75,12 +78,14 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
     const SpmdAxes *axes = &local.sharding->dims[last];
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(op, TopK);
-    HloInstruction *worst = spmd_emit_identity(partitioner, attributes->largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, global->type);
+    HloInstruction *worst =
+        spmd_emit_identity(partitioner, attributes->largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, global->type);
     HloInstruction *operand = spmd_emit_mask(partitioner, local.hlo, last, axes, global->dims[last], worst);
     int64_t shard = operand->shape->dims[last], k = attributes->k < shard ? attributes->k : shard;
     HloInstruction *best[2], *chosen[2];
     emit_topk(partitioner, op, operand, k, best);
-    HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), best[1]->shape->type);
+    HloInstruction *offset =
+        spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), best[1]->shape->type);
     offset = spmd_emit_splat(partitioner, offset, best[1]->shape->dims, global->rank);
     best[1] = spmd_emit_binary(partitioner, HLO_OP_ADD, best[1], offset);
     SpmdReason reason = {.op = op, .what = "candidates of the shards"};
@@ -88,8 +93,9 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     emit_topk(partitioner, op, best[0], attributes->k, chosen);
     chosen[1] = emit_take(partitioner, best[1], chosen[1]);
     for (int i = 0; i < 2; i++) {
-        SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i),
-                                                    factors, spmd_manual_axes(partitioner, op));
+        SpmdSharding *sharding =
+            spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i), factors,
+                               spmd_manual_axes(partitioner, op));
         spmd_define(partitioner, i, chosen[i], sharding, 0, HLO_OPCODE_COUNT);
     }
     return HLO_SUCCESS;

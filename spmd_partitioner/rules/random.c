@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng-bit-generator without communication: every element is computed from its place in the whole array, so that the bits do
-// not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
+// rng-bit-generator without communication: every element is computed from its place in the whole array, so that the
+// bits do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
 #include "spmd_partitioner/emit.h"
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -123,8 +123,8 @@ static void philox(const Bits *bits, HloInstruction *key_low, HloInstruction *ke
 static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInstruction *const *words, int64_t count) {
     HloInstruction *picked = words[0];
     for (int64_t i = 1; i < count; i++) {
-        HloInstruction *here = spmd_emit_compare(bits->partitioner, HLO_ComparisonDirection_EQ, lane,
-                                                 number(bits, HLO_U64, (uint64_t)i));
+        HloInstruction *here =
+            spmd_emit_compare(bits->partitioner, HLO_ComparisonDirection_EQ, lane, number(bits, HLO_U64, (uint64_t)i));
         picked = spmd_emit_select(bits->partitioner, here, words[i], picked);
     }
     return picked;
@@ -148,8 +148,8 @@ static HloInstruction *state_word(SpmdPartitioner *partitioner, HloInstruction *
 static HloInstruction *threefry_bits(const Bits *bits, HloInstruction *state, bool wide) {
     HloInstruction *key = splat(bits, state_word(bits->partitioner, state, 0));
     int32_t split = wide || bits->global->rank == 0 ? -1 : split_dimension(bits->global);
-    HloInstruction *counter = both(bits, HLO_OP_ADD, splat(bits, state_word(bits->partitioner, state, 1)),
-                                   linear_index(bits, split));
+    HloInstruction *counter =
+        both(bits, HLO_OP_ADD, splat(bits, state_word(bits->partitioner, state, 1)), linear_index(bits, split));
     HloInstruction *words[2] = {low_word(bits, counter), high_word(bits, counter)};
     threefry(bits, low_word(bits, key), high_word(bits, key), words);
     if (wide) return join_words(bits, words[0], words[1]);
@@ -186,8 +186,8 @@ static HloInstruction *next_state(SpmdPartitioner *partitioner, const HloShape *
         }
     }
     HloInstruction *words[3] = {state_word(partitioner, state, 0), state_word(partitioner, state, 1)};
-    HloInstruction *after = spmd_emit_binary(partitioner, HLO_OP_ADD, words[1],
-                                             spmd_emit_scalar(partitioner, HLO_U64, (int64_t)blocks));
+    HloInstruction *after =
+        spmd_emit_binary(partitioner, HLO_OP_ADD, words[1], spmd_emit_scalar(partitioner, HLO_U64, (int64_t)blocks));
     int64_t rank = state->shape->dims[0];
     if (rank == 3) {
         words[2] = state_word(partitioner, state, 2);
@@ -209,7 +209,8 @@ static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const
                 HLO_UNIMPLEMENTED, "rng-bit-generator without a u64[2] or u64[3] state cannot be partitioned");
     bool is_threefry = HLO_ATTRIBUTES(op, RngBits)->algorithm == HLO_RandomAlgorithm_THREE_FRY;
     HloInstruction *state = spmd_operand_whole(partitioner, 0);
-    Bits bits = {.partitioner = partitioner, .global = hlo_shape_leaf(op->shape, 1), .sharding = spmd_planned(partitioner, 1)};
+    Bits bits = {
+        .partitioner = partitioner, .global = hlo_shape_leaf(op->shape, 1), .sharding = spmd_planned(partitioner, 1)};
     bits.local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, bits.global, bits.sharding);
     bool wide = hlo_type_info(bits.global->type)->bits == 64;
     HloInstruction *words = is_threefry ? threefry_bits(&bits, state, wide) : philox_bits(&bits, state, wide);
@@ -220,5 +221,5 @@ static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const
     spmd_define(partitioner, 1, words, bits.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_rng_bit_generator = {.name = "rng-bit-generator", .rule = rng_bit_generator_rule,
-                                          .partition = rng_bit_generator_partition};
+const SpmdOp spmd_op_rng_bit_generator = {
+    .name = "rng-bit-generator", .rule = rng_bit_generator_rule, .partition = rng_bit_generator_partition};

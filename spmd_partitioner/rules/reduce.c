@@ -110,8 +110,8 @@ static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const Spmd
     return emit_reduce(partitioner, rule->op, operands, results, true);
 }
 
-// Any computation, any number of operands. The init value must be the computation's identity, as XLA demands of programs
-// whose reductions it splits.
+// Any computation, any number of operands. The init value must be the computation's identity, as XLA demands of
+// programs whose reductions it splits.
 static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int32_t inputs = op->operand_count / 2;
@@ -122,8 +122,8 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
         operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
         HloInstruction *local = spmd_factor_operand(partitioner, rule, factors, i).hlo;
         operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, local, operands[inputs + i]);
-        shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i), factors,
-                                          spmd_manual_axes(partitioner, op));
+        shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i),
+                                          factors, spmd_manual_axes(partitioner, op));
         const HloShape *global = rule->tensors[spmd_rule_result(rule, i)].shape;
         results[i] = spmd_local_shape(partitioner->module->arena, partitioner->mesh, global, shardings[i]);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides whole.
+// Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides
+// whole.
 #include "spmd_partitioner/emit.h"
 
 // Walks one side of a reshape, from major to minor.

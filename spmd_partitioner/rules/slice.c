@@ -28,12 +28,13 @@ typedef struct Windowed {
 } Windowed;
 
 static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    Windowed windowed = {.rule = partitioner->plan->rules[op->id], .reason = {.op = op, .what = "neighbours' elements"}};
+    Windowed windowed = {.rule = partitioner->plan->rules[op->id],
+                         .reason = {.op = op, .what = "neighbours' elements"}};
     windowed.factors = spmd_choose(partitioner, windowed.rule, true);
     windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, 0);
-    windowed.sharding = spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh,
-                                           spmd_rule_result(windowed.rule, 0), windowed.factors,
-                                           spmd_manual_axes(partitioner, op));
+    windowed.sharding =
+        spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh, spmd_rule_result(windowed.rule, 0),
+                           windowed.factors, spmd_manual_axes(partitioner, op));
     windowed.shape = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, windowed.sharding);
     return windowed;
 }
@@ -47,8 +48,8 @@ static bool moves(const Windowed *windowed, int32_t dim) {
 // The window of one dimension; the next dimension works on what it gives.
 static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, int64_t scale, int64_t offset,
                         int64_t size, HloInstruction *fill) {
-    windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, scale, offset, size, fill,
-                                             &windowed->reason);
+    windowed->operand.hlo =
+        spmd_emit_window(partitioner, windowed->operand, dim, scale, offset, size, fill, &windowed->reason);
 }
 
 static void slice_rule(SpmdRule *rule, const HloInstruction *op) {

@@ -39,8 +39,8 @@ static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What may stand outside of the array without changing a window's result: the op's identity where it is known, else the init
-// value, which programs that are split must choose so.
+// What may stand outside of the array without changing a window's result: the op's identity where it is known, else the
+// init value, which programs that are split must choose so.
 static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *init) {
     HloOpcode opcode = op->operand_count == 2 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
     switch (opcode) {
@@ -94,7 +94,8 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
         const HloShape *leaf = rule->tensors[spmd_rule_result(rule, i)].shape;
         shapes[i] = spmd_local_shape(partitioner->module->arena, partitioner->mesh, leaf, sharding);
     }
-    const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(partitioner->module->arena, shapes, inputs) : shapes[0];
+    const HloShape *shape =
+        hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(partitioner->module->arena, shapes, inputs) : shapes[0];
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
     HloWindowAttributes attributes = {without_padding(partitioner->module->arena, window, taken)};
     hlo_instruction_set_attributes(made, &attributes);
@@ -103,8 +104,8 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
     for (int32_t i = 0; i < inputs; i++) spmd_define(partitioner, i, leaves[i], sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_reduce_window = {.name = "reduce-window", .rule = reduce_window_rule,
-                                      .partition = reduce_window_partition};
+const SpmdOp spmd_op_reduce_window = {
+    .name = "reduce-window", .rule = reduce_window_rule, .partition = reduce_window_partition};
 
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
@@ -120,7 +121,9 @@ const SpmdOp spmd_op_select_and_scatter = {.name = "select-and-scatter", .rule =
 
 // ---- convolution ----
 
-static int64_t group_count(int64_t written) { return written > 1 ? written : 1; }
+static int64_t group_count(int64_t written) {
+    return written > 1 ? written : 1;
+}
 
 static void convolution_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
@@ -192,11 +195,13 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
         taken[i] = !is_trivial(&convolution->window->dims[i]) && sharding->dims[to].count;
         if (!taken[i]) continue;
         HloInstruction *zero = spmd_emit_scalar(partitioner, local.hlo->shape->type, 0);
-        local.hlo = take_window(partitioner, local, from, &convolution->window->dims[i], result->dims[to], zero, &reason);
+        local.hlo =
+            take_window(partitioner, local, from, &convolution->window->dims[i], result->dims[to], zero, &reason);
     }
     operands[0] = local.hlo;
     HloInstruction *made = spmd_clone(partitioner, op, result, operands, 2);
-    HloConvolutionAttributes *attributes = hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Convolution, op->attributes);
+    HloConvolutionAttributes *attributes =
+        hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Convolution, op->attributes);
     attributes->window = without_padding(partitioner->module->arena, convolution->window, taken);
     const HloShape *shapes[2] = {operands[0]->shape, operands[1]->shape};
     convolution_adjust(rule, partitioner->module->arena, attributes, shapes, result);
@@ -204,4 +209,5 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_convolution = {.name = "convolution", .rule = convolution_rule, .partition = convolution_partition};
+const SpmdOp spmd_op_convolution = {
+    .name = "convolution", .rule = convolution_rule, .partition = convolution_partition};

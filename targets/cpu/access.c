@@ -39,8 +39,7 @@ static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t ter
 }
 
 // The rows so far hold |coefficients|; checks that no dimension overflows into the next, then restores the signs.
-static bool settle_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims,
-                        const int64_t *dims) {
+static bool settle_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims, const int64_t *dims) {
     for (int64_t j = 0; j < access->rank; j++) {
         int64_t *row = cpu_access_row(access, j);
         int64_t high = row[0];
@@ -87,7 +86,8 @@ CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const Cpu
     const HloShape *operand = node->operands[0]->shape;
     const CpuAccess inner = cpu_access_new(arena, operand->rank, access->loop_rank);
     const bool has_dimensions = hlo_op_info(node->opcode)->family == HLO_FAMILY_Dimensions;
-    const HloInts dimensions = has_dimensions ? HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions : (HloInts){0};
+    const HloInts dimensions =
+        has_dimensions ? HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions : (HloInts){0};
     for (int64_t j = 0; j < operand->rank; j++) {
         if (node->opcode == HLO_OP_TRANSPOSE) continue;
         copy_row(&inner, j, access, node->opcode == HLO_OP_BROADCAST ? dimensions.items[j] : j);

@@ -9,9 +9,9 @@ HLO_BEGIN_C
 
 // index[j] = terms[j][0] + sum over k of terms[j][1 + k] * i[k], for the array dimensions j and loop dimensions k.
 typedef struct CpuAccess {
-    int32_t rank;        // of the array
+    int32_t rank;  // of the array
     int32_t loop_rank;
-    int64_t *terms;      // rank rows of 1 + loop_rank numbers
+    int64_t *terms;  // rank rows of 1 + loop_rank numbers
 } CpuAccess;
 
 // The 1 + loop_rank terms of one array dimension.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer assignment. Positions are even numbers in execution order, counted through nested regions; a step at position p
-// writes at p and reads until p + 1, so that an array that dies at a step and one that is born there overlap: they may
-// share memory only when the step says that it works in place.
+// Buffer assignment. Positions are even numbers in execution order, counted through nested regions; a step at position
+// p writes at p and reads until p + 1, so that an array that dies at a step and one that is born there overlap: they
+// may share memory only when the step says that it works in place.
 #include "targets/cpu/buffers.h"
 
 #include <stdlib.h>
@@ -23,8 +23,8 @@ typedef struct Buffers {
     CpuProgram *program;
     CpuAssignment *assignment;
     int64_t position;
-    HLO_VECTOR(Moment) moments;     // by position / 2
-    Uses *uses;                     // by array id
+    HLO_VECTOR(Moment) moments;  // by position / 2
+    Uses *uses;                  // by array id
     HLO_VECTOR(CpuStorage *) storages;
 } Buffers;
 
@@ -40,7 +40,7 @@ CpuSlice cpu_array_slice(CpuArray *array) {
     return (CpuSlice){storage->base, storage->offset};
 }
 
-// ---- positions and uses ----------------------------------------------------------------------------------------------
+// ---- positions and uses
 
 static void use_at(Buffers *buffers, CpuArray *array, int64_t position) {
     Uses *uses = &buffers->uses[cpu_array_root(array)->id];
@@ -73,7 +73,7 @@ static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
         use_at(buffers, steps->region->results.items[i], steps->end + 1);
 }
 
-// ---- storages --------------------------------------------------------------------------------------------------------
+// ---- storages
 
 static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
     CpuStorage *storage = HLO_ARENA_NEW(buffers->arena, CpuStorage, 1);
@@ -95,7 +95,9 @@ static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, in
     return last;
 }
 
-static int64_t maximum(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t maximum(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 // The state of a loop lives from its first value to the last read of the body, and again from the body's end, where the
 // next value is written.
@@ -121,11 +123,14 @@ static void make_storages(Buffers *buffers, CpuSteps *steps) {
         CpuStep *step = &steps->steps.items[i];
         for (int32_t k = 0; k < step->write_count; k++) {
             CpuArray *array = step->writes[k];
-            if (step->kind == CPU_STEP_WHILE) make_state_storage(buffers, step, array);
-            else if (step->kind == CPU_STEP_CONDITIONAL) make_choice_storage(buffers, step, array);
+            if (step->kind == CPU_STEP_WHILE)
+                make_state_storage(buffers, step, array);
+            else if (step->kind == CPU_STEP_CONDITIONAL)
+                make_choice_storage(buffers, step, array);
             else {
                 CpuStorage *storage = new_storage(buffers, array);
-                add_segment(buffers, storage, array, step->begin, maximum(step->begin + 1, buffers->uses[array->id].last));
+                add_segment(buffers, storage, array, step->begin,
+                            maximum(step->begin + 1, buffers->uses[array->id].last));
                 hlo_vector_push(buffers->arena, &buffers->storages, storage);
             }
         }
@@ -141,7 +146,8 @@ static void make_fixed_storages(Buffers *buffers) {
         if (array->storage || array->view) continue;
         CpuStorage *storage = new_storage(buffers, array);
         storage->base = CPU_BASE_CONSTANTS;
-        if (array->parameter >= 0) storage->base = CPU_BASE_FIRST_ARGUMENT + array->parameter;
+        if (array->parameter >= 0)
+            storage->base = CPU_BASE_FIRST_ARGUMENT + array->parameter;
         else if (array->literal && array->materialized && buffers->uses[array->id].last >= 0) {
             storage->offset = buffers->assignment->constant_bytes;
             buffers->assignment->constant_bytes += (array->bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -150,7 +156,7 @@ static void make_fixed_storages(Buffers *buffers) {
     }
 }
 
-// ---- sharing ---------------------------------------------------------------------------------------------------------
+// ---- sharing
 
 // True if `step` may write writes[0] over the memory of this array, which it reads.
 static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuArray *write) {
@@ -178,7 +184,8 @@ static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray 
     if (moment.step) return works_in_place(moment.step, from, to);
     if (!moment.region || !moment.owner) return false;
     for (int64_t i = 0; i < moment.region->region->results.count; i++)
-        if (moment.owner->writes[i] == to && cpu_array_root(moment.region->region->results.items[i]) == from) return true;
+        if (moment.owner->writes[i] == to && cpu_array_root(moment.region->region->results.items[i]) == from)
+            return true;
     return false;
 }
 
@@ -232,20 +239,19 @@ static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
             join_region_results(buffers, &step->regions[1], step->writes);
             for (int32_t k = 0; k < step->write_count; k++) join(buffers, step->writes[k], step->reads[k]);
         }
-        for (int32_t k = 0; round == ROUND_STRUCTURE && step->kind == CPU_STEP_CONDITIONAL && k < step->node->region_count;
-             k++)
+        for (int32_t k = 0;
+             round == ROUND_STRUCTURE && step->kind == CPU_STEP_CONDITIONAL && k < step->node->region_count; k++)
             join_region_results(buffers, &step->regions[k], step->writes);
         if (round == ROUND_UPDATES && step->update_in_place >= 0)
             join(buffers, step->writes[0], step->reads[step->update_in_place]);
         if (round != ROUND_ELEMENTWISE || step->kind != CPU_STEP_LOOPS) continue;
         for (int32_t k = 0; k < step->read_count; k++)
-            if (works_in_place(step, step->reads[k], step->writes[0]) &&
-                join(buffers, step->writes[0], step->reads[k]))
+            if (works_in_place(step, step->reads[k], step->writes[0]) && join(buffers, step->writes[0], step->reads[k]))
                 break;
     }
 }
 
-// ---- results ---------------------------------------------------------------------------------------------------------
+// ---- results
 
 static void fix_results(Buffers *buffers) {
     CpuAssignment *assignment = buffers->assignment;
@@ -293,12 +299,13 @@ static void choose_aliases(Buffers *buffers, const CpuSteps *steps, const int64_
         CpuArray *root = assignment->results.items[i];
         const bool own = storage_root(root->storage)->base == assignment->result_slices[i].base;
         const bool same = argument >= 0 && root == entry->parameters.items[argument];
-        const bool free_to = argument >= 0 && own && may_take_over(buffers, steps, entry->parameters.items[argument], root);
+        const bool free_to =
+            argument >= 0 && own && may_take_over(buffers, steps, entry->parameters.items[argument], root);
         assignment->result_alias[i] = same || free_to ? argument : -1;
     }
 }
 
-// ---- the arena -------------------------------------------------------------------------------------------------------
+// ---- the arena
 
 typedef struct Life {
     CpuStorage *storage;
@@ -364,13 +371,17 @@ static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t 
     gaps[at] = (Gap){offset, bytes};
     int64_t kept = 0;
     for (int64_t i = 1; i < packing->gaps.count; i++) {
-        if (gaps[kept].offset + gaps[kept].bytes == gaps[i].offset) gaps[kept].bytes += gaps[i].bytes;
-        else gaps[++kept] = gaps[i];
+        if (gaps[kept].offset + gaps[kept].bytes == gaps[i].offset)
+            gaps[kept].bytes += gaps[i].bytes;
+        else
+            gaps[++kept] = gaps[i];
     }
     packing->gaps.count = kept + 1;
 }
 
-static int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+static int64_t rounded(int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 // Best fit in order of birth.
 static void pack(Buffers *buffers) {

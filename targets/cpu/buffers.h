@@ -28,7 +28,7 @@ typedef struct CpuSegment {
 typedef struct CpuStorage {
     struct CpuStorage *joined;  // the storage that this one became part of, or NULL
     int64_t bytes;
-    int32_t base;               // CPU_BASE_ARENA until fixed to a result, a constant or an argument
+    int32_t base;  // CPU_BASE_ARENA until fixed to a result, a constant or an argument
     int64_t offset;
     HLO_VECTOR(CpuSegment) segments;
 } CpuStorage;
@@ -36,11 +36,11 @@ typedef struct CpuStorage {
 typedef struct CpuAssignment {
     int64_t arena_bytes;
     int64_t constant_bytes;
-    CpuArrayVector constants;    // arrays that stand in the constants
+    CpuArrayVector constants;  // arrays that stand in the constants
     int64_t position_count;
-    int64_t *result_alias;       // a result's argument whose memory it may take over, or -1
-    CpuArrayVector results;      // roots of the program's results
-    CpuSlice *result_slices;     // base of each result: equal to the root's slice unless it has to be copied there
+    int64_t *result_alias;    // a result's argument whose memory it may take over, or -1
+    CpuArrayVector results;   // roots of the program's results
+    CpuSlice *result_slices;  // base of each result: equal to the root's slice unless it has to be copied there
 } CpuAssignment;
 
 // Gives every materialised array of the program a storage with base and offset. `alias_argument[k]` names the argument

@@ -15,7 +15,7 @@ typedef struct Leaves {
 // One instantiation of a computation: the values of its instructions.
 typedef struct Frame {
     CpuProgram *program;
-    CpuRegion *region;        // where nodes go
+    CpuRegion *region;  // where nodes go
     const HloComputation *computation;
     const Leaves *arguments;  // by parameter number
     int32_t first_id;         // values[id - first_id]
@@ -76,9 +76,11 @@ static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, 
     return node;
 }
 
-static Leaves node_leaves(const CpuNode *node) { return (Leaves){node->results, node->result_count}; }
+static Leaves node_leaves(const CpuNode *node) {
+    return (Leaves){node->results, node->result_count};
+}
 
-// ---- what becomes of an opcode ---------------------------------------------------------------------------------------
+// ---- what becomes of an opcode
 
 typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
 
@@ -183,8 +185,8 @@ static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *ins
     int64_t first = 0;
     for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(shape->elements[i]);
     const int64_t count = hlo_shape_leaf_count(shape->elements[index]);
-    HLO_FAIL_IF(first + count > leaves.count, HLO_UNIMPLEMENTED,
-                "%%%s: reading parts of the value of an async start", instruction->name);
+    HLO_FAIL_IF(first + count > leaves.count, HLO_UNIMPLEMENTED, "%%%s: reading parts of the value of an async start",
+                instruction->name);
     *result = (Leaves){leaves.items + first, count};
     return HLO_SUCCESS;
 }
@@ -220,7 +222,9 @@ static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leav
     return build_computation(&inner, result);
 }
 
-static CpuRegion *new_region(CpuProgram *program) { return HLO_ARENA_NEW(program->arena, CpuRegion, 1); }
+static CpuRegion *new_region(CpuProgram *program) {
+    return HLO_ARENA_NEW(program->arena, CpuRegion, 1);
+}
 
 // Builds a called computation as a region of its own; `parameters` are the arrays it reads.
 static HloStatus build_region(Frame *frame, const HloComputation *computation, Leaves parameters, CpuRegion **region) {
@@ -231,8 +235,7 @@ static HloStatus build_region(Frame *frame, const HloComputation *computation, L
     Frame inner = {.program = program, .region = *region, .computation = computation, .arguments = &parameters};
     Leaves results;
     HLO_TRY(build_computation(&inner, &results));
-    for (int64_t i = 0; i < results.count; i++)
-        hlo_vector_push(program->arena, &(*region)->results, results.items[i]);
+    for (int64_t i = 0; i < results.count; i++) hlo_vector_push(program->arena, &(*region)->results, results.items[i]);
     return HLO_SUCCESS;
 }
 
@@ -292,8 +295,9 @@ static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction
 
 // Custom calls that only annotate.
 static bool is_annotation(const char *target) {
-    static const char *const kTargets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "MoveToHost",
-                                           "MoveToDevice", "annotate_device_placement", "PinToDevice", "Pin"};
+    static const char *const kTargets[] = {
+        "Sharding",     "SPMDFullToShardShape",      "SPMDShardToFullShape", "MoveToHost",
+        "MoveToDevice", "annotate_device_placement", "PinToDevice",          "Pin"};
     for (size_t i = 0; target && i < HLO_COUNT_OF(kTargets); i++)
         if (strcmp(target, kTargets[i]) == 0) return true;
     return false;
@@ -363,7 +367,7 @@ static BuildFunction *build_function(HloOpcode opcode) {
     return build_plain;
 }
 
-// ---- computations ----------------------------------------------------------------------------------------------------
+// ---- computations
 
 static HloStatus check_supported(const HloInstruction *instruction) {
     HLO_FAIL_IF(hlo_shape_is_dynamic(instruction->shape), HLO_UNIMPLEMENTED,
@@ -388,14 +392,14 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
     for (int64_t i = 0; i < count; i++) {
         const HloInstruction *instruction = order[i];
         HLO_TRY(check_supported(instruction));
-        HLO_TRY(build_function(instruction->opcode)(frame, instruction,
-                                                    &frame->values[instruction->id - frame->first_id]));
+        HLO_TRY(
+            build_function(instruction->opcode)(frame, instruction, &frame->values[instruction->id - frame->first_id]));
     }
     *result = frame->values[frame->computation->root->id - frame->first_id];
     return HLO_SUCCESS;
 }
 
-// ---- dead nodes ------------------------------------------------------------------------------------------------------
+// ---- dead nodes
 
 static bool has_effect(const CpuNode *node) {
     return hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(node->instruction);

@@ -15,7 +15,7 @@ typedef struct Checker {
     const CpuNode *branch;  // the innermost conditional whose predicate is known
 } Checker;
 
-// ---- predicates ------------------------------------------------------------------------------------------------------
+// ---- predicates
 
 // The value that an array has on a device, if it follows from the device's number; NULL if it does not. On the heap.
 static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth);
@@ -68,13 +68,15 @@ static int64_t known_branch(const Checker *checker, const CpuNode *node, int64_t
     HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
     if (!predicate) return -1;
     int64_t branch = hlo_literal_get_int64(predicate, 0);
-    if (predicate->shape->type == HLO_PRED) branch = branch ? 0 : 1;
-    else if (branch < 0 || branch >= node->region_count) branch = node->region_count - 1;
+    if (predicate->shape->type == HLO_PRED)
+        branch = branch ? 0 : 1;
+    else if (branch < 0 || branch >= node->region_count)
+        branch = node->region_count - 1;
     hlo_literal_free(predicate);
     return branch;
 }
 
-// ---- the walk --------------------------------------------------------------------------------------------------------
+// ---- the walk
 
 static void print_members(HloText *text, const CpuCollectiveGroup *group, const bool *active, bool wanted) {
     int64_t count = 0;

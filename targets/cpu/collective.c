@@ -8,11 +8,11 @@
 
 enum { kBlock = 2048, kParallelBytes = 64 << 10 };
 
-// ---- reducing blocks -------------------------------------------------------------------------------------------------------
+// ---- reducing blocks
 
 typedef struct Reducer {
     CpuBlockKernel *combine, *decode, *encode, *wrap;
-    int width;       // stored
+    int width;  // stored
     int64_t ranks;
     void *const *outs;
     const void *const *ins;
@@ -21,9 +21,14 @@ typedef struct Reducer {
 static HloStatus reducer_new(CpuPool *pool, HloType type, CpuReduceOp op, int64_t ranks, void *const *outs,
                              const void *const *ins, Reducer *reducer) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    *reducer = (Reducer){.combine = cpu_pair_kernel(kernels, type, op), .decode = kernels->decode[type],
-                         .encode = kernels->encode[type], .wrap = kernels->wrap[type], .width = hlo_type_bytes(type),
-                         .ranks = ranks, .outs = outs, .ins = ins};
+    *reducer = (Reducer){.combine = cpu_pair_kernel(kernels, type, op),
+                         .decode = kernels->decode[type],
+                         .encode = kernels->encode[type],
+                         .wrap = kernels->wrap[type],
+                         .width = hlo_type_bytes(type),
+                         .ranks = ranks,
+                         .outs = outs,
+                         .ins = ins};
     HLO_FAIL_IF(!reducer->combine, HLO_UNIMPLEMENTED, "reduction of %s between devices", hlo_type_text(type));
     return HLO_SUCCESS;
 }
@@ -62,7 +67,8 @@ static void all_reduce_task(void *argument, int64_t begin, int64_t end, int work
         const void *result = reduce_block(r, at, count, sum, spare);
         for (int64_t s = 0; s < r->ranks; s++) {
             char *out = (char *)r->outs[s] + at * r->width;
-            if (out != result && (s == 0 || r->outs[s] != r->outs[s - 1])) memcpy(out, result, (size_t)(count * r->width));
+            if (out != result && (s == 0 || r->outs[s] != r->outs[s - 1]))
+                memcpy(out, result, (size_t)(count * r->width));
         }
     }
 }
@@ -106,7 +112,7 @@ HloStatus cpu_reduce_scatter(CpuPool *pool, HloType type, CpuReduceOp op, int64_
     return HLO_SUCCESS;
 }
 
-// ---- moving ------------------------------------------------------------------------------------------------------------------
+// ---- moving
 
 typedef struct MoveJob {
     int64_t ranks, outer, middle, part_bytes;
@@ -123,13 +129,15 @@ static void all_gather_task(void *argument, int64_t begin, int64_t end, int work
         if (is_repeat(job->outs, rank)) continue;
         char *to = (char *)job->outs[rank] + row * job->ranks * job->part_bytes;
         for (int64_t s = 0; s < job->ranks; s++)
-            memcpy(to + s * job->part_bytes, (const char *)job->ins[s] + row * job->part_bytes, (size_t)job->part_bytes);
+            memcpy(to + s * job->part_bytes, (const char *)job->ins[s] + row * job->part_bytes,
+                   (size_t)job->part_bytes);
     }
 }
 
 static void spread(CpuPool *pool, const MoveJob *job, int64_t units, int64_t bytes_each, CpuTask *task) {
     const bool small = units * bytes_each < kParallelBytes;
-    cpu_pool_parallel_for_grain(small ? NULL : pool, units, kParallelBytes / (bytes_each + 1) / 4 + 1, task, (void *)(uintptr_t)job);
+    cpu_pool_parallel_for_grain(small ? NULL : pool, units, kParallelBytes / (bytes_each + 1) / 4 + 1, task,
+                                (void *)(uintptr_t)job);
 }
 
 void cpu_all_gather(CpuPool *pool, int64_t ranks, int64_t outer, int64_t part_bytes, void *const *outs,
@@ -143,7 +151,8 @@ static void all_to_all_task(void *argument, int64_t begin, int64_t end, int work
     const MoveJob *job = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t rank = unit / (job->outer * job->middle), row = unit / job->middle % job->outer, m = unit % job->middle;
+        const int64_t rank = unit / (job->outer * job->middle), row = unit / job->middle % job->outer,
+                      m = unit % job->middle;
         char *to = (char *)job->outs[rank] + (row * job->middle + m) * job->ranks * job->part_bytes;
         for (int64_t s = 0; s < job->ranks; s++)
             memcpy(to + s * job->part_bytes,
@@ -154,7 +163,8 @@ static void all_to_all_task(void *argument, int64_t begin, int64_t end, int work
 
 void cpu_all_to_all(CpuPool *pool, int64_t ranks, int64_t before, int64_t middle, int64_t part_bytes, void *const *outs,
                     const void *const *ins) {
-    const MoveJob job = {.ranks = ranks, .outer = before, .middle = middle, .part_bytes = part_bytes, .outs = outs, .ins = ins};
+    const MoveJob job = {
+        .ranks = ranks, .outer = before, .middle = middle, .part_bytes = part_bytes, .outs = outs, .ins = ins};
     spread(pool, &job, ranks * before * middle, ranks * part_bytes, all_to_all_task);
 }
 
@@ -173,8 +183,10 @@ static void permute_task(void *argument, int64_t begin, int64_t end, int worker)
         int64_t source = -1;
         for (int64_t p = 0; p < job->pairs; p++)
             if (job->targets[p] == rank) source = job->sources[p];
-        if (source < 0) memset(job->outs[rank], 0, (size_t)job->bytes);
-        else memcpy(job->outs[rank], job->ins[source], (size_t)job->bytes);
+        if (source < 0)
+            memset(job->outs[rank], 0, (size_t)job->bytes);
+        else
+            memcpy(job->outs[rank], job->ins[source], (size_t)job->bytes);
     }
 }
 
@@ -194,7 +206,8 @@ static void broadcast_task(void *argument, int64_t begin, int64_t end, int worke
     const BroadcastJob *job = argument;
     (void)worker;
     for (int64_t rank = begin; rank < end; rank++)
-        if (job->outs[rank] != job->in && !is_repeat(job->outs, rank)) memcpy(job->outs[rank], job->in, (size_t)job->bytes);
+        if (job->outs[rank] != job->in && !is_repeat(job->outs, rank))
+            memcpy(job->outs[rank], job->in, (size_t)job->bytes);
 }
 
 void cpu_collective_broadcast(CpuPool *pool, int64_t ranks, int64_t bytes, void *const *outs, const void *in) {

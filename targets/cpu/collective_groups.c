@@ -4,10 +4,10 @@
 
 // What the numbers in replica groups mean; see "collective operations" in XLA's documentation.
 typedef enum GroupMode {
-    MODE_CROSS_REPLICA,                 // replicas, the same for every partition
-    MODE_CROSS_PARTITION,               // partitions, the same for every replica
-    MODE_CROSS_REPLICA_AND_PARTITION,   // replicas, with all their partitions
-    MODE_FLATTENED,                     // replica * partitions + partition
+    MODE_CROSS_REPLICA,                // replicas, the same for every partition
+    MODE_CROSS_PARTITION,              // partitions, the same for every replica
+    MODE_CROSS_REPLICA_AND_PARTITION,  // replicas, with all their partitions
+    MODE_FLATTENED,                    // replica * partitions + partition
 } GroupMode;
 
 typedef struct GroupBuilder {
@@ -80,8 +80,11 @@ static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **list
 
 HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
                                 int64_t partition_count, CpuCollective *collective) {
-    GroupBuilder builder = {.arena = arena, .instruction = instruction, .replicas = replica_count,
-                            .partitions = partition_count, .mode = group_mode(instruction)};
+    GroupBuilder builder = {.arena = arena,
+                            .instruction = instruction,
+                            .replicas = replica_count,
+                            .partitions = partition_count,
+                            .mode = group_mode(instruction)};
     const HloInts *lists;
     int64_t list_count;
     const HloStatus expanded = expand_groups(&builder, &lists, &list_count);

@@ -13,7 +13,7 @@ typedef struct CompileCall {
     HloArena *scratch;  // lives during compilation
 } CompileCall;
 
-// ---- signature -------------------------------------------------------------------------------------------------------
+// ---- signature
 
 static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector *arrays) {
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, arrays->count);
@@ -98,7 +98,7 @@ static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) 
     return list;
 }
 
-// ---- constants and collectives ---------------------------------------------------------------------------------------
+// ---- constants and collectives
 
 static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment *assignment) {
     executable->signature.constant_bytes = assignment->constant_bytes;
@@ -143,7 +143,7 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
     }
 }
 
-// ---- the pipeline ----------------------------------------------------------------------------------------------------
+// ---- the pipeline
 
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
@@ -181,12 +181,13 @@ static HloStatus compile_protected(void *argument) {
                      &executable->shareable_count);
     executable->array_count = (int32_t)program->arrays.count;
     int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
-    for (int64_t i = 0; i < program->entry->parameters.count; i++) arguments[i] = program->entry->parameters.items[i]->id;
+    for (int64_t i = 0; i < program->entry->parameters.count; i++)
+        arguments[i] = program->entry->parameters.items[i]->id;
     executable->argument_arrays = arguments;
     CpuSignature *signature = &executable->signature;
     signature->arena_bytes = assignment.arena_bytes;
-    signature->result_alias = hlo_arena_copy(executable->arena, assignment.result_alias,
-                                             sizeof(int64_t) * (size_t)signature->result_count);
+    signature->result_alias =
+        hlo_arena_copy(executable->arena, assignment.result_alias, sizeof(int64_t) * (size_t)signature->result_count);
     signature->fallbacks = list_fallbacks(executable->arena, &lowering);
     for (int64_t i = 0; i < steps->steps.count; i++) signature->cost += steps->steps.items[i].cost;
     return HLO_SUCCESS;
@@ -202,11 +203,15 @@ HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
     executable->arena = hlo_arena_new();
     CompileCall call = {.module = module, .options = options, .executable = executable, .scratch = hlo_arena_new()};
     HloStatus status = HLO_SUCCESS;
-    if (!executable->arena || !call.scratch) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
-    else status = hlo_protect(compile_protected, &call);
+    if (!executable->arena || !call.scratch)
+        status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    else
+        status = hlo_protect(compile_protected, &call);
     hlo_arena_free(call.scratch);
-    if (status) cpu_executable_free(executable);
-    else *result = executable;
+    if (status)
+        cpu_executable_free(executable);
+    else
+        *result = executable;
     return status;
 }
 
@@ -218,26 +223,38 @@ void cpu_executable_free(CpuExecutable *executable) {
     hlo_free(executable);
 }
 
-const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) { return &executable->signature; }
+const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) {
+    return &executable->signature;
+}
 
-const char *cpu_fallback_ops(const CpuExecutable *executable) { return executable->signature.fallbacks; }
+const char *cpu_fallback_ops(const CpuExecutable *executable) {
+    return executable->signature.fallbacks;
+}
 
-// ---- text ------------------------------------------------------------------------------------------------------------
+// ---- text
 
 static const char *kind_name(CpuStepKind kind) {
-    static const char *const kNames[] = {
-        [CPU_STEP_LOOPS] = "loops",           [CPU_STEP_COPY_LOOPS] = "update",     [CPU_STEP_KERNEL] = "kernel",
-        [CPU_STEP_WHILE] = "while",           [CPU_STEP_CONDITIONAL] = "conditional", [CPU_STEP_COLLECTIVE] = "collective",
-        [CPU_STEP_DEVICE_ID] = "device-id",   [CPU_STEP_FALLBACK] = "evaluate"};
+    static const char *const kNames[] = {[CPU_STEP_LOOPS] = "loops",
+                                         [CPU_STEP_COPY_LOOPS] = "update",
+                                         [CPU_STEP_KERNEL] = "kernel",
+                                         [CPU_STEP_WHILE] = "while",
+                                         [CPU_STEP_CONDITIONAL] = "conditional",
+                                         [CPU_STEP_COLLECTIVE] = "collective",
+                                         [CPU_STEP_DEVICE_ID] = "device-id",
+                                         [CPU_STEP_FALLBACK] = "evaluate"};
     return kNames[kind];
 }
 
 static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText *text) {
     const int64_t argument = slice.base - CPU_BASE_FIRST_ARGUMENT;
-    if (slice.base == CPU_BASE_ARENA) hlo_text_format(text, " temp+%lld", (long long)slice.offset);
-    else if (slice.base == CPU_BASE_CONSTANTS) hlo_text_format(text, " constant+%lld", (long long)slice.offset);
-    else if (argument < executable->signature.argument_count) hlo_text_format(text, " argument%lld", (long long)argument);
-    else hlo_text_format(text, " result%lld", (long long)(argument - executable->signature.argument_count));
+    if (slice.base == CPU_BASE_ARENA)
+        hlo_text_format(text, " temp+%lld", (long long)slice.offset);
+    else if (slice.base == CPU_BASE_CONSTANTS)
+        hlo_text_format(text, " constant+%lld", (long long)slice.offset);
+    else if (argument < executable->signature.argument_count)
+        hlo_text_format(text, " argument%lld", (long long)argument);
+    else
+        hlo_text_format(text, " result%lld", (long long)(argument - executable->signature.argument_count));
 }
 
 static void print_list(const CpuExecutable *executable, const CpuThunkList *list, int indent, HloText *text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in blocks,
-// and for each pair a small patch matrix is written that stays in the second-level cache while it is multiplied.
+// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in
+// blocks, and for each pair a small patch matrix is written that stays in the second-level cache while it is
+// multiplied.
 #include "targets/cpu/convolution.h"
 
 #include <string.h>
@@ -22,12 +23,12 @@ typedef struct ConvolutionJob {
     const CpuLoopKernels *kernels;
     CpuFeatures features;
     HloType compute;
-    int width;                       // of the compute type
+    int width;                                         // of the compute type
     int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
     int64_t groups;
-    int64_t places;                  // of the kernel: product of its spatial sizes
-    int64_t depth;                   // places * group_inputs
-    int64_t positions;               // of one group's output
+    int64_t places;     // of the kernel: product of its spatial sizes
+    int64_t depth;      // places * group_inputs
+    int64_t positions;  // of one group's output
     PositionDim dims[kRankLimit + 1];
     int dim_count;
     bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
@@ -36,14 +37,14 @@ typedef struct ConvolutionJob {
     int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
     bool direct, direct_transposed;  // products are written in place: [position][feature] or [feature][position]
     int64_t block_places, tile, tiles;
-    const char *input, *kernel;      // of the compute type
-    char *packed;                    // [group][depth][group_outputs]
+    const char *input, *kernel;  // of the compute type
+    char *packed;                // [group][depth][group_outputs]
     char *out;
     char *scratch;
     size_t patch_bytes, result_bytes, scratch_each;
 } ConvolutionJob;
 
-// ---- addressing --------------------------------------------------------------------------------------------------------------
+// ---- addressing
 
 // The input index under kernel place k of output o in one dimension, or -1.
 static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
@@ -97,7 +98,7 @@ static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t p
     return offset;
 }
 
-// ---- the kernel ----------------------------------------------------------------------------------------------------------------
+// ---- the kernel
 
 // [group][place][input feature][output feature], reversed dimensions turned.
 static void pack_kernel(const ConvolutionJob *job) {
@@ -108,7 +109,8 @@ static void pack_kernel(const ConvolutionJob *job) {
             unflatten_place(c, p, place);
             int64_t from = g * job->group_outputs * c->kernel_output_stride;
             for (int d = 0; d < c->rank; d++)
-                from += (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
+                from +=
+                    (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
             char *to = job->packed + (g * job->places + p) * job->group_inputs * job->group_outputs * job->width;
             cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
                              (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
@@ -116,7 +118,7 @@ static void pack_kernel(const ConvolutionJob *job) {
         }
 }
 
-// ---- patches -------------------------------------------------------------------------------------------------------------------
+// ---- patches
 
 // One kernel row of the last dimension for one position: features and places are one run of memory, cut at the borders.
 static void copy_merged(const ConvolutionJob *job, char *to, const char *input, int64_t *index, int64_t *place) {
@@ -139,7 +141,8 @@ static void copy_merged(const ConvolutionJob *job, char *to, const char *input, 
 }
 
 // Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
-static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1, char *patches) {
+static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
+                      char *patches) {
     const CpuConvolution *c = job->c;
     const int64_t bytes = job->group_inputs * job->width, step = job->merge_last ? c->dims[c->rank - 1].kernel_size : 1;
     int64_t index[kRankLimit + 1], place[kRankLimit];
@@ -152,13 +155,16 @@ static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, 
                 continue;
             }
             const int64_t from = input_offset(job, index, place);
-            if (from < 0) memset(patches, 0, (size_t)bytes);
-            else memcpy(patches, input + from * job->width, (size_t)bytes);
+            if (from < 0)
+                memset(patches, 0, (size_t)bytes);
+            else
+                memcpy(patches, input + from * job->width, (size_t)bytes);
         }
     }
 }
 
-// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after another.
+// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after
+// another.
 static void fill_run(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
                      int64_t row_length, char *to) {
     const CpuConvolution *c = job->c;
@@ -186,8 +192,8 @@ static void fill_run(const ConvolutionJob *job, const char *input, int64_t *inde
 }
 
 // The same with holes between elements (base dilation along the fastest dimension): one position at a time.
-static void fill_dilated(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
-                         int64_t row_length, char *to) {
+static void fill_dilated(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place,
+                         int64_t count, int64_t row_length, char *to) {
     const int fastest = job->dim_count - 1;
     const int64_t first = index[fastest];
     for (int64_t i = 0; i < count; i++) {
@@ -198,7 +204,8 @@ static void fill_dilated(const ConvolutionJob *job, const char *input, int64_t *
 }
 
 // Row-major [place][feature][position].
-static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1, char *patches) {
+static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
+                         int64_t s1, char *patches) {
     const PositionDim *fastest = &job->dims[job->dim_count - 1];
     const bool dilated = fastest->spatial >= 0 && job->c->dims[fastest->spatial].base_dilation > 1;
     int64_t index[kRankLimit + 1], place[kRankLimit];
@@ -214,14 +221,26 @@ static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p
     }
 }
 
-// ---- tiles -----------------------------------------------------------------------------------------------------------------------
+// ---- tiles
 
-// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of features.
-static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride, int64_t result_stride) {
+// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of
+// features.
+static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride,
+                                int64_t result_stride) {
     const int64_t depth = (s1 - s0) * job->group_inputs, outputs = job->group_outputs;
     const int64_t position = job->by_rows ? patch_stride : 1, place = job->by_rows ? 1 : patch_stride;
-    CpuProduct p = {.type = job->compute, .precision = job->c->precision, .features = job->features, .accumulate = s0 > 0, .m = count,
-                    .n = outputs, .k = depth, .a_m_stride = position, .a_k_stride = place, .b_k_stride = outputs, .b_n_stride = 1, .ldc = result_stride};
+    CpuProduct p = {.type = job->compute,
+                    .precision = job->c->precision,
+                    .features = job->features,
+                    .accumulate = s0 > 0,
+                    .m = count,
+                    .n = outputs,
+                    .k = depth,
+                    .a_m_stride = position,
+                    .a_k_stride = place,
+                    .b_k_stride = outputs,
+                    .b_n_stride = 1,
+                    .ldc = result_stride};
     if (!job->direct_transposed) return p;
     p.m = outputs, p.n = count;
     p.a_m_stride = 1, p.a_k_stride = outputs, p.b_k_stride = place, p.b_n_stride = position;
@@ -229,9 +248,11 @@ static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_
 }
 
 // Adds the product of one block of places to the tile's results.
-static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1, const char *patches,
-                           int64_t patch_stride, char *result, int64_t result_stride, char *scratch) {
-    const char *kernel = job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
+static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
+                           const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
+                           char *scratch) {
+    const char *kernel =
+        job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
     const CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
     const bool turned = job->direct_transposed;
     cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
@@ -240,8 +261,9 @@ static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t cou
 static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
     const int out_width = hlo_type_bytes(job->c->out_type);
     for (int64_t p = 0; p < count; p++)
-        cpu_matmul_unpack(job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
-                          result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
+        cpu_matmul_unpack(
+            job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
+            result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
 }
 
 static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -255,7 +277,8 @@ static void convolution_task(void *argument, int64_t begin, int64_t end, int wor
         const bool placed = job->direct || job->direct_transposed;
         char *result = placed ? job->out + output_offset(job, group, p0) * job->width : results;
         const int64_t result_stride = job->direct_transposed ? job->c->output_feature_stride
-                                      : job->direct          ? job->position_step : job->group_outputs;
+                                      : job->direct          ? job->position_step
+                                                             : job->group_outputs;
         for (int64_t s0 = 0; s0 < job->places; s0 += job->block_places) {
             const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
             int64_t stride = job->by_rows ? (s1 - s0) * job->group_inputs : count;
@@ -263,22 +286,25 @@ static void convolution_task(void *argument, int64_t begin, int64_t end, int wor
             if (job->in_place) {
                 a = input + p0 * job->c->input_feature_stride * job->c->input_features * job->width;
                 stride = job->c->input_features;
-            } else if (job->by_rows) fill_rows(job, input, p0, count, s0, s1, patches);
-            else fill_columns(job, input, p0, count, s0, s1, patches);
+            } else if (job->by_rows)
+                fill_rows(job, input, p0, count, s0, s1, patches);
+            else
+                fill_columns(job, input, p0, count, s0, s1, patches);
             multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, rest);
         }
         if (!placed) write_rows(job, group, p0, count, result);
     }
 }
 
-// ---- planning ----------------------------------------------------------------------------------------------------------------------
+// ---- planning
 
 static void plan_positions(ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     const PositionDim batch = {-1, job->group_batch, c->output_batch_stride};
     const bool batch_fastest = c->input_batch_stride == 1 && job->group_batch > 1 && c->input_feature_stride != 1;
     if (!batch_fastest) job->dims[job->dim_count++] = batch;
-    for (int d = 0; d < c->rank; d++) job->dims[job->dim_count++] = (PositionDim){d, c->dims[d].output_size, c->dims[d].output_stride};
+    for (int d = 0; d < c->rank; d++)
+        job->dims[job->dim_count++] = (PositionDim){d, c->dims[d].output_size, c->dims[d].output_stride};
     if (batch_fastest) job->dims[job->dim_count++] = batch;
     job->positions = 1;
     for (int i = 0; i < job->dim_count; i++) job->positions *= job->dims[i].size;
@@ -286,9 +312,12 @@ static void plan_positions(ConvolutionJob *job) {
     int64_t step = 0, reach = 0;
     for (int i = job->dim_count - 1; i >= 0; i--) {
         if (job->dims[i].size == 1) continue;
-        if (step == 0) step = job->dims[i].out_stride, reach = step * job->dims[i].size;
-        else if (job->dims[i].out_stride == reach) reach *= job->dims[i].size;
-        else return;
+        if (step == 0)
+            step = job->dims[i].out_stride, reach = step * job->dims[i].size;
+        else if (job->dims[i].out_stride == reach)
+            reach *= job->dims[i].size;
+        else
+            return;
     }
     job->position_step = step ? step : c->output_features;
 }
@@ -300,7 +329,8 @@ static bool reads_in_place(const ConvolutionJob *job) {
     if (!job->by_rows || job->places != 1 || c->batch_groups > 1) return false;
     for (int d = c->rank - 1; d >= 0; d--) {
         const CpuConvolutionDim *x = &c->dims[d];
-        if (x->stride != 1 || x->padding_low != 0 || x->base_dilation != 1 || x->input_size != x->output_size) return false;
+        if (x->stride != 1 || x->padding_low != 0 || x->base_dilation != 1 || x->input_size != x->output_size)
+            return false;
         if (x->input_size > 1 && x->input_stride != expected) return false;
         expected *= x->input_size;
     }
@@ -310,16 +340,19 @@ static bool reads_in_place(const ConvolutionJob *job) {
 static void plan_layout(ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;
-    if (job->group_inputs == 1 && job->dims[job->dim_count - 1].spatial >= 0 && c->input_feature_stride != 1) job->by_rows = false;
+    if (job->group_inputs == 1 && job->dims[job->dim_count - 1].spatial >= 0 && c->input_feature_stride != 1)
+        job->by_rows = false;
     if (c->rank > 0 && job->by_rows && c->input_feature_stride == 1) {
         const CpuConvolutionDim *last = &c->dims[c->rank - 1];
-        job->merge_last = last->base_dilation == 1 && last->window_dilation == 1 && last->input_stride == job->group_inputs &&
+        job->merge_last = last->base_dilation == 1 && last->window_dilation == 1 &&
+                          last->input_stride == job->group_inputs &&
                           job->dims[job->dim_count - 1].spatial == c->rank - 1;
     }
     job->in_place = reads_in_place(job);
     const bool same = c->out_type == job->compute && job->position_step > 0;
     job->direct = same && c->output_feature_stride == 1 && job->position_step >= job->group_outputs;
-    job->direct_transposed = same && !job->direct && job->position_step == 1 && c->output_feature_stride >= job->positions;
+    job->direct_transposed =
+        same && !job->direct && job->position_step == 1 && c->output_feature_stride >= job->positions;
 }
 
 static void plan_tiles(ConvolutionJob *job) {
@@ -342,18 +375,19 @@ static void plan_tiles(ConvolutionJob *job) {
 }
 
 static HloStatus check(const CpuConvolution *c, HloType compute) {
-    HLO_FAIL_IF(compute == HLO_INVALID, HLO_UNIMPLEMENTED, "convolution of %s and %s giving %s", hlo_type_text(c->lhs_type),
-                hlo_type_text(c->rhs_type), hlo_type_text(c->out_type));
+    HLO_FAIL_IF(compute == HLO_INVALID, HLO_UNIMPLEMENTED, "convolution of %s and %s giving %s",
+                hlo_type_text(c->lhs_type), hlo_type_text(c->rhs_type), hlo_type_text(c->out_type));
     HLO_FAIL_IF(c->rank > kRankLimit, HLO_UNIMPLEMENTED, "convolution of %d spatial dimensions", c->rank);
     HLO_FAIL_IF(c->feature_groups < 1 || c->batch_groups < 1 || (c->feature_groups > 1 && c->batch_groups > 1) ||
-                    c->output_features % (c->feature_groups * c->batch_groups) != 0 || c->input_features % c->feature_groups != 0 ||
-                    c->batch % c->batch_groups != 0,
+                    c->output_features % (c->feature_groups * c->batch_groups) != 0 ||
+                    c->input_features % c->feature_groups != 0 || c->batch % c->batch_groups != 0,
                 HLO_INVALID_ARGUMENT, "convolution groups do not divide its features or batch");
     return HLO_SUCCESS;
 }
 
 // Arrays are dense, so a conversion of the whole array keeps all strides. Returns the bytes taken from `memory`.
-static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void *array, int64_t count, char *memory, const char **result) {
+static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void *array, int64_t count, char *memory,
+                            const char **result) {
     *result = array;
     if (from == job->compute) return 0;
     cpu_matmul_pack(job->kernels, from, job->compute, memory, array, 1, count, 0, 1);
@@ -361,9 +395,11 @@ static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void 
     return ((size_t)(count * job->width) + 63) / 64 * 64;
 }
 
-static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, const void *kernel, int64_t inputs, int64_t kernels) {
+static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, const void *kernel, int64_t inputs,
+                     int64_t kernels) {
     const CpuConvolution *c = job->c;
-    const size_t packed = (hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width) + 63) / 64 * 64;
+    const size_t packed =
+        (hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width) + 63) / 64 * 64;
     const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width) + 128;
     const size_t all = packed + converted + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
     char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
@@ -381,8 +417,12 @@ static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, cons
 }
 
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
-    ConvolutionJob job = {.c = c, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .features = cpu_pool_features(pool), .out = out,
-                          .compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type), .places = 1};
+    ConvolutionJob job = {.c = c,
+                          .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                          .features = cpu_pool_features(pool),
+                          .out = out,
+                          .compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type),
+                          .places = 1};
     HLO_TRY(check(c, job.compute));
     job.width = hlo_type_bytes(job.compute);
     job.groups = c->feature_groups * c->batch_groups;

@@ -25,7 +25,9 @@ typedef struct CopyPlan {
     const char *source;
 } CopyPlan;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
+static int64_t absolute(int64_t x) {
+    return x < 0 ? -x : x;
+}
 
 // Insertion by the target's stride, so that dimensions which follow each other in both arrays become neighbours.
 static void insert_sorted(CopyPlan *plan, CopyDim dim) {
@@ -39,8 +41,10 @@ static void merge_dims(CopyPlan *plan) {
     for (int d = 1; d < plan->rank; d++) {
         CopyDim *inner = &plan->dims[kept];
         const CopyDim dim = plan->dims[d];
-        if (dim.to == inner->to * inner->size && dim.from == inner->from * inner->size) inner->size *= dim.size;
-        else plan->dims[++kept] = dim;
+        if (dim.to == inner->to * inner->size && dim.from == inner->from * inner->size)
+            inner->size *= dim.size;
+        else
+            plan->dims[++kept] = dim;
     }
     if (plan->rank) plan->rank = kept + 1;
 }
@@ -64,12 +68,12 @@ static void copy_row(char *to, const char *from, CopyDim dim, int width) {
         return;
     }
     switch (width) {
-#define ROW_CASE(T)                                                                              \
-    case sizeof(T): {                                                                            \
-        T *out = (T *)(void *)to;                                                                \
-        const T *in = (const T *)(const void *)from;                                             \
-        for (int64_t i = 0; i < dim.size; i++) out[i * dim.to] = in[i * dim.from];               \
-        break;                                                                                   \
+#define ROW_CASE(T)                                                                \
+    case sizeof(T): {                                                              \
+        T *out = (T *)(void *)to;                                                  \
+        const T *in = (const T *)(const void *)from;                               \
+        for (int64_t i = 0; i < dim.size; i++) out[i * dim.to] = in[i * dim.from]; \
+        break;                                                                     \
     }
         ROW_CASE(uint8_t)
         ROW_CASE(uint16_t)
@@ -83,19 +87,19 @@ static void copy_row(char *to, const char *from, CopyDim dim, int width) {
 }
 
 // A tile of at most kTile x kTile; reads run along the source's rows, writes fill the target's lines one after another.
-#define TILE_FUNCTION(T, name)                                                                                      \
-    static void name(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b) {                    \
-        T *out = (T *)(void *)to;                                                                                   \
-        const T *in = (const T *)(const void *)from;                                                                \
-        if (na == kTile && nb == kTile && a.to == 1 && b.from == 1) {                                               \
-            T local[kTile][kTile];                                                                                  \
-            for (int i = 0; i < kTile; i++)                                                                         \
-                for (int j = 0; j < kTile; j++) local[j][i] = in[i * a.from + j];                                   \
-            for (int j = 0; j < kTile; j++) memcpy(out + j * b.to, local[j], sizeof local[j]);                      \
-            return;                                                                                                 \
-        }                                                                                                           \
-        for (int64_t j = 0; j < nb; j++)                                                                            \
-            for (int64_t i = 0; i < na; i++) out[j * b.to + i * a.to] = in[j * b.from + i * a.from];                \
+#define TILE_FUNCTION(T, name)                                                                       \
+    static void name(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b) {     \
+        T *out = (T *)(void *)to;                                                                    \
+        const T *in = (const T *)(const void *)from;                                                 \
+        if (na == kTile && nb == kTile && a.to == 1 && b.from == 1) {                                \
+            T local[kTile][kTile];                                                                   \
+            for (int i = 0; i < kTile; i++)                                                          \
+                for (int j = 0; j < kTile; j++) local[j][i] = in[i * a.from + j];                    \
+            for (int j = 0; j < kTile; j++) memcpy(out + j * b.to, local[j], sizeof local[j]);       \
+            return;                                                                                  \
+        }                                                                                            \
+        for (int64_t j = 0; j < nb; j++)                                                             \
+            for (int64_t i = 0; i < na; i++) out[j * b.to + i * a.to] = in[j * b.from + i * a.from]; \
     }
 TILE_FUNCTION(uint8_t, tile_8)
 TILE_FUNCTION(uint16_t, tile_16)
@@ -118,8 +122,8 @@ static TileFunction *tile_function(int width) {
     }
 }
 
-// Elements of 4 and 8 bytes are turned in vector registers by the kernel that packs matrices: a strip of kStrip lines of
-// the source, each read by whole cache lines, then written out line by line.
+// Elements of 4 and 8 bytes are turned in vector registers by the kernel that packs matrices: a strip of kStrip lines
+// of the source, each read by whole cache lines, then written out line by line.
 enum { kStrip = 16, kDeep = 128 };
 
 static void transpose_strips(const CopyPlan *plan, char *to, const char *from, CopyDim a, CopyDim b) {
@@ -132,8 +136,10 @@ static void transpose_strips(const CopyPlan *plan, char *to, const char *from, C
             plan->gemm->pack(strip, kStrip, from + (i * a.from + j) * width, lanes, depth, a.from, 1);
             char *line = to + (i + j * b.to) * width;
             for (int64_t d = 0; d < depth; d++, line += b.to * width) {
-                if (lanes == kStrip && width == 4) memcpy(line, strip + d * kStrip * 4, kStrip * 4);
-                else memcpy(line, strip + d * kStrip * width, (size_t)(lanes * width));
+                if (lanes == kStrip && width == 4)
+                    memcpy(line, strip + d * kStrip * 4, kStrip * 4);
+                else
+                    memcpy(line, strip + d * kStrip * width, (size_t)(lanes * width));
             }
         }
     }
@@ -176,8 +182,10 @@ static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
         }
         char *target = plan->target + to * plan->width;
         const char *source = plan->source + from * plan->width;
-        if (plan->transposes) transpose_band(plan, target, source, unit % bands);
-        else copy_row(target, source, plan->dims[0], plan->width);
+        if (plan->transposes)
+            transpose_band(plan, target, source, unit % bands);
+        else
+            copy_row(target, source, plan->dims[0], plan->width);
     }
 }
 
@@ -214,7 +222,7 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
                                 (kParallelBytes / 4 + bytes_each - 1) / bytes_each, copy_task, &plan);
 }
 
-// ---- fill --------------------------------------------------------------------------------------------------------------
+// ---- fill
 
 typedef struct FillJob {
     char *target;
@@ -228,12 +236,12 @@ static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
     char *to = job->target + begin * job->width;
     const int64_t count = end - begin;
     switch (job->width) {
-#define FILL_CASE(T)                                                       \
-    case sizeof(T): {                                                      \
-        T value, *out = (T *)(void *)to;                                   \
-        memcpy(&value, job->element, sizeof value);                        \
-        for (int64_t i = 0; i < count; i++) out[i] = value;                \
-        break;                                                             \
+#define FILL_CASE(T)                                        \
+    case sizeof(T): {                                       \
+        T value, *out = (T *)(void *)to;                    \
+        memcpy(&value, job->element, sizeof value);         \
+        for (int64_t i = 0; i < count; i++) out[i] = value; \
+        break;                                              \
     }
         FILL_CASE(uint8_t)
         FILL_CASE(uint16_t)
@@ -247,10 +255,11 @@ static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width) {
     FillJob job = {target, element, width};
-    cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task, &job);
+    cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task,
+                                &job);
 }
 
-// ---- pad ---------------------------------------------------------------------------------------------------------------
+// ---- pad
 
 void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
              const int64_t *interior, int width, const void *value, void *target, const void *source) {

@@ -6,7 +6,7 @@
 
 #include "targets/cpu/access.h"
 
-// ---- roles -----------------------------------------------------------------------------------------------------------
+// ---- roles
 
 typedef enum LoopForm {
     FORM_NONE,
@@ -63,7 +63,7 @@ bool cpu_emit_can_inline_computation(const HloComputation *computation) {
     return true;
 }
 
-// ---- the emitter -----------------------------------------------------------------------------------------------------
+// ---- the emitter
 
 typedef struct Memo {
     const CpuArray *array;
@@ -88,7 +88,9 @@ enum { kNoValue = -1 };
 
 static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access);
 
-static CpuIndexMap linear_map(const int64_t *linear) { return (CpuIndexMap){linear[0], linear + 1}; }
+static CpuIndexMap linear_map(const int64_t *linear) {
+    return (CpuIndexMap){linear[0], linear + 1};
+}
 
 static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
     const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
@@ -151,11 +153,10 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
     const CpuNode *node = array->producer;
     CpuArray *operand = node->operands[0];
     const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, operand->shape->dims));
-    const int buffer = new_buffer(
-        emitter,
-        (CpuLoopBuffer){.array = cpu_array_root(operand),
-                        .starts = dynamic_starts(emitter->arena, node->operands + 1, operand->shape, array->shape->dims),
-                        .start_count = operand->shape->rank});
+    const int buffer = new_buffer(emitter, (CpuLoopBuffer){.array = cpu_array_root(operand),
+                                                           .starts = dynamic_starts(emitter->arena, node->operands + 1,
+                                                                                    operand->shape, array->shape->dims),
+                                                           .start_count = operand->shape->rank});
     const CpuIndexMap map = linear_map(linear);
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
@@ -189,8 +190,8 @@ static CpuLoopOp compare_operation(const HloInstruction *instruction) {
         [HLO_ComparisonDirection_GE] = CPU_OP_GE_TOTAL, [HLO_ComparisonDirection_GT] = CPU_OP_GT_TOTAL,
         [HLO_ComparisonDirection_LE] = CPU_OP_LE_TOTAL, [HLO_ComparisonDirection_LT] = CPU_OP_LT_TOTAL};
     const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
-    const bool total = compare->type == HLO_ComparisonType_TOTALORDER &&
-                       hlo_type_is_float(instruction->operands[0]->shape->type);
+    const bool total =
+        compare->type == HLO_ComparisonType_TOTALORDER && hlo_type_is_float(instruction->operands[0]->shape->type);
     return (total ? kTotal : kPlain)[compare->direction];
 }
 
@@ -274,7 +275,7 @@ static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *
     return HLO_SUCCESS;
 }
 
-// ---- elementwise loops -----------------------------------------------------------------------------------------------
+// ---- elementwise loops
 
 // Access of the loop's iteration to the value (cut to the trim) and element number in the target.
 static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, const int64_t *trim) {
@@ -332,8 +333,8 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
     return finish(&emitter, result, failure);
 }
 
-HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target,
-                        CpuFusedLoop *result, CpuEmitFailure *failure) {
+HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target, CpuFusedLoop *result,
+                        CpuEmitFailure *failure) {
     const CpuLoopDomain domain = {.outer = 1, .dims = &target->elements};
     Emitter emitter = new_emitter(arena, features, &domain);
     const CpuAccess none = {.loop_rank = 1};
@@ -347,7 +348,7 @@ HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar,
     return finish(&emitter, result, failure);
 }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------
+// ---- reductions
 
 bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op) {
     switch (opcode) {
@@ -374,8 +375,8 @@ static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, cons
     dims[(*next)++] = operand->dims[d];
 }
 
-// Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which wants
-// at least one.
+// Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which
+// wants at least one.
 static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, HloInts reduced, bool inner_only) {
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1);
     ReduceOrder order = {.place = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1)};
@@ -411,10 +412,12 @@ void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloCom
         if (i->opcode == HLO_OP_TUPLE) continue;
         for (int32_t k = 0; k < i->operand_count && k < 3; k++)
             operands[k] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)i->operands[k]);
-        if (i->opcode == HLO_OP_PARAMETER) value = parameters[hlo_parameter_number(i)];
+        if (i->opcode == HLO_OP_PARAMETER)
+            value = parameters[hlo_parameter_number(i)];
         else if (i->opcode == HLO_OP_CONSTANT)
             value = cpu_loop_constant(builder, i->shape->type, hlo_constant_literal(i)->data);
-        else value = emit_operation(builder, i, i->shape->type, operands);
+        else
+            value = emit_operation(builder, i, i->shape->type, operands);
         hlo_int_map_set(arena, &values, (uint64_t)(uintptr_t)i, value);
     }
     const HloInstruction *root = computation->root;
@@ -454,8 +457,10 @@ HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *
         values[i] = emit(&emitter, node->operands[i], i < count ? &access : &none);
         if (values[i] == kNoValue) return finish(&emitter, result, failure);
     }
-    if (plain) results[0] = cpu_loop_reduce(emitter.builder, op, values[0], inits[0]);
-    else emit_combine(&emitter, node, count, values, inits, results);
+    if (plain)
+        results[0] = cpu_loop_reduce(emitter.builder, op, values[0], inits[0]);
+    else
+        emit_combine(&emitter, node, count, values, inits, results);
     for (int32_t i = 0; i < count; i++) {
         const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = node->results[i], .written = true});
         const CpuIndexMap map = linear_map(order.result_terms);
@@ -464,7 +469,7 @@ HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *
     return finish(&emitter, result, failure);
 }
 
-// ---- matrix products without a kernel --------------------------------------------------------------------------------
+// ---- matrix products without a kernel
 
 // The element number in an array of this view, for an access to its dimensions.
 static CpuValue load_view(Emitter *emitter, int buffer, HloType type, const CpuView *view, const CpuAccess *access) {

@@ -11,10 +11,10 @@ HLO_BEGIN_C
 
 // How an opcode may stand in a loop.
 typedef enum CpuLoopRole {
-    CPU_ROLE_NONE,     // not at all
-    CPU_ROLE_FREE,     // moves or makes elements: no arithmetic
-    CPU_ROLE_CHEAP,    // a few instructions an element
-    CPU_ROLE_COSTLY,   // worth a buffer rather than computing it twice
+    CPU_ROLE_NONE,    // not at all
+    CPU_ROLE_FREE,    // moves or makes elements: no arithmetic
+    CPU_ROLE_CHEAP,   // a few instructions an element
+    CPU_ROLE_COSTLY,  // worth a buffer rather than computing it twice
 } CpuLoopRole;
 
 // The role of a node whose result is one array.
@@ -63,8 +63,8 @@ HLO_NODISCARD HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, c
                                         CpuFusedLoop *result, CpuEmitFailure *failure);
 
 // A matrix product as a plain loop, where no kernel fits.
-HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node,
-                                     CpuPrecision precision, CpuFusedLoop *result, CpuEmitFailure *failure);
+HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
+                                     CpuFusedLoop *result, CpuEmitFailure *failure);
 
 HLO_END_C
 

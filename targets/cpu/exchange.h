@@ -10,7 +10,7 @@
 HLO_BEGIN_C
 
 typedef struct CpuCollectiveGroup {
-    const int64_t *devices;   // numbers in the execution: replica * partitions + partition
+    const int64_t *devices;  // numbers in the execution: replica * partitions + partition
     int64_t count;
 } CpuCollectiveGroup;
 
@@ -24,32 +24,31 @@ typedef HloStatus CpuExchangeFunction(const CpuCollective *collective, const Cpu
 // Data of one array of a collective.
 typedef struct CpuCollectiveArray {
     const HloShape *operand, *result;
-    int64_t outer, chunk_bytes;   // an operand as outer pieces of chunk bytes along the collective's dimension
-    const CpuLoop *loop;          // reductions: group size operands to one or all results, a part of `loop_elements`
-    const CpuLoop *tail;          // the last part
+    int64_t outer, chunk_bytes;  // an operand as outer pieces of chunk bytes along the collective's dimension
+    const CpuLoop *loop;         // reductions: group size operands to one or all results, a part of `loop_elements`
+    const CpuLoop *tail;         // the last part
     int64_t loop_elements;
 } CpuCollectiveArray;
 
 struct CpuCollective {
     const HloInstruction *instruction;
     HloOpcode opcode;
-    int32_t index;                // among the program's collectives
+    int32_t index;  // among the program's collectives
     int64_t group_count;
     const CpuCollectiveGroup *groups;
-    const int32_t *group_of;      // by device; -1: it takes no part
-    const int32_t *member_of;     // its place in its group
+    const int32_t *group_of;   // by device; -1: it takes no part
+    const int32_t *member_of;  // its place in its group
     const CpuCollectiveArray *arrays;
     int32_t array_count;
-    int64_t bytes;                // of one device's operands
-    int64_t parts;                // how many parts are worth running at once
-    HloPairs pairs;               // collective-permute: members of the one group
+    int64_t bytes;   // of one device's operands
+    int64_t parts;   // how many parts are worth running at once
+    HloPairs pairs;  // collective-permute: members of the one group
     CpuExchangeFunction *exchange;
 };
 
 // The groups of a collective as device numbers, from its replica groups, channel and global-id flag.
-HLO_NODISCARD HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction,
-                                              int64_t replica_count, int64_t partition_count,
-                                              CpuCollective *collective);
+HLO_NODISCARD HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
+                                              int64_t partition_count, CpuCollective *collective);
 
 HLO_END_C
 

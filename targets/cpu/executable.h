@@ -26,16 +26,16 @@ void cpu_executable_free(CpuExecutable *executable);
 
 // What a caller has to know. Lives as long as the executable.
 typedef struct CpuSignature {
-    int64_t argument_count, result_count;       // leaves
-    const HloShape *const *argument_shapes;     // without layouts
+    int64_t argument_count, result_count;    // leaves
+    const HloShape *const *argument_shapes;  // without layouts
     const HloShape *const *result_shapes;
-    const bool *argument_donated;               // the program gives it away
-    const int64_t *result_alias;                // the argument whose memory the result may take over, or -1
-    int64_t arena_bytes, constant_bytes;        // of one device; of the executable
-    int64_t cost;                               // rough number of elementary operations of one device
-    double collective_bytes;                    // that one device sends in collectives, each counted once, ring algorithm
+    const bool *argument_donated;         // the program gives it away
+    const int64_t *result_alias;          // the argument whose memory the result may take over, or -1
+    int64_t arena_bytes, constant_bytes;  // of one device; of the executable
+    int64_t cost;                         // rough number of elementary operations of one device
+    double collective_bytes;              // that one device sends in collectives, each counted once, ring algorithm
     int64_t collective_count;
-    const char *fallbacks;                      // see cpu_fallback_ops()
+    const char *fallbacks;  // see cpu_fallback_ops()
 } CpuSignature;
 // The signature; it lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
@@ -66,8 +66,8 @@ void cpu_share_plan_free(CpuSharePlan *plan);
 // The first device whose result `result` equals that of `device`.
 int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device);
 
-// Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for each
-// other for ever, naming who waits where for whom. Any thread; several runs of one executable may go on at once.
+// Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for
+// each other for ever, naming who waits where for whom. Any thread; several runs of one executable may go on at once.
 HLO_NODISCARD HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution);
 
 HLO_END_C

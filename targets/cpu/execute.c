@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers take a device that can
-// go on and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last device to
-// arrive at a collective turns it into parts, which workers take like devices; the last part lets the group go on.
+// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers take a device that
+// can go on and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last
+// device to arrive at a collective turns it into parts, which workers take like devices; the last part lets the group
+// go on.
 #include "targets/cpu/execute.h"
 
 #include <pthread.h>
@@ -12,13 +13,15 @@
 #include "targets/cpu/share.h"
 
 enum {
-    kSerialCost = 20000,   // below this many elementary operations a device: not worth waking workers
-    kSpins = 2000,         // looks for work before giving the processor away
+    kSerialCost = 20000,  // below this many elementary operations a device: not worth waking workers
+    kSpins = 2000,        // looks for work before giving the processor away
 };
 
-// ---- one device ------------------------------------------------------------------------------------------------------
+// ---- one device
 
-static char *address(const CpuDevice *device, CpuSlice slice) { return device->bases[slice.base] + slice.offset; }
+static char *address(const CpuDevice *device, CpuSlice slice) {
+    return device->bases[slice.base] + slice.offset;
+}
 
 static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
@@ -63,9 +66,8 @@ static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPo
     for (int32_t i = 0; i < thunk->loop_count; i++) {
         const CpuThunkLoop *loop = &thunk->loops[i];
         void *small[kInlineBuffers];
-        void **buffers = loop->buffer_count <= kInlineBuffers
-                             ? small
-                             : hlo_allocate(sizeof(void *) * (size_t)loop->buffer_count);
+        void **buffers =
+            loop->buffer_count <= kInlineBuffers ? small : hlo_allocate(sizeof(void *) * (size_t)loop->buffer_count);
         HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
         for (int32_t k = 0; k < loop->buffer_count; k++) buffers[k] = buffer_address(device, &loop->buffers[k]);
         const HloStatus status = cpu_loop_run(loop->loop, pool, buffers);
@@ -100,8 +102,10 @@ static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) 
 
 static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
     int64_t branch = read_integer(address(device, thunk->slices[0]), thunk->predicate_type);
-    if (thunk->predicate_type == HLO_PRED) branch = branch ? 0 : 1;
-    else if (branch < 0 || branch >= thunk->region_count) branch = thunk->region_count - 1;
+    if (thunk->predicate_type == HLO_PRED)
+        branch = branch ? 0 : 1;
+    else if (branch < 0 || branch >= thunk->region_count)
+        branch = thunk->region_count - 1;
     push_list(device, thunk, (int32_t)branch);
 }
 
@@ -110,8 +114,10 @@ static void end_list(CpuDevice *device) {
     const CpuFrame frame = device->frames[--device->frame_count];
     copy(device, frame.list->end_copies, frame.list->end_copy_count);
     if (!frame.owner || frame.owner->kind != CPU_STEP_WHILE) return;
-    if (frame.region == 1) push_list(device, frame.owner, 0);
-    else if (*address(device, frame.list->predicate)) push_list(device, frame.owner, 1);
+    if (frame.region == 1)
+        push_list(device, frame.owner, 0);
+    else if (*address(device, frame.list->predicate))
+        push_list(device, frame.owner, 1);
 }
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
@@ -138,7 +144,8 @@ static const int16_t *shared_leaders(const CpuRun *run, const CpuDevice *device,
     return leaders && cpu_share_class_size(leaders, run->device_count, device->number) > 1 ? leaders : NULL;
 }
 
-// Runs the device until it reaches a collective or a shared kernel (returned; the device waits at it) or its end (NULL).
+// Runs the device until it reaches a collective or a shared kernel (returned; the device waits at it) or its end
+// (NULL).
 static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const CpuThunk **waits_at) {
     *waits_at = NULL;
     while (device->frame_count) {
@@ -158,7 +165,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
     return HLO_SUCCESS;
 }
 
-// ---- collectives -----------------------------------------------------------------------------------------------------
+// ---- collectives
 
 static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
     return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
@@ -180,7 +187,7 @@ static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const 
     return HLO_SUCCESS;
 }
 
-// ---- the queue of things to do (run->lock held) ----------------------------------------------------------------------
+// ---- the queue of things to do (run->lock held)
 
 static void push_work(CpuRun *run, CpuWork work) {
     run->queue[run->queue_end++ % run->queue_capacity] = work;
@@ -188,8 +195,10 @@ static void push_work(CpuRun *run, CpuWork work) {
 }
 
 static void fail(CpuRun *run, HloStatus status) {
-    if (run->status) hlo_status_free(status);
-    else run->status = status;
+    if (run->status)
+        hlo_status_free(status);
+    else
+        run->status = status;
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
@@ -218,7 +227,7 @@ static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
         push_work(run, (CpuWork){.meeting = meeting, .collective = collective, .part = part});
 }
 
-// ---- shared kernels --------------------------------------------------------------------------------------------------
+// ---- shared kernels
 
 // Lock held, released while the kernel runs. The last device of a class to arrive computes for all.
 static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
@@ -249,7 +258,7 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
     }
 }
 
-// ---- deadlocks -------------------------------------------------------------------------------------------------------
+// ---- deadlocks
 
 // The devices of the group that are not there, as "devices 1, 2".
 static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *text) {
@@ -288,32 +297,37 @@ static HloStatus deadlock(const CpuRun *run) {
         hlo_text_format(&text, "; device %lld has finished", (long long)d);
         break;
     }
-    const HloStatus status =
-        hlo_error(HLO_FAILED_PRECONDITION, "deadlock in %s: %s", run->executable->module->name, text.data ? text.data : "");
+    const HloStatus status = hlo_error(HLO_FAILED_PRECONDITION, "deadlock in %s: %s", run->executable->module->name,
+                                       text.data ? text.data : "");
     hlo_text_free(&text);
     return status;
 }
 
-// ---- workers ---------------------------------------------------------------------------------------------------------
+// ---- workers
 
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     const CpuThunk *waits_at;
     const HloStatus status = advance(run, device, pool, &waits_at);
     pthread_mutex_lock(&run->lock);
-    if (status) fail(run, status);
-    else if (waits_at && waits_at->kind == CPU_STEP_COLLECTIVE) arrive(run, device, waits_at);
-    else if (waits_at) arrive_shared(run, device, waits_at, pool);
-    else if (++run->finished == run->device_count) atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
+    if (status)
+        fail(run, status);
+    else if (waits_at && waits_at->kind == CPU_STEP_COLLECTIVE)
+        arrive(run, device, waits_at);
+    else if (waits_at)
+        arrive_shared(run, device, waits_at, pool);
+    else if (++run->finished == run->device_count)
+        atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     CpuMeeting *meeting = work->meeting;
-    const HloStatus status = work->collective->exchange(work->collective, meeting->group,
-                                                        (void *const *const *)meeting->addresses, work->part,
-                                                        meeting->parts, pool);
+    const HloStatus status = work->collective->exchange(
+        work->collective, meeting->group, (void *const *const *)meeting->addresses, work->part, meeting->parts, pool);
     pthread_mutex_lock(&run->lock);
-    if (status) fail(run, hlo_status_annotate(status, "%%%s", work->collective->instruction->name));
-    else if (--meeting->parts_left == 0) release_group(run, meeting);
+    if (status)
+        fail(run, hlo_status_annotate(status, "%%%s", work->collective->instruction->name));
+    else if (--meeting->parts_left == 0)
+        release_group(run, meeting);
 }
 
 static void wait_for_news(CpuRun *run, uint32_t seen) {
@@ -336,8 +350,10 @@ static void work_on_run(CpuRun *run, CpuPool *pool) {
             const CpuWork work = run->queue[run->queue_begin++ % run->queue_capacity];
             run->busy++;
             pthread_mutex_unlock(&run->lock);
-            if (work.device) run_device(run, work.device, pool);
-            else run_part(run, &work, pool);
+            if (work.device)
+                run_device(run, work.device, pool);
+            else
+                run_part(run, &work, pool);
             run->busy--;
             continue;
         }
@@ -361,7 +377,7 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
     work_on_run(run, run->pool);
 }
 
-// ---- a run -----------------------------------------------------------------------------------------------------------
+// ---- a run
 
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     const CpuSignature *signature = &run->executable->signature;
@@ -403,7 +419,8 @@ static HloStatus allocate_meetings(CpuRun *run) {
     run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuMeeting));
     run->shared_arrivals =
         hlo_allocate_zeroed((size_t)(executable->shareable_count * run->device_count) + 1, sizeof(int64_t));
-    HLO_FAIL_IF(!run->meetings || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED, "no memory for an execution");
+    HLO_FAIL_IF(!run->meetings || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,
+                "no memory for an execution");
     run->meeting_count = total;
     for (int32_t i = 0; i < executable->collective_count; i++)
         for (int64_t g = 0; g < executable->collectives[i]->group_count; g++)
@@ -436,8 +453,10 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
     if (!status) status = allocate_meetings(&run);
     if (!status) {
         for (int64_t d = 0; d < run.device_count; d++) push_work(&run, (CpuWork){.device = &run.devices[d]});
-        if (run.alone) work_on_run(&run, pool);
-        else cpu_pool_parallel_claim(pool, workers, worker_task, &run);
+        if (run.alone)
+            work_on_run(&run, pool);
+        else
+            cpu_pool_parallel_claim(pool, workers, worker_task, &run);
         status = run.status;
     }
     free_run(&run);

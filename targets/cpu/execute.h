@@ -11,9 +11,9 @@
 // A list that a device is in.
 typedef struct CpuFrame {
     const CpuThunkList *list;
-    const CpuThunk *owner;   // the while or conditional; NULL for the entry
-    int32_t region;          // which of the owner's
-    int64_t next;            // thunk to run next
+    const CpuThunk *owner;  // the while or conditional; NULL for the entry
+    int32_t region;         // which of the owner's
+    int64_t next;           // thunk to run next
 } CpuFrame;
 
 typedef struct CpuDevice {
@@ -28,7 +28,7 @@ typedef struct CpuDevice {
 typedef struct CpuMeeting {
     const CpuCollectiveGroup *group;
     int64_t arrived;
-    void ***addresses;       // [array][member]; made at the first meeting
+    void ***addresses;  // [array][member]; made at the first meeting
     int64_t parts, parts_left;
 } CpuMeeting;
 
@@ -52,14 +52,14 @@ typedef struct CpuRun {
     int64_t *first_meeting;  // by collective
     const CpuSharePlan *sharing;
     int64_t *shared_arrivals;  // [share index][leader]
-    bool alone;              // one worker does it all
-    pthread_mutex_t lock;    // everything below
-    CpuWork *queue;          // a ring
+    bool alone;                // one worker does it all
+    pthread_mutex_t lock;      // everything below
+    CpuWork *queue;            // a ring
     int64_t queue_begin, queue_end, queue_capacity;
-    int64_t busy;            // pieces of work being done
-    int64_t finished;        // devices
-    HloStatus status;        // the first error
-    _Atomic uint32_t news;   // rises when waiting workers should look again
+    int64_t busy;           // pieces of work being done
+    int64_t finished;       // devices
+    HloStatus status;       // the first error
+    _Atomic uint32_t news;  // rises when waiting workers should look again
 } CpuRun;
 
 #endif

@@ -19,7 +19,9 @@ static const char *const kNames[] = {
 #undef CPU_FEATURE
 };
 
-const char *cpu_features_name(CpuFeatures features) { return kNames[features]; }
+const char *cpu_features_name(CpuFeatures features) {
+    return kNames[features];
+}
 
 #if defined(__x86_64__)
 // CPUID leaves 1 and 7 (sub-leaves 0 and 1) and the register that says which state the system saves.
@@ -49,7 +51,9 @@ static CpuidWords read_cpuid(void) {
     return words;
 }
 
-static bool all_bits(uint64_t word, uint64_t bits) { return (word & bits) == bits; }
+static bool all_bits(uint64_t word, uint64_t bits) {
+    return (word & bits) == bits;
+}
 
 // Bit numbers: Intel SDM volume 2A, CPUID; XCR0 bits: volume 1, 13.3.
 static bool has_avx2(const CpuidWords *w) {
@@ -69,7 +73,7 @@ static bool has_avx512_bf16(const CpuidWords *w) {
 }
 
 static bool has_amx(const CpuidWords *w) {
-    const uint32_t leaf7 = 1u << 22 | 1u << 24 | 1u << 25;  // AMX-BF16, AMX-TILE, AMX-INT8
+    const uint32_t leaf7 = 1u << 22 | 1u << 24 | 1u << 25;   // AMX-BF16, AMX-TILE, AMX-INT8
     const long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     return all_bits(w->saved_state, 0x60000) && all_bits(w->leaf7_edx, leaf7) &&
            syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
@@ -83,11 +87,13 @@ static CpuFeatures detect(void) {
     return has_amx(&words) ? CPU_FEATURES_AMX : CPU_FEATURES_AVX512_BF16;
 }
 #else
-static CpuFeatures detect(void) { return CPU_FEATURES_BASELINE; }
+static CpuFeatures detect(void) {
+    return CPU_FEATURES_BASELINE;
+}
 #endif
 
-// CPUID leaves a virtual machine, which takes tens of microseconds, and kernels without a pool ask at every call; so the
-// answer, which cannot change, is remembered. Threads that ask at once find the same one.
+// CPUID leaves a virtual machine, which takes tens of microseconds, and kernels without a pool ask at every call; so
+// the answer, which cannot change, is remembered. Threads that ask at once find the same one.
 CpuFeatures cpu_features_detect(void) {
     static _Atomic int known = -1;
     int features = atomic_load_explicit(&known, memory_order_relaxed);

@@ -10,19 +10,19 @@ enum { kMaximumNodes = 40, kLightDepth = 6 };
 
 // What is known about an array from its users.
 typedef struct Use {
-    CpuNode *root;   // the loop that computes it, NULL before the first use
-    bool several;    // more than one such loop
-    bool needed;     // something reads it from memory
+    CpuNode *root;  // the loop that computes it, NULL before the first use
+    bool several;   // more than one such loop
+    bool needed;    // something reads it from memory
 } Use;
 
 typedef struct Fusion {
     CpuProgram *program;
-    Use *uses;           // by array id
-    int32_t *sizes;      // nodes in the loop of a root, by node order
-    int8_t *depths;      // of light arrays
+    Use *uses;       // by array id
+    int32_t *sizes;  // nodes in the loop of a root, by node order
+    int8_t *depths;  // of light arrays
 } Fusion;
 
-// ---- light arrays ----------------------------------------------------------------------------------------------------
+// ---- light arrays
 
 // Depth of the expression if it reads nothing large, else -1.
 static int light_depth(const Fusion *fusion, const CpuArray *array) {
@@ -58,7 +58,7 @@ static void find_light(Fusion *fusion, CpuRegion *region) {
     }
 }
 
-// ---- decisions -------------------------------------------------------------------------------------------------------
+// ---- decisions
 
 // The array must be in memory; of a view, what it looks at.
 static void need(Fusion *fusion, CpuArray *array) {
@@ -105,7 +105,8 @@ static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool
         CpuArray *operand = node->operands[i];
         if (node->opcode == HLO_OP_DYNAMIC_SLICE || repeats_work(fusion, node) || must_be_in_memory(operand))
             need(fusion, operand);
-        else add_use(fusion, operand, root, several);
+        else
+            add_use(fusion, operand, root, several);
     }
 }
 
@@ -125,8 +126,10 @@ static bool takes_expression(const CpuNode *node, int32_t operand) {
 static void use_step_operands(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
-        if (takes_expression(node, i) && !must_be_in_memory(operand)) add_use(fusion, operand, node, false);
-        else need(fusion, operand);
+        if (takes_expression(node, i) && !must_be_in_memory(operand))
+            add_use(fusion, operand, node, false);
+        else
+            need(fusion, operand);
     }
 }
 
@@ -140,10 +143,12 @@ static void fuse_node(Fusion *fusion, CpuNode *node) {
         return;
     }
     for (int32_t i = 0; i < node->result_count; i++) need(fusion, node->results[i]);
-    if (role == CPU_ROLE_NONE || node->results[0]->view) use_step_operands(fusion, node);
+    if (role == CPU_ROLE_NONE || node->results[0]->view)
+        use_step_operands(fusion, node);
     else if (node->state == CPU_NODE_ALONE)
         for (int32_t i = 0; i < node->operand_count; i++) need(fusion, node->operands[i]);
-    else use_loop_operands(fusion, node, node, false);
+    else
+        use_loop_operands(fusion, node, node, false);
     for (int32_t i = 0; i < node->region_count; i++) fuse_region(fusion, node->regions[i]);
 }
 

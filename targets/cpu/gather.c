@@ -28,9 +28,9 @@ typedef struct IndexPlan {
     WindowStep window[CPU_KERNEL_RANK_LIMIT];  // innermost first
     BatchStep batch[CPU_KERNEL_RANK_LIMIT];    // innermost first
     StartStep starts[CPU_KERNEL_RANK_LIMIT];
-    int64_t start_stride;   // between the components of one index vector
-    int64_t batch_count;    // slices
-    int64_t slice_count;    // elements of one slice
+    int64_t start_stride;  // between the components of one index vector
+    int64_t batch_count;   // slices
+    int64_t slice_count;   // elements of one slice
     HloType index_type;
     const char *indices;
 } IndexPlan;
@@ -51,8 +51,10 @@ static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
     for (int d = 0, w = 0; d < x->operand_rank; d++) {
         const bool hidden = contains(x->collapsed_dims, x->collapsed_count, d) ||
                             contains(x->operand_batching_dims, x->batching_count, d);
-        if (!scatter) sizes[d] = x->slice_sizes[d];
-        else sizes[d] = hidden ? 1 : x->result_sizes[x->window_dims[w++]];
+        if (!scatter)
+            sizes[d] = x->slice_sizes[d];
+        else
+            sizes[d] = hidden ? 1 : x->result_sizes[x->window_dims[w++]];
     }
 }
 
@@ -62,7 +64,8 @@ static void plan_window(IndexPlan *plan, const CpuIndexing *x, const int64_t *op
     int w = 0;
     WindowStep steps[CPU_KERNEL_RANK_LIMIT];
     for (int d = 0; d < x->operand_rank; d++) {
-        if (contains(x->collapsed_dims, x->collapsed_count, d) || contains(x->operand_batching_dims, x->batching_count, d))
+        if (contains(x->collapsed_dims, x->collapsed_count, d) ||
+            contains(x->operand_batching_dims, x->batching_count, d))
             continue;
         const int64_t result_dim = x->window_dims[w];
         steps[w++] = (WindowStep){x->result_sizes[result_dim], operand_strides[d], result_strides[result_dim]};
@@ -73,7 +76,8 @@ static void plan_window(IndexPlan *plan, const CpuIndexing *x, const int64_t *op
         if (steps[w].size == 1) continue;
         if (top && steps[w].operand == top->operand * top->size && steps[w].result == top->result * top->size)
             top->size *= steps[w].size;
-        else plan->window[plan->window_rank++] = steps[w];
+        else
+            plan->window[plan->window_rank++] = steps[w];
     }
     if (plan->window_rank == 0) plan->window[plan->window_rank++] = (WindowStep){1, 1, 1};
 }
@@ -88,7 +92,8 @@ static void plan_batch(IndexPlan *plan, const CpuIndexing *x, const int64_t *ope
         if (indices_dim == x->index_vector_dim) indices_dim++;
         BatchStep step = {x->result_sizes[d], result_strides[d], indices_strides[indices_dim], 0};
         for (int b = 0; b < x->batching_count; b++)
-            if (x->indices_batching_dims[b] == indices_dim) step.operand += operand_strides[x->operand_batching_dims[b]];
+            if (x->indices_batching_dims[b] == indices_dim)
+                step.operand += operand_strides[x->operand_batching_dims[b]];
         steps[count++] = step;
         plan->batch_count *= step.size;
         indices_dim++;
@@ -101,8 +106,10 @@ static HloStatus make_plan(const CpuIndexing *x, bool scatter, const void *indic
     int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
     HLO_FAIL_IF(x->operand_rank > CPU_KERNEL_RANK_LIMIT || x->result_rank > CPU_KERNEL_RANK_LIMIT ||
                     x->indices_rank > CPU_KERNEL_RANK_LIMIT,
-                HLO_UNIMPLEMENTED, "%s of more than %d dimensions", scatter ? "scatter" : "gather", CPU_KERNEL_RANK_LIMIT);
-    *plan = (IndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
+                HLO_UNIMPLEMENTED, "%s of more than %d dimensions", scatter ? "scatter" : "gather",
+                CPU_KERNEL_RANK_LIMIT);
+    *plan =
+        (IndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
     row_major(x->operand_rank, x->operand_sizes, operand_strides);
     row_major(x->result_rank, x->result_sizes, result_strides);
     row_major(x->indices_rank, x->indices_sizes, indices_strides);
@@ -134,7 +141,8 @@ static int64_t read_index(const IndexPlan *plan, int64_t at) {
     }
 }
 
-// Element offsets of slice number `flat` in the result and in the operand. False when it does not fit and `clamp` is off.
+// Element offsets of slice number `flat` in the result and in the operand. False when it does not fit and `clamp` is
+// off.
 static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *result, int64_t *operand) {
     int64_t indices = 0;
     *result = *operand = 0;
@@ -157,7 +165,7 @@ static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *res
     return true;
 }
 
-// ---- gather --------------------------------------------------------------------------------------------------------------
+// ---- gather
 
 typedef struct GatherJob {
     IndexPlan plan;
@@ -220,7 +228,7 @@ HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void
     return HLO_SUCCESS;
 }
 
-// ---- scatter -------------------------------------------------------------------------------------------------------------
+// ---- scatter
 
 // How several workers share a scatter without changing the order in which any element is updated.
 typedef enum ScatterSplit {
@@ -292,7 +300,8 @@ static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, in
         char *target = (char *)job->operands[which] + (operand + begin * step->operand) * width;
         const char *source = (const char *)job->updates[which] + (update + begin * step->result) * width;
         if (contiguous) combine_run(job, which, target, source, end - begin);
-        for (int64_t i = begin; i < end && !contiguous; i++, target += step->operand * width, source += step->result * width)
+        for (int64_t i = begin; i < end && !contiguous;
+             i++, target += step->operand * width, source += step->result * width)
             combine_run(job, which, target, source, 1);
     }
 }
@@ -325,8 +334,10 @@ static void scatter_task(void *argument, int64_t begin, int64_t end, int worker)
         if (!locate(plan, i, false, &update, &operand)) continue;
         if (job->split == SPLIT_OWNERS) {
             if (operand >= begin && operand < end) apply_run(job, operand, update, 0, 1);
-        } else if (job->split == SPLIT_COLUMNS) apply_slice(job, operand, update, begin, end);
-        else apply_slice(job, operand, update, 0, plan->window[0].size);
+        } else if (job->split == SPLIT_COLUMNS)
+            apply_slice(job, operand, update, begin, end);
+        else
+            apply_slice(job, operand, update, 0, plan->window[0].size);
     }
 }
 
@@ -340,7 +351,8 @@ static ScatterSplit choose_split(const ScatterJob *job, CpuPool *pool) {
 static HloStatus check_types(const ScatterJob *job) {
     static const CpuLoopOp ops[] = {CPU_OP_ADD, CPU_OP_ADD, CPU_OP_MULTIPLY, CPU_OP_MINIMUM, CPU_OP_MAXIMUM};
     const CpuScatter *s = job->scatter;
-    HLO_FAIL_IF(s->count < 1 || s->count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "scatter of %d operands", s->count);
+    HLO_FAIL_IF(s->count < 1 || s->count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "scatter of %d operands",
+                s->count);
     for (int i = 0; i < s->count && s->op != CPU_SCATTER_CALL && s->op != CPU_SCATTER_ASSIGN; i++)
         HLO_FAIL_IF(!job->kernels->operation[ops[s->op]][cpu_register_of(s->types[i])], HLO_UNIMPLEMENTED,
                     "scatter combining %s", hlo_type_text(s->types[i]));
@@ -349,8 +361,11 @@ static HloStatus check_types(const ScatterJob *job) {
 
 HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands, const void *indices,
                       const void *const *updates) {
-    ScatterJob job = {.scatter = scatter, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .operands = operands,
-                      .updates = updates, .operand_count = 1};
+    ScatterJob job = {.scatter = scatter,
+                      .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                      .operands = operands,
+                      .updates = updates,
+                      .operand_count = 1};
     HLO_TRY(check_types(&job));
     HLO_TRY(make_plan(&scatter->indexing, true, indices, &job.plan));
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;

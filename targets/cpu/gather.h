@@ -18,10 +18,15 @@ typedef struct CpuIndexing {
     const int64_t *operand_sizes, *indices_sizes, *result_sizes;
     HloType index_type;
     int index_vector_dim;
-    int window_count;    const int64_t *window_dims;     // offset_dims / update_window_dims
-    int collapsed_count; const int64_t *collapsed_dims;  // collapsed_slice_dims / inserted_window_dims
-    int map_count;       const int64_t *start_index_map; // scatter_dims_to_operand_dims
-    int batching_count;  const int64_t *operand_batching_dims; const int64_t *indices_batching_dims;
+    int window_count;
+    const int64_t *window_dims;  // offset_dims / update_window_dims
+    int collapsed_count;
+    const int64_t *collapsed_dims;  // collapsed_slice_dims / inserted_window_dims
+    int map_count;
+    const int64_t *start_index_map;  // scatter_dims_to_operand_dims
+    int batching_count;
+    const int64_t *operand_batching_dims;
+    const int64_t *indices_batching_dims;
     const int64_t *slice_sizes;  // of the gather, one per operand dimension; ignored by scatter
 } CpuIndexing;
 
@@ -42,8 +47,8 @@ typedef enum CpuScatterOp {
 typedef void CpuCombine(void *context, int count, void *const *targets, const void *const *updates);
 
 // Applies the updates to `operands` in place (count arrays of `types`, one update array each), in row-major order of
-// the index vectors: the result is the same for any number of workers. CALL may be used from several threads at once unless
-// `serial` is set.
+// the index vectors: the result is the same for any number of workers. CALL may be used from several threads at once
+// unless `serial` is set.
 typedef struct CpuScatter {
     CpuIndexing indexing;
     int count;
@@ -53,8 +58,8 @@ typedef struct CpuScatter {
     void *context;
     bool serial;
 } CpuScatter;
-HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands, const void *indices,
-                                    const void *const *updates);
+HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands,
+                                    const void *indices, const void *const *updates);
 
 HLO_END_C
 

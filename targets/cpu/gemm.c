@@ -6,14 +6,20 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/isa/gemm.h"
 
-// Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of b,
-// columns of one unit of parallel work.
+// Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
+// b, columns of one unit of parallel work.
 enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up(int64_t a, int64_t to) { return (a + to - 1) / to * to; }
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t round_up(int64_t a, int64_t to) {
+    return (a + to - 1) / to * to;
+}
 
-static int64_t rows_of_block(const CpuGemmKernels *kernels) { return (int64_t)kernels->mr * kRowTiles; }
+static int64_t rows_of_block(const CpuGemmKernels *kernels) {
+    return (int64_t)kernels->mr * kRowTiles;
+}
 
 static size_t bytes_of(const CpuGemmKernels *kernels, int64_t lanes, int64_t panel, int64_t depth) {
     return (size_t)round_up(round_up(lanes, panel) * depth * kernels->width + kSlack, 64);
@@ -38,7 +44,7 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
     return most;
 }
 
-// ---- one block ---------------------------------------------------------------------------------------------------------------
+// ---- one block
 
 typedef struct Block {
     const CpuGemmKernels *kernels;
@@ -47,7 +53,7 @@ typedef struct Block {
     char *c;
     int64_t k0, depth, n0, columns;  // of the packed block of b
     char *packed_b;
-    char *packed_a;                  // of one worker
+    char *packed_a;  // of one worker
     size_t packed_a_each;
 } Block;
 
@@ -57,11 +63,13 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width, mr = kernels->mr, nr = kernels->nr, depth = block->depth;
     const bool accumulate = g->accumulate || block->k0 > 0;
-    kernels->pack(packed_a, mr, block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width, rows, depth, g->a_m_stride, g->a_k_stride);
+    kernels->pack(packed_a, mr, block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width, rows, depth,
+                  g->a_m_stride, g->a_k_stride);
     for (int64_t j = j0; j < j1; j += nr)
         for (int64_t i = 0; i < rows; i += mr)
             kernels->tile(depth, packed_a + i * depth * width, block->packed_b + j * depth * width,
-                          block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, smaller(mr, rows - i), smaller(nr, j1 - j), accumulate);
+                          block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, smaller(mr, rows - i),
+                          smaller(nr, j1 - j), accumulate);
 }
 
 static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
@@ -69,17 +77,25 @@ static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width;
     kernels->pack(block->packed_b + j0 * block->depth * width, kernels->nr,
-                  block->b + (block->k0 * g->b_k_stride + (block->n0 + j0) * g->b_n_stride) * width, j1 - j0, block->depth, g->b_n_stride, g->b_k_stride);
+                  block->b + (block->k0 * g->b_k_stride + (block->n0 + j0) * g->b_n_stride) * width, j1 - j0,
+                  block->depth, g->b_n_stride, g->b_k_stride);
 }
 
 static void zero_result(const CpuGemm *g, void *c) {
     const size_t width = g->is_double ? sizeof(double) : sizeof(float);
-    for (int64_t i = 0; i < g->m && !g->accumulate; i++) memset((char *)c + (size_t)(i * g->ldc) * width, 0, (size_t)g->n * width);
+    for (int64_t i = 0; i < g->m && !g->accumulate; i++)
+        memset((char *)c + (size_t)(i * g->ldc) * width, 0, (size_t)g->n * width);
 }
 
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->is_double);
-    Block block = {.kernels = kernels, .g = g, .a = a, .b = b, .c = c, .packed_a = scratch, .packed_b = (char *)scratch + a_bytes(kernels, g)};
+    Block block = {.kernels = kernels,
+                   .g = g,
+                   .a = a,
+                   .b = b,
+                   .c = c,
+                   .packed_a = scratch,
+                   .packed_b = (char *)scratch + a_bytes(kernels, g)};
     if (g->k == 0) zero_result(g, c);
     for (block.n0 = 0; block.n0 < g->n; block.n0 += kColumns) {
         block.columns = smaller(kColumns, g->n - block.n0);
@@ -92,7 +108,7 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
     }
 }
 
-// ---- on the pool -----------------------------------------------------------------------------------------------------------------
+// ---- on the pool
 
 // Unit = a group of panels of b.
 enum { kPanelsPerUnit = 4 };
@@ -111,7 +127,8 @@ static int64_t column_unit(const Block *block) {
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     const Block *block = argument;
-    const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block), across = (block->columns + columns - 1) / columns;
+    const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block),
+                  across = (block->columns + columns - 1) / columns;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t m0 = unit / across * rows, j0 = unit % across * columns;
         multiply_rows(block, m0, smaller(rows, block->g->m - m0), j0, smaller(j0 + columns, block->columns),
@@ -123,7 +140,8 @@ static void run_block(CpuPool *pool, Block *block) {
     const int64_t panels = (block->columns + block->kernels->nr - 1) / block->kernels->nr;
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block);
     cpu_pool_parallel_for_grain(pool, (panels + kPanelsPerUnit - 1) / kPanelsPerUnit, 1, pack_task, block);
-    cpu_pool_parallel_for_grain(pool, (block->g->m + rows - 1) / rows * ((block->columns + columns - 1) / columns), 1, multiply_task, block);
+    cpu_pool_parallel_for_grain(pool, (block->g->m + rows - 1) / rows * ((block->columns + columns - 1) / columns), 1,
+                                multiply_task, block);
 }
 
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
@@ -132,9 +150,11 @@ HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, cons
     const double work = (double)g->m * (double)g->n * (double)g->k;
     const bool parallel = work > 200000 && cpu_pool_worker_count(pool) > 1;
     Block block = {.kernels = kernels, .g = g, .a = a, .b = b, .c = c, .packed_a_each = a_bytes(kernels, g)};
-    const size_t bytes = b_bytes(kernels, g) + block.packed_a_each * (size_t)(parallel ? cpu_pool_worker_count(pool) : 1);
+    const size_t bytes =
+        b_bytes(kernels, g) + block.packed_a_each * (size_t)(parallel ? cpu_pool_worker_count(pool) : 1);
     char *scratch = cpu_pool_scratch_take(pool, bytes);
-    HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld", (long long)g->m, (long long)g->n, (long long)g->k);
+    HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld", (long long)g->m,
+                (long long)g->n, (long long)g->k);
     if (g->k == 0) zero_result(g, c);
     if (!parallel) cpu_gemm_serial(features, g, c, a, b, scratch);
     block.packed_b = scratch;

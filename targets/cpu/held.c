@@ -12,17 +12,26 @@ CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, Cpu
     return kernels->operation[ops[op]][cpu_register_of(type)];
 }
 
-bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type) { return kernels->decode[type] != NULL; }
+bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type) {
+    return kernels->decode[type] != NULL;
+}
 
-int cpu_held_bytes(HloType type) { return cpu_register_bytes(cpu_register_of(type)); }
+int cpu_held_bytes(HloType type) {
+    return cpu_register_bytes(cpu_register_of(type));
+}
 
 void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
-    if (kernels->decode[type]) kernels->decode[type](target, source, NULL, NULL, count, 0);
-    else if (target != source) memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
+    if (kernels->decode[type])
+        kernels->decode[type](target, source, NULL, NULL, count, 0);
+    else if (target != source)
+        memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
 }
 
 void cpu_narrow(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
-    if (kernels->encode[type]) kernels->encode[type](target, source, NULL, NULL, count, 0);
-    else if (kernels->wrap[type]) kernels->wrap[type](target, source, NULL, NULL, count, 0);
-    else if (target != source) memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
+    if (kernels->encode[type])
+        kernels->encode[type](target, source, NULL, NULL, count, 0);
+    else if (kernels->wrap[type])
+        kernels->wrap[type](target, source, NULL, NULL, count, 0);
+    else if (target != source)
+        memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
 }

@@ -9,17 +9,17 @@
 HLO_BEGIN_C
 
 struct CpuExecutable {
-    HloArena *arena;         // everything below
-    HloModule *module;       // a copy of the program
-    void *constants;         // constant_bytes
+    HloArena *arena;    // everything below
+    HloModule *module;  // a copy of the program
+    void *constants;    // constant_bytes
     CpuSignature signature;
     CpuThunkList entry;
-    int32_t depth;           // deepest nesting of thunk lists below the entry
+    int32_t depth;  // deepest nesting of thunk lists below the entry
     int64_t replica_count, partition_count;
     bool tpu_numerics;
     const CpuCollective *const *collectives;  // by index
     int32_t collective_count;
-    int32_t shareable_count;   // share indices given to thunks
+    int32_t shareable_count;  // share indices given to thunks
     int32_t array_count;
     const int32_t *argument_arrays;  // ids of the arguments' arrays
 };

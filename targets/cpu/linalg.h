@@ -12,9 +12,9 @@ HLO_BEGIN_C
 
 typedef enum CpuFftKind { CPU_FFT, CPU_IFFT, CPU_RFFT, CPU_IRFFT } CpuFftKind;
 
-// Transforms of the last `rank` dimensions (1 to 3) of `batch` row-major arrays; `lengths` are HLO's fft_length (the real
-// side's sizes for RFFT and IRFFT). `type` is f32 or f64, the real part's type. Any length: mixed radix 2, 3, 4, 5, and
-// Bluestein's algorithm for other prime factors. Inverses divide by the number of points.
+// Transforms of the last `rank` dimensions (1 to 3) of `batch` row-major arrays; `lengths` are HLO's fft_length (the
+// real side's sizes for RFFT and IRFFT). `type` is f32 or f64, the real part's type. Any length: mixed radix 2, 3, 4,
+// 5, and Bluestein's algorithm for other prime factors. Inverses divide by the number of points.
 HLO_NODISCARD HloStatus cpu_fft(CpuPool *pool, CpuFftKind kind, HloType type, int64_t batch, int rank,
                                 const int64_t *lengths, void *out, const void *in);
 

@@ -5,16 +5,16 @@
 // A loop has a domain of `rank` dimensions in row-major order, cut into kept dimensions and reduced ones:
 //   rows      [kept ...][reduced ...]          reduced may be empty: then the loop is purely elementwise
 //   columns   [outer kept ...][reduced ...][inner kept ...]
-// Arrays are reached through index maps: element = offset + sum of stride[d] * index[d]. Strides may be 0 (broadcast) or
-// negative (reverse), so the caller is free to permute the domain's dimensions.
+// Arrays are reached through index maps: element = offset + sum of stride[d] * index[d]. Strides may be 0 (broadcast)
+// or negative (reverse), so the caller is free to permute the domain's dimensions.
 //
 // Levels come by themselves. A value whose map has stride 0 on all reduced dimensions exists once a kept index, a value
 // with all strides 0 once a loop; the result of a reduction exists once a kept index. Operations on mixed levels expand
 // the lower one. In the rows form results of reductions may go back into operations over whole rows (softmax, layer
 // norm) when cpu_loop_finish() finds that a row's live values fit the cache (else RESOURCE_EXHAUSTED: split the loop).
 //
-// Types: every value has an HLO element type. Types narrower than f32 (bf16, f16, f8, f4) are held as f32 and rounded to
-// their type after every operation that can leave it; s4, u4, s2, ... are held as 8 bits and wrapped.
+// Types: every value has an HLO element type. Types narrower than f32 (bf16, f16, f8, f4) are held as f32 and rounded
+// to their type after every operation that can leave it; s4, u4, s2, ... are held as 8 bits and wrapped.
 //
 // Results do not depend on the number of workers: a reduction's tree is fixed by the length of what is reduced.
 #ifndef MESHLO_TARGETS_CPU_LOOP_H_
@@ -65,7 +65,7 @@ typedef struct CpuLoop CpuLoop;
 // Number of a value in a builder.
 typedef int32_t CpuValue;
 
-// ---- building: everything comes from `arena`; one thread; errors are kept and told by cpu_loop_finish() --------------
+// ---- building: everything comes from `arena`; one thread; errors are kept and told by cpu_loop_finish()
 
 // A builder for loops over `domain` (its dims are copied) whose kernels use the instruction set `features`.
 CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domain, CpuFeatures features);
@@ -80,8 +80,8 @@ CpuValue cpu_loop_constant(CpuLoopBuilder *builder, HloType type, const void *bi
 CpuValue cpu_loop_index(CpuLoopBuilder *builder, HloType type, const CpuIndexMap *map);
 
 // An operation on values of one element type (SELECT: a predicate first; shifts and all others: equal types). Unused
-// operands are ignored. HLO semantics: integer division by zero gives -1 and remainder the dividend, INT_MIN / -1 wraps,
-// shifts past the width give 0 or the sign, minimum, maximum and clamp propagate NaN.
+// operands are ignored. HLO semantics: integer division by zero gives -1 and remainder the dividend, INT_MIN / -1
+// wraps, shifts past the width give 0 or the sign, minimum, maximum and clamp propagate NaN.
 CpuValue cpu_loop_op(CpuLoopBuilder *builder, CpuLoopOp op, CpuValue a, CpuValue b, CpuValue c);
 
 // Conversion of values: float to integer truncates, saturates and maps NaN to 0; integer to narrower integer wraps; to
@@ -94,8 +94,8 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *builder, HloType type, CpuValue a);
 // Rounds a float to a format with the given numbers of exponent and mantissa bits and keeps its type.
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *builder, int exponent_bits, int mantissa_bits, CpuValue a);
 
-// Rounds a float to an integer `type`, away from zero where `random` (unsigned, of the float's width) is below the fraction
-// scaled to its range.
+// Rounds a float to an integer `type`, away from zero where `random` (unsigned, of the float's width) is below the
+// fraction scaled to its range.
 CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *builder, HloType type, CpuValue a, CpuValue random);
 
 // init op (reduction of `a` over the reduced dimensions). Floats narrower than f32 accumulate in f32 and round once.
@@ -121,7 +121,7 @@ HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value);
 // long to be kept (see the top of this file).
 HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuLoop **loop);
 
-// ---- running ---------------------------------------------------------------------------------------------------------
+// ---- running
 
 // Runs a loop over its whole domain. `buffers` holds the addresses that loads and stores name. NULL pool: this thread
 // alone. Any number of threads may run one loop at once. RESOURCE_EXHAUSTED when there is no memory for scratch.

@@ -19,7 +19,7 @@ static const OpInfo kOps[] = {
 #undef CPU_LOOP_OP
 };
 
-// ---- registers -------------------------------------------------------------------------------------------------------
+// ---- registers
 
 CpuRegisterType cpu_register_of(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
@@ -45,14 +45,20 @@ int cpu_register_bytes(CpuRegisterType type) {
     return bytes[type];
 }
 
-static bool is_narrow_float(HloType type) { return cpu_register_raw(type) != cpu_register_of(type); }
-static bool is_narrow_integer(HloType type) { return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8; }
+static bool is_narrow_float(HloType type) {
+    return cpu_register_raw(type) != cpu_register_of(type);
+}
+static bool is_narrow_integer(HloType type) {
+    return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8;
+}
 
-// ---- values ----------------------------------------------------------------------------------------------------------
+// ---- values
 
 static void fail(CpuLoopBuilder *b, HloStatus status) {
-    if (b->status) hlo_status_free(status);
-    else b->status = status;
+    if (b->status)
+        hlo_status_free(status);
+    else
+        b->status = status;
 }
 
 static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
@@ -60,12 +66,21 @@ static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
     return &b->values.items[value];
 }
 
-HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value) { return value_at(builder, value)->type; }
+HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value) {
+    return value_at(builder, value)->type;
+}
 
 static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel level, HloType type,
                               CpuRegisterType held) {
-    return (CpuLoopValue){.kind = kind, .level = level, .type = type, .held = held, .width = cpu_register_bytes(held),
-                          .operands = {-1, -1, -1}, .in_combiner = b->in_combiner, .stored_by = -1, .slot = -1};
+    return (CpuLoopValue){.kind = kind,
+                          .level = level,
+                          .type = type,
+                          .held = held,
+                          .width = cpu_register_bytes(held),
+                          .operands = {-1, -1, -1},
+                          .in_combiner = b->in_combiner,
+                          .stored_by = -1,
+                          .slot = -1};
 }
 
 static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
@@ -113,7 +128,7 @@ static CpuValue normalise(CpuLoopBuilder *b, CpuValue value) {
     return value;
 }
 
-// ---- the builder -----------------------------------------------------------------------------------------------------
+// ---- the builder
 
 CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domain, CpuFeatures features) {
     CpuLoopBuilder *b = HLO_ARENA_NEW(arena, CpuLoopBuilder, 1);
@@ -279,7 +294,7 @@ static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
     return push(b, copy);
 }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------
+// ---- reductions
 
 static const CpuLoopOp kPairOps[CPU_REDUCE_COUNT] = {
     [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
@@ -305,8 +320,10 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements) {
     if (b->combine_count || b->reduce_count || b->reduced == 0 || count < 1 || count > CPU_LOOP_COMBINE_LIMIT)
-        fail(b, hlo_error(HLO_INVALID_ARGUMENT, "fused loop: a generic reduction must be the only one of its loop and "
-                          "have 1 to %d operands", CPU_LOOP_COMBINE_LIMIT));
+        fail(b, hlo_error(HLO_INVALID_ARGUMENT,
+                          "fused loop: a generic reduction must be the only one of its loop and "
+                          "have 1 to %d operands",
+                          CPU_LOOP_COMBINE_LIMIT));
     const size_t bytes = sizeof(CpuValue) * (size_t)count;
     b->combine_count = count;
     b->combine_values = hlo_arena_allocate(b->arena, bytes);

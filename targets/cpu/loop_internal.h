@@ -93,13 +93,13 @@ struct CpuLoop {
     CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
     int combine_count;
     CpuValue *accumulators, *elements, *combined, *combine_inits, *combine_values;
-    int64_t row_run;          // kept indices of a block never cross a multiple of this
-    int64_t blocks_per_run;   // blocks that a run is cut into
-    int64_t block;            // kept indices of a block at most
-    int64_t segment;          // reduced indices of a segment
+    int64_t row_run;         // kept indices of a block never cross a multiple of this
+    int64_t blocks_per_run;  // blocks that a run is cut into
+    int64_t block;           // kept indices of a block at most
+    int64_t segment;         // reduced indices of a segment
     int64_t segments;
-    int64_t uniform_count;    // elements that registers of uniform values are filled with
-    size_t scratch_bytes;     // of one worker
+    int64_t uniform_count;  // elements that registers of uniform values are filled with
+    size_t scratch_bytes;   // of one worker
 };
 
 // Operands of a generic reduction, dimensions of a domain.

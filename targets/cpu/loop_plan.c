@@ -9,15 +9,15 @@ enum { kSlotAlignment = 64 };
 typedef struct Planner {
     CpuLoopBuilder *b;
     CpuLoop *loop;
-    int *last_use;          // position of the last value that reads a register, by value
-    int64_t *slot_bytes;    // of every slot so far
+    int *last_use;        // position of the last value that reads a register, by value
+    int64_t *slot_bytes;  // of every slot so far
     int64_t *slot_offsets;
     bool *slot_free;
     int slot_count;
     int64_t scratch;
 } Planner;
 
-// ---- walks -----------------------------------------------------------------------------------------------------------
+// ---- walks
 
 // Merges dimensions first, first + 1, ... in reading order, innermost first in the result.
 static void add_dims(CpuWalk *walk, const CpuLoopBuilder *b, const CpuIndexMap *map, int first, int count) {
@@ -53,7 +53,7 @@ static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
     }
 }
 
-// ---- mode and block sizes ----------------------------------------------------------------------------------------------
+// ---- mode and block sizes
 
 static int64_t product(const int64_t *dims, int count) {
     int64_t result = 1;
@@ -115,12 +115,13 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b) {
             break;
     }
     loop->segments = (loop->reduced + loop->segment - 1) / loop->segment;
-    const int64_t full = loop->mode == CPU_MODE_ROWS ? loop->block * (loop->reduced ? loop->reduced : 1) : CPU_LOOP_BLOCK;
+    const int64_t full =
+        loop->mode == CPU_MODE_ROWS ? loop->block * (loop->reduced ? loop->reduced : 1) : CPU_LOOP_BLOCK;
     loop->uniform_count = full > loop->block ? full : loop->block;
     if (loop->mode == CPU_MODE_PARTIAL && loop->uniform_count < CPU_LOOP_BLOCK) loop->uniform_count = CPU_LOOP_BLOCK;
 }
 
-// ---- schedule ----------------------------------------------------------------------------------------------------------
+// ---- schedule
 
 static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
     if (value->level == CPU_LEVEL_UNIFORM) return &loop->uniform;
@@ -179,7 +180,7 @@ static void find_last_uses(Planner *p) {
     }
 }
 
-// ---- stores into place ---------------------------------------------------------------------------------------------------
+// ---- stores into place
 
 // The register of a stored value may be the output's own memory when the store is contiguous, the value is computed by
 // a kernel, and no later instruction of the list reads an input in place (the output may share its memory).
@@ -199,7 +200,7 @@ static void place_stores(Planner *p) {
     }
 }
 
-// ---- registers -----------------------------------------------------------------------------------------------------------
+// ---- registers
 
 static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     int64_t count = loop->uniform_count;
@@ -211,7 +212,8 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
 static int take_slot(Planner *p, int64_t bytes) {
     int best = -1;
     for (int i = 0; i < p->slot_count; i++)
-        if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best])) best = i;
+        if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best]))
+            best = i;
     if (best < 0) {
         best = p->slot_count++;
         p->slot_bytes[best] = bytes;
@@ -284,7 +286,7 @@ static HloStatus plan_registers(Planner *p) {
     return HLO_SUCCESS;
 }
 
-// ---- finish --------------------------------------------------------------------------------------------------------------
+// ---- finish
 
 static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->combine_count = b->combine_count;
@@ -335,7 +337,9 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     return HLO_SUCCESS;
 }
 
-void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code) { loop->code = code; }
+void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code) {
+    loop->code = code;
+}
 
 int64_t cpu_loop_cost(const CpuLoop *loop) {
     const int64_t instructions = loop->value_count;

@@ -9,24 +9,24 @@ typedef struct Frame {
     const CpuLoop *loop;
     void *const *buffers;
     char *scratch;
-    void **registers;     // address of each value's current elements
-    char *partials;       // results of segments, see partial_at()
-    int64_t kept_start;   // kept flat index of the block
+    void **registers;    // address of each value's current elements
+    char *partials;      // results of segments, see partial_at()
+    int64_t kept_start;  // kept flat index of the block
     int64_t kept_count;
-    int64_t full_start;   // flat index, in the whole domain, of the block's first element
+    int64_t full_start;  // flat index, in the whole domain, of the block's first element
     int64_t full_count;
 } Frame;
 
-// ---- moving elements between arrays and registers ------------------------------------------------------------------------
+// ---- moving elements between arrays and registers
 
 static void fill(void *dst, const void *element, int64_t count, int width) {
     switch (width) {
-#define FILL_CASE(T)                                                   \
-    case sizeof(T): {                                                  \
-        T value, *out = dst;                                           \
-        memcpy(&value, element, sizeof value);                         \
-        for (int64_t i = 0; i < count; i++) out[i] = value;            \
-        break;                                                         \
+#define FILL_CASE(T)                                        \
+    case sizeof(T): {                                       \
+        T value, *out = dst;                                \
+        memcpy(&value, element, sizeof value);              \
+        for (int64_t i = 0; i < count; i++) out[i] = value; \
+        break;                                              \
     }
         FILL_CASE(uint8_t)
         FILL_CASE(uint16_t)
@@ -49,12 +49,12 @@ static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t s
         return;
     }
     switch (width) {
-#define STEP_CASE(T)                                                                                            \
-    case sizeof(T): {                                                                                           \
-        T *out = (T *)(void *)dst;                                                                              \
-        const T *in = (const T *)(const void *)src;                                                             \
-        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step];                               \
-        break;                                                                                                  \
+#define STEP_CASE(T)                                                              \
+    case sizeof(T): {                                                             \
+        T *out = (T *)(void *)dst;                                                \
+        const T *in = (const T *)(const void *)src;                               \
+        for (int64_t i = 0; i < count; i++) out[i * dst_step] = in[i * src_step]; \
+        break;                                                                    \
     }
         STEP_CASE(uint8_t)
         STEP_CASE(uint16_t)
@@ -158,9 +158,11 @@ static void index_run(const CpuLoopValue *value, void *reg, int64_t start, int64
     }
 }
 
-// ---- one value -----------------------------------------------------------------------------------------------------------
+// ---- one value
 
-static void *own_register(const Frame *frame, const CpuLoopValue *value) { return frame->scratch + value->slot; }
+static void *own_register(const Frame *frame, const CpuLoopValue *value) {
+    return frame->scratch + value->slot;
+}
 
 static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
     return value->operands[i] < 0 ? NULL : frame->registers[value->operands[i]];
@@ -249,7 +251,7 @@ static void run_uniform(Frame *frame) {
     }
 }
 
-// ---- blocks ----------------------------------------------------------------------------------------------------------------
+// ---- blocks
 
 static int64_t block_count(const CpuLoop *loop) {
     return (loop->kept + loop->row_run - 1) / loop->row_run * loop->blocks_per_run;
@@ -284,7 +286,7 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
     }
 }
 
-// ---- reductions in two passes ------------------------------------------------------------------------------------------------
+// ---- reductions in two passes
 
 // Partials lie as [reduction][segment][kept index], 16 bytes apart a reduction's width at most.
 static char *partial_at(const Frame *frame, int partial, int64_t segment, int64_t kept) {
@@ -390,8 +392,10 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
         if (value->kind != CPU_VALUE_REDUCE) continue;
         char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
         void *source = operand_of(frame, value, 0);
-        if (first) memcpy(partial, source, (size_t)(frame->kept_count * value->width));
-        else loop->fold[value->partial](partial, partial, source, NULL, frame->kept_count, 0);
+        if (first)
+            memcpy(partial, source, (size_t)(frame->kept_count * value->width));
+        else
+            loop->fold[value->partial](partial, partial, source, NULL, frame->kept_count, 0);
     }
 }
 
@@ -415,7 +419,7 @@ static void run_column_unit(Frame *frame, int64_t unit) {
                (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running
 
 typedef struct RunJob {
     const CpuLoop *loop;
@@ -439,8 +443,10 @@ static void first_pass_task(void *argument, int64_t begin, int64_t end, int work
     Frame frame;
     frame_open(&frame, job->loop, job->buffers, scratch_of(job, worker), job->partials);
     for (int64_t unit = begin; unit < end; unit++) {
-        if (job->loop->mode == CPU_MODE_PARTIAL) run_partial_unit(&frame, unit);
-        else run_column_unit(&frame, unit);
+        if (job->loop->mode == CPU_MODE_PARTIAL)
+            run_partial_unit(&frame, unit);
+        else
+            run_column_unit(&frame, unit);
     }
 }
 
@@ -476,8 +482,10 @@ HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers)
     job.scratch = cpu_pool_scratch_take(pool, loop->scratch_bytes * (size_t)cpu_pool_worker_count(pool));
     HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the registers of a fused loop");
     HloStatus status = HLO_SUCCESS;
-    if (loop->mode == CPU_MODE_ROWS) spread(&job, pool, block_count(loop), rows_task);
-    else status = run_two_passes(&job, pool);
+    if (loop->mode == CPU_MODE_ROWS)
+        spread(&job, pool, block_count(loop), rows_task);
+    else
+        status = run_two_passes(&job, pool);
     cpu_pool_scratch_give(pool, job.scratch);
     return status;
 }

@@ -7,7 +7,7 @@
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
 
-// ---- steps -----------------------------------------------------------------------------------------------------------
+// ---- steps
 
 static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) {
     for (int64_t i = 0; i < list->count; i++)
@@ -83,11 +83,12 @@ bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, 
     lowering->retry = true;
     if (code == HLO_ABORTED)
         for (CpuArray *array = failure->materialize; array; array = array->view) array->materialized = true;
-    else node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_ALONE : CPU_NODE_FALLBACK;
+    else
+        node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_ALONE : CPU_NODE_FALLBACK;
     return false;
 }
 
-// ---- loops -----------------------------------------------------------------------------------------------------------
+// ---- loops
 
 // Emission functions fill loops[i]; this ends a step of one loop.
 static HloStatus end_loops(CpuLowering *lowering, CpuNode *node, CpuStep *step, HloStatus emitted,
@@ -240,7 +241,7 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
     return HLO_SUCCESS;
 }
 
-// ---- structure -------------------------------------------------------------------------------------------------------
+// ---- structure
 
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;

@@ -9,18 +9,18 @@ HLO_BEGIN_C
 
 typedef struct CpuLowering {
     CpuProgram *program;
-    HloArena *arena;          // loops and what kernels keep live here
+    HloArena *arena;  // loops and what kernels keep live here
     CpuFeatures features;
     bool tpu_numerics;
-    bool retry;               // something was marked in the program: lower again
+    bool retry;  // something was marked in the program: lower again
     HLO_VECTOR(const CpuNode *) fallbacks;
 } CpuLowering;
 
 // Lowers the whole program: *steps are the entry's.
 HLO_NODISCARD HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps);
 
-// Turns one node into one step, whose kind, reads, writes and data it fills in. A node that it cannot lower it leaves in
-// the state FALLBACK and sets `retry`.
+// Turns one node into one step, whose kind, reads, writes and data it fills in. A node that it cannot lower it leaves
+// in the state FALLBACK and sets `retry`.
 typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep *step);
 
 // The kernels' lowerings, one a topic.

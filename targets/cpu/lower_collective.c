@@ -19,7 +19,7 @@ static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
     return result;
 }
 
-// ---- exchanges -------------------------------------------------------------------------------------------------------
+// ---- exchanges
 
 static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
@@ -55,8 +55,7 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
     for (int32_t i = 0; i < collective->array_count && !status; i++) {
         const CpuCollectiveArray *array = &collective->arrays[i];
         for (int64_t r = part; r < group->count && !status; r += parts) {
-            for (int64_t m = 0; m < group->count; m++)
-                buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
+            for (int64_t m = 0; m < group->count; m++) buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
             buffers[group->count] = addresses[collective->array_count + i][r];
             if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loop, pool, buffers);
         }
@@ -117,8 +116,10 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
             for (int64_t k = 0; k < collective->pairs.count; k++)
                 if (collective->pairs.items[k].target == r) source = collective->pairs.items[k].source;
             void *to = addresses[collective->array_count + i][r];
-            if (source >= 0) memcpy(to, addresses[i][source], bytes);
-            else memset(to, 0, bytes);
+            if (source >= 0)
+                memcpy(to, addresses[i][source], bytes);
+            else
+                memset(to, 0, bytes);
         }
     }
     return HLO_SUCCESS;
@@ -135,7 +136,7 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
     return HLO_SUCCESS;
 }
 
-// ---- the loops of reductions -----------------------------------------------------------------------------------------
+// ---- the loops of reductions
 
 // Combines the loaded values in group order. Plain sums of narrow floats are kept in f32 and rounded once.
 static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *builder, HloType type,
@@ -148,9 +149,12 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
         CpuValue next = cpu_loop_load(builder, (int)m, type, map);
         if (widen) next = cpu_loop_convert(builder, HLO_F32, next);
         const CpuValue pair[2] = {sum, next};
-        if (m == 0) sum = next;
-        else if (op != CPU_OP_COUNT) sum = cpu_loop_op(builder, op, sum, next, 0);
-        else cpu_emit_computation(context->lowering->arena, builder, computation, pair, &sum);
+        if (m == 0)
+            sum = next;
+        else if (op != CPU_OP_COUNT)
+            sum = cpu_loop_op(builder, op, sum, next, 0);
+        else
+            cpu_emit_computation(context->lowering->arena, builder, computation, pair, &sum);
     }
     return widen ? cpu_loop_convert(builder, type, sum) : sum;
 }
@@ -190,7 +194,7 @@ static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, Cpu
     return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loop);
 }
 
-// ---- lowering --------------------------------------------------------------------------------------------------------
+// ---- lowering
 
 static HloStatus check_groups(const CollectiveLowering *context) {
     const CpuCollective *collective = context->collective;
@@ -204,9 +208,8 @@ static HloStatus check_groups(const CollectiveLowering *context) {
 static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensions, bool split_operand) {
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
-    HLO_FAIL_IF(node->operand_count != node->result_count, HLO_INVALID_ARGUMENT,
-                "%s %%%s: %d operands but %d results", hlo_op_text(node->opcode), node->instruction->name,
-                (int)node->operand_count, (int)node->result_count);
+    HLO_FAIL_IF(node->operand_count != node->result_count, HLO_INVALID_ARGUMENT, "%s %%%s: %d operands but %d results",
+                hlo_op_text(node->opcode), node->instruction->name, (int)node->operand_count, (int)node->result_count);
     CpuCollectiveArray *arrays = HLO_ARENA_NEW(context->lowering->arena, CpuCollectiveArray, node->operand_count);
     for (int32_t i = 0; i < node->operand_count; i++) {
         const HloShape *operand = hlo_shape_copy(context->lowering->arena, node->operands[i]->shape);
@@ -232,8 +235,10 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
 static HloStatus make_loops(const CollectiveLowering *context) {
     CpuCollectiveArray *arrays = (CpuCollectiveArray *)(uintptr_t)context->collective->arrays;
     for (int32_t i = 0; i < context->collective->array_count; i++) {
-        if (context->node->opcode == HLO_OP_ALL_REDUCE) HLO_TRY(make_all_reduce_loops(context, &arrays[i]));
-        else HLO_TRY(make_reduce_scatter_loop(context, &arrays[i]));
+        if (context->node->opcode == HLO_OP_ALL_REDUCE)
+            HLO_TRY(make_all_reduce_loops(context, &arrays[i]));
+        else
+            HLO_TRY(make_reduce_scatter_loop(context, &arrays[i]));
     }
     return HLO_SUCCESS;
 }
@@ -264,15 +269,13 @@ static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
     const HloInts none = {0};
-    const HloInts dimensions = node->opcode == HLO_OP_COLLECTIVE_PERMUTE
-                                   ? none
-                                   : HLO_ATTRIBUTES(node->instruction, Collective)->dimensions;
+    const HloInts dimensions =
+        node->opcode == HLO_OP_COLLECTIVE_PERMUTE ? none : HLO_ATTRIBUTES(node->instruction, Collective)->dimensions;
     *known = true;
     switch (node->opcode) {
         case HLO_OP_ALL_REDUCE:
         case HLO_OP_REDUCE_SCATTER:
-            collective->exchange =
-                node->opcode == HLO_OP_ALL_REDUCE ? exchange_all_reduce : exchange_reduce_scatter;
+            collective->exchange = node->opcode == HLO_OP_ALL_REDUCE ? exchange_all_reduce : exchange_reduce_scatter;
             if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return *known = false, HLO_SUCCESS;
             HLO_TRY(fill_arrays(context, dimensions, node->opcode == HLO_OP_REDUCE_SCATTER));
             return make_loops(context);

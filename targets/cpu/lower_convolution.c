@@ -62,24 +62,23 @@ HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *s
         output->type == HLO_PRED)
         return cpu_lower_give_up(lowering, node);
     CpuConvolution *data = HLO_ARENA_NEW(lowering->arena, CpuConvolution, 1);
-    *data = (CpuConvolution){
-        .lhs_type = input->type,
-        .rhs_type = kernel->type,
-        .out_type = output->type,
-        .precision = precision_of(lowering, node),
-        .rank = (int)labels->input_spatial.count,
-        .dims = copy_spatial(lowering->arena, labels, attributes->window, input, kernel, output),
-        .batch = input->dims[labels->input_batch],
-        .input_features = input->dims[labels->input_feature],
-        .output_features = output->dims[labels->output_feature],
-        .feature_groups = attributes->feature_group_count ? attributes->feature_group_count : 1,
-        .batch_groups = attributes->batch_group_count ? attributes->batch_group_count : 1,
-        .input_batch_stride = stride_of(input, labels->input_batch),
-        .input_feature_stride = stride_of(input, labels->input_feature),
-        .kernel_input_stride = stride_of(kernel, labels->kernel_input_feature),
-        .kernel_output_stride = stride_of(kernel, labels->kernel_output_feature),
-        .output_batch_stride = stride_of(output, labels->output_batch),
-        .output_feature_stride = stride_of(output, labels->output_feature)};
+    *data = (CpuConvolution){.lhs_type = input->type,
+                             .rhs_type = kernel->type,
+                             .out_type = output->type,
+                             .precision = precision_of(lowering, node),
+                             .rank = (int)labels->input_spatial.count,
+                             .dims = copy_spatial(lowering->arena, labels, attributes->window, input, kernel, output),
+                             .batch = input->dims[labels->input_batch],
+                             .input_features = input->dims[labels->input_feature],
+                             .output_features = output->dims[labels->output_feature],
+                             .feature_groups = attributes->feature_group_count ? attributes->feature_group_count : 1,
+                             .batch_groups = attributes->batch_group_count ? attributes->batch_group_count : 1,
+                             .input_batch_stride = stride_of(input, labels->input_batch),
+                             .input_feature_stride = stride_of(input, labels->input_feature),
+                             .kernel_input_stride = stride_of(kernel, labels->kernel_input_feature),
+                             .kernel_output_stride = stride_of(kernel, labels->kernel_output_feature),
+                             .output_batch_stride = stride_of(output, labels->output_batch),
+                             .output_feature_stride = stride_of(output, labels->output_feature)};
     cpu_step_kernel(lowering, node, step, run_convolution, data);
     const int64_t per_output = node->operands[1]->elements / (data->output_features ? data->output_features : 1);
     step->cost = node->results[0]->elements * (per_output / 16 + 1);

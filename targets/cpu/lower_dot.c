@@ -183,20 +183,18 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
         return HLO_SUCCESS;
     }
     DotRoles roles = sort_roles(lowering->arena, dot, node->views);
-    const bool matrix_vector =
-        node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
-        node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
+    const bool matrix_vector = node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
+                               node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
     const CpuPrecision precision = precision_of(lowering, node, matrix_vector);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
     if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))
         return lower_as_loop(lowering, node, precision, step);
     DotKernel *kernel = HLO_ARENA_NEW(lowering->arena, DotKernel, 1);
-    kernel->outer =
-        HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
+    kernel->outer = HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
     const DotDim batch = take(&roles.batch, kernel), m = take(&roles.m, kernel), n = take(&roles.n, kernel);
-    kernel->matmul = (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2],
-                                 .precision = precision};
+    kernel->matmul =
+        (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2], .precision = precision};
     fill_matmul(&kernel->matmul, batch, m, n, take(&roles.k, kernel));
     kernel->swapped = m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
     if (kernel->swapped) swap_sides(&kernel->matmul);

@@ -25,7 +25,7 @@ static void describe(HloArena *arena, const HloShape *operand, const HloShape *i
     indexing->index_type = indices->type;
 }
 
-// ---- gather ----------------------------------------------------------------------------------------------------------
+// ---- gather
 
 typedef struct GatherKernel {
     CpuIndexing indexing;
@@ -56,7 +56,7 @@ HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return HLO_SUCCESS;
 }
 
-// ---- scatter ---------------------------------------------------------------------------------------------------------
+// ---- scatter
 
 typedef struct ScatterKernel {
     CpuScatter scatter;
@@ -70,8 +70,7 @@ static HloStatus run_scatter(const void *data, void *const *arguments, CpuPool *
     void *const *results = arguments + 2 * count + 1;
     for (int i = 0; i < count; i++)
         if (results[i] != arguments[i] && kernel->bytes[i]) memcpy(results[i], arguments[i], (size_t)kernel->bytes[i]);
-    return cpu_scatter(pool, &kernel->scatter, results, arguments[count],
-                       (const void *const *)arguments + count + 1);
+    return cpu_scatter(pool, &kernel->scatter, results, arguments[count], (const void *const *)arguments + count + 1);
 }
 
 static bool is_assignment(const HloComputation *computation) {
@@ -122,7 +121,10 @@ HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     }
     CpuScatterOp op = CPU_SCATTER_CALL;
     if (count > 1 || !scatter_op(computation, &op) || !has_builtin(types[0], op)) op = CPU_SCATTER_CALL;
-    kernel->scatter = (CpuScatter){.count = count, .types = types, .op = op, .combine = cpu_scalar_combine,
+    kernel->scatter = (CpuScatter){.count = count,
+                                   .types = types,
+                                   .op = op,
+                                   .combine = cpu_scalar_combine,
                                    .context = (void *)(uintptr_t)function};
     describe_scatter(lowering, node, count, &kernel->scatter.indexing);
     cpu_step_kernel(lowering, node, step, run_scatter, kernel);

@@ -3,7 +3,7 @@
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 
-// ---- fft -------------------------------------------------------------------------------------------------------------
+// ---- fft
 
 typedef struct FftKernel {
     CpuFftKind kind;
@@ -20,8 +20,10 @@ static HloStatus run_fft(const void *data, void *const *arguments, CpuPool *pool
 }
 
 HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    static const CpuFftKind kKinds[] = {[HLO_FftType_FFT] = CPU_FFT, [HLO_FftType_IFFT] = CPU_IFFT,
-                                        [HLO_FftType_RFFT] = CPU_RFFT, [HLO_FftType_IRFFT] = CPU_IRFFT};
+    static const CpuFftKind kKinds[] = {[HLO_FftType_FFT] = CPU_FFT,
+                                        [HLO_FftType_IFFT] = CPU_IFFT,
+                                        [HLO_FftType_RFFT] = CPU_RFFT,
+                                        [HLO_FftType_IRFFT] = CPU_IRFFT};
     const HloFftAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Fft);
     const HloShape *shape = node->operands[0]->shape;
     const HloInts lengths = attributes->length;
@@ -37,7 +39,7 @@ HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return HLO_SUCCESS;
 }
 
-// ---- matrices --------------------------------------------------------------------------------------------------------
+// ---- matrices
 
 typedef struct MatrixKernel {
     HloType type;

@@ -3,15 +3,19 @@
 #include "targets/cpu/scalar.h"
 #include "targets/cpu/sort.h"
 
-// ---- comparators -----------------------------------------------------------------------------------------------------
+// ---- comparators
 
 static bool is_constant_number(const HloInstruction *instruction, bool (*wanted)(double)) {
     return instruction->opcode == HLO_OP_CONSTANT && hlo_shape_is_scalar(instruction->shape) &&
            wanted(hlo_literal_get_double(hlo_constant_literal(instruction), 0));
 }
 
-static bool is_zero(double x) { return x == 0; }
-static bool is_nan(double x) { return x != x; }
+static bool is_zero(double x) {
+    return x == 0;
+}
+static bool is_nan(double x) {
+    return x != x;
+}
 
 // JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical tells whether it did.
 static const HloInstruction *strip_canonical(const HloInstruction *key, bool *canonical) {
@@ -52,7 +56,7 @@ static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
     return true;
 }
 
-// ---- sort ------------------------------------------------------------------------------------------------------------
+// ---- sort
 
 static HloStatus run_sort(const void *data, void *const *arguments, CpuPool *pool) {
     const CpuSort *sort = data;
@@ -66,8 +70,8 @@ HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuSortKey *key = HLO_ARENA_NEW(lowering->arena, CpuSortKey, 1);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, node->operand_count);
     for (int32_t i = 0; i < node->operand_count; i++) types[i] = node->operands[i]->shape->type;
-    *sort = (CpuSort){.outer = 1, .length = shape->dims[dimension], .inner = 1, .count = node->operand_count,
-                      .types = types};
+    *sort = (CpuSort){
+        .outer = 1, .length = shape->dims[dimension], .inner = 1, .count = node->operand_count, .types = types};
     for (int64_t d = 0; d < dimension; d++) sort->outer *= shape->dims[d];
     for (int64_t d = dimension + 1; d < shape->rank; d++) sort->inner *= shape->dims[d];
     if (read_key(node->instruction->called[0]->root, key)) {
@@ -84,7 +88,7 @@ HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return HLO_SUCCESS;
 }
 
-// ---- top-k -----------------------------------------------------------------------------------------------------------
+// ---- top-k
 
 typedef struct TopKKernel {
     HloType type;

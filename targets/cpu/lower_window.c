@@ -12,20 +12,20 @@ typedef struct WindowKernel {
     const CpuWindowDim *window;
     CpuReduceOp op;
     CpuLoopOp select;
-    const CpuScalarFunction *function;   // NULL: the operation above
-    int64_t outer, length, inner;        // of a prefix scan
+    const CpuScalarFunction *function;  // NULL: the operation above
+    int64_t outer, length, inner;       // of a prefix scan
     bool reverse;
 } WindowKernel;
 
 static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, int64_t rank) {
     CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, rank);
     for (int64_t d = 0; d < rank; d++) {
-        const HloWindowDimension from = window && d < window->count
-                                            ? window->dims[d]
-                                            : (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1,
-                                                                   .window_dilation = 1};
-        dims[d] = (CpuWindowDim){from.size, from.stride, from.padding_low, from.padding_high, from.base_dilation,
-                                 from.window_dilation};
+        const HloWindowDimension from =
+            window && d < window->count
+                ? window->dims[d]
+                : (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+        dims[d] = (CpuWindowDim){from.size,         from.stride,        from.padding_low,
+                                 from.padding_high, from.base_dilation, from.window_dilation};
     }
     return dims;
 }
@@ -124,7 +124,7 @@ HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep 
     return HLO_SUCCESS;
 }
 
-// ---- select-and-scatter ----------------------------------------------------------------------------------------------
+// ---- select-and-scatter
 
 static HloStatus run_select(const void *data, void *const *arguments, CpuPool *pool) {
     const WindowKernel *k = data;

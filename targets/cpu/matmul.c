@@ -10,7 +10,7 @@
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/matmul_internal.h"
 
-// ---- types -------------------------------------------------------------------------------------------------------------
+// ---- types
 
 HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     if (hlo_type_is_complex(out)) return out;
@@ -24,7 +24,7 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     return hlo_type_is_array(out) ? out : HLO_INVALID;
 }
 
-// ---- packing -----------------------------------------------------------------------------------------------------------
+// ---- packing
 
 enum { kPackBlock = 1024 };
 
@@ -39,8 +39,10 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
         if (kernels->decode[from]) kernels->decode[from](raw, now, NULL, NULL, n, 0), now = raw;
         kernels->convert[source_held][target_held](held, now, NULL, NULL, n, 0);
         void *out = (char *)target + i * hlo_type_bytes(to);
-        if (kernels->encode[to]) kernels->encode[to](out, held, NULL, NULL, n, 0);
-        else memcpy(out, held, (size_t)(n * hlo_type_bytes(to)));
+        if (kernels->encode[to])
+            kernels->encode[to](out, held, NULL, NULL, n, 0);
+        else
+            memcpy(out, held, (size_t)(n * hlo_type_bytes(to)));
         if (kernels->wrap[to]) kernels->wrap[to](out, out, NULL, NULL, n, 0);
     }
 }
@@ -48,8 +50,8 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     if (from == compute) {
-        cpu_copy_strided(NULL, 2, (int64_t[]){rows, columns}, hlo_type_bytes(from), target, (int64_t[]){columns, 1}, source,
-                         (int64_t[]){row_stride, column_stride});
+        cpu_copy_strided(NULL, 2, (int64_t[]){rows, columns}, hlo_type_bytes(from), target, (int64_t[]){columns, 1},
+                         source, (int64_t[]){row_stride, column_stride});
         return;
     }
     const int width = hlo_type_bytes(from);
@@ -76,14 +78,15 @@ void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType t
             const char *run = (const char *)source + (r * columns + c) * compute_width;
             char *out = (char *)target + (r * row_stride + c * column_stride) * width;
             void *converted = column_stride == 1 ? (void *)out : (void *)line;
-            if (to == compute) memcpy(converted, run, (size_t)(n * width));
-            else convert_run(kernels, compute, to, converted, run, n);
-            if (column_stride != 1)
-                cpu_copy_strided(NULL, 1, &n, width, out, &column_stride, line, (int64_t[]){1});
+            if (to == compute)
+                memcpy(converted, run, (size_t)(n * width));
+            else
+                convert_run(kernels, compute, to, converted, run, n);
+            if (column_stride != 1) cpu_copy_strided(NULL, 1, &n, width, out, &column_stride, line, (int64_t[]){1});
         }
 }
 
-// ---- the parallel product --------------------------------------------------------------------------------------------------
+// ---- the parallel product
 
 typedef struct MatmulJob {
     const CpuMatmul *mm;
@@ -100,9 +103,16 @@ typedef struct MatmulJob {
 
 static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
     const CpuMatmul *mm = job->mm;
-    return (CpuProduct){.type = job->compute, .precision = mm->precision, .features = job->features, .m = m, .n = n, .k = mm->k,
-                        .a_m_stride = job->lhs_packed ? mm->k : mm->lhs_m_stride, .a_k_stride = job->lhs_packed ? 1 : mm->lhs_k_stride,
-                        .b_k_stride = job->rhs_packed ? n : mm->rhs_k_stride, .b_n_stride = job->rhs_packed ? 1 : mm->rhs_n_stride,
+    return (CpuProduct){.type = job->compute,
+                        .precision = mm->precision,
+                        .features = job->features,
+                        .m = m,
+                        .n = n,
+                        .k = mm->k,
+                        .a_m_stride = job->lhs_packed ? mm->k : mm->lhs_m_stride,
+                        .a_k_stride = job->lhs_packed ? 1 : mm->lhs_k_stride,
+                        .b_k_stride = job->rhs_packed ? n : mm->rhs_k_stride,
+                        .b_n_stride = job->rhs_packed ? 1 : mm->rhs_n_stride,
                         .ldc = job->out_direct ? mm->out_m_stride : n};
 }
 
@@ -110,69 +120,92 @@ static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int
     const CpuMatmul *mm = job->mm;
     const char *lhs = job->lhs + (b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride) * hlo_type_bytes(mm->lhs_type);
     const char *rhs = job->rhs + (b * mm->rhs_batch_stride + n0 * mm->rhs_n_stride) * hlo_type_bytes(mm->rhs_type);
-    char *out = job->out + (b * mm->out_batch_stride + m0 * mm->out_m_stride + n0 * mm->out_n_stride) * hlo_type_bytes(mm->out_type);
-    char *packed_lhs = scratch, *packed_rhs = packed_lhs + job->lhs_bytes, *result = packed_rhs + job->rhs_bytes, *rest = result + job->out_bytes;
+    char *out = job->out + (b * mm->out_batch_stride + m0 * mm->out_m_stride + n0 * mm->out_n_stride) *
+                               hlo_type_bytes(mm->out_type);
+    char *packed_lhs = scratch, *packed_rhs = packed_lhs + job->lhs_bytes, *result = packed_rhs + job->rhs_bytes,
+         *rest = result + job->out_bytes;
     const CpuProduct product = tile_product(job, m, n);
     if (job->lhs_packed) {
-        cpu_matmul_pack(job->kernels, mm->lhs_type, job->compute, packed_lhs, lhs, m, mm->k, mm->lhs_m_stride, mm->lhs_k_stride);
+        cpu_matmul_pack(job->kernels, mm->lhs_type, job->compute, packed_lhs, lhs, m, mm->k, mm->lhs_m_stride,
+                        mm->lhs_k_stride);
         lhs = packed_lhs;
     }
     if (job->rhs_packed) {
-        cpu_matmul_pack(job->kernels, mm->rhs_type, job->compute, packed_rhs, rhs, mm->k, n, mm->rhs_k_stride, mm->rhs_n_stride);
+        cpu_matmul_pack(job->kernels, mm->rhs_type, job->compute, packed_rhs, rhs, mm->k, n, mm->rhs_k_stride,
+                        mm->rhs_n_stride);
         rhs = packed_rhs;
     }
     cpu_product_serial(&product, job->out_direct ? out : result, lhs, rhs, rest);
     if (!job->out_direct)
-        cpu_matmul_unpack(job->kernels, job->compute, mm->out_type, out, result, m, n, mm->out_m_stride, mm->out_n_stride);
+        cpu_matmul_unpack(job->kernels, job->compute, mm->out_type, out, result, m, n, mm->out_m_stride,
+                          mm->out_n_stride);
 }
 
-// ---- products of 8-bit integers ----------------------------------------------------------------------------------------------
+// ---- products of 8-bit integers
 
-// Sums of up to this many products of 8-bit integers are below 2^24: exact in f32, whose kernels are the fastest there are.
+// Sums of up to this many products of 8-bit integers are below 2^24: exact in f32, whose kernels are the fastest there
+// are.
 enum { kExactDepth = 256 };
 
-static bool is_small_integer(HloType type) { return type == HLO_PRED || (hlo_type_is_integer(type) && hlo_type_bytes(type) == 1); }
+static bool is_small_integer(HloType type) {
+    return type == HLO_PRED || (hlo_type_is_integer(type) && hlo_type_bytes(type) == 1);
+}
 
 static bool is_exact_in_f32(const CpuMatmul *mm) {
     return is_small_integer(mm->lhs_type) && is_small_integer(mm->rhs_type) && hlo_type_is_integer(mm->out_type) &&
            hlo_type_bytes(mm->out_type) >= 4;
 }
 
-#define ADD_PART(T)                                                                                                  \
-    for (int64_t i = 0; i < m; i++)                                                                                  \
-        for (int64_t j = 0; j < n; j++) {                                                                            \
-            T *at = (T *)(void *)out + i * mm->out_m_stride + j * mm->out_n_stride;                                  \
-            *at = (accumulate ? *at : 0) + (T)(int32_t)part[i * n + j];                                              \
+#define ADD_PART(T)                                                                 \
+    for (int64_t i = 0; i < m; i++)                                                 \
+        for (int64_t j = 0; j < n; j++) {                                           \
+            T *at = (T *)(void *)out + i * mm->out_m_stride + j * mm->out_n_stride; \
+            *at = (accumulate ? *at : 0) + (T)(int32_t)part[i * n + j];             \
         }
 
 // out = (out +) part, wrapping.
 static void add_part(const CpuMatmul *mm, char *out, const float *part, int64_t m, int64_t n, bool accumulate) {
-    if (hlo_type_bytes(mm->out_type) == 4) ADD_PART(uint32_t)
-    else ADD_PART(uint64_t)
+    if (hlo_type_bytes(mm->out_type) == 4)
+        ADD_PART(uint32_t)
+    else
+        ADD_PART(uint64_t)
 }
 
 static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int64_t depth) {
-    return (CpuProduct){.type = HLO_F32, .features = job->features, .m = m, .n = n, .k = depth, .a_m_stride = depth, .a_k_stride = 1,
-                        .b_k_stride = n, .b_n_stride = 1, .ldc = n};
+    return (CpuProduct){.type = HLO_F32,
+                        .features = job->features,
+                        .m = m,
+                        .n = n,
+                        .k = depth,
+                        .a_m_stride = depth,
+                        .a_k_stride = 1,
+                        .b_k_stride = n,
+                        .b_n_stride = 1,
+                        .ldc = n};
 }
 
-static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n, char *scratch) {
+static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n,
+                           char *scratch) {
     const CpuMatmul *mm = job->mm;
-    const char *lhs = job->lhs + b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride, *rhs = job->rhs + b * mm->rhs_batch_stride + n0 * mm->rhs_n_stride;
-    char *out = job->out + (b * mm->out_batch_stride + m0 * mm->out_m_stride + n0 * mm->out_n_stride) * hlo_type_bytes(mm->out_type);
+    const char *lhs = job->lhs + b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride,
+               *rhs = job->rhs + b * mm->rhs_batch_stride + n0 * mm->rhs_n_stride;
+    char *out = job->out + (b * mm->out_batch_stride + m0 * mm->out_m_stride + n0 * mm->out_n_stride) *
+                               hlo_type_bytes(mm->out_type);
     float *left = (float *)(void *)scratch, *right = (float *)(void *)(scratch + job->lhs_bytes);
     float *part = (float *)(void *)(scratch + job->lhs_bytes + job->rhs_bytes);
     for (int64_t k = 0; k == 0 || k < mm->k; k += kExactDepth) {
         const int64_t depth = mm->k - k < kExactDepth ? mm->k - k : kExactDepth;
         const CpuProduct product = exact_product(job, m, n, depth);
-        cpu_matmul_pack(job->kernels, mm->lhs_type, HLO_F32, left, lhs + k * mm->lhs_k_stride, m, depth, mm->lhs_m_stride, mm->lhs_k_stride);
-        cpu_matmul_pack(job->kernels, mm->rhs_type, HLO_F32, right, rhs + k * mm->rhs_k_stride, depth, n, mm->rhs_k_stride, mm->rhs_n_stride);
+        cpu_matmul_pack(job->kernels, mm->lhs_type, HLO_F32, left, lhs + k * mm->lhs_k_stride, m, depth,
+                        mm->lhs_m_stride, mm->lhs_k_stride);
+        cpu_matmul_pack(job->kernels, mm->rhs_type, HLO_F32, right, rhs + k * mm->rhs_k_stride, depth, n,
+                        mm->rhs_k_stride, mm->rhs_n_stride);
         cpu_product_serial(&product, part, left, right, (char *)part + job->out_bytes);
         add_part(mm, out, part, m, n, k > 0);
     }
 }
 
-// ---- tiles -----------------------------------------------------------------------------------------------------------------------
+// ---- tiles
 
 static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) {
     const MatmulJob *job = argument;
@@ -187,7 +220,9 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
 
 // Tiles by the problem's size alone. Below about a million multiplications one tile; above, at least four of them, each
 // at most 512 wide so that larger machines have work too.
@@ -202,8 +237,10 @@ static void choose_tiles(MatmulJob *job) {
         while (job->tiles_m * job->tiles_n < 4) {
             const bool split_m = mm->m / job->tiles_m >= mm->n / job->tiles_n;
             if ((split_m ? mm->m / job->tiles_m : mm->n / job->tiles_n) < 32) break;
-            if (split_m) job->tiles_m *= 2;
-            else job->tiles_n *= 2;
+            if (split_m)
+                job->tiles_m *= 2;
+            else
+                job->tiles_n *= 2;
         }
     }
     job->tile_m = divide_up(divide_up(mm->m, job->tiles_m), 16) * 16;
@@ -212,7 +249,9 @@ static void choose_tiles(MatmulJob *job) {
     job->tiles_n = divide_up(mm->n, job->tile_n);
 }
 
-static size_t round_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t round_64(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
 
 static void choose_exact_packing(MatmulJob *job) {
     const size_t tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
@@ -239,14 +278,17 @@ static void choose_packing(MatmulJob *job) {
 static HloStatus run_tiles(CpuPool *pool, MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     choose_tiles(job);
-    if (is_exact_in_f32(mm)) choose_exact_packing(job);
-    else choose_packing(job);
+    if (is_exact_in_f32(mm))
+        choose_exact_packing(job);
+    else
+        choose_packing(job);
     job->scratch = cpu_pool_scratch_take(pool, job->scratch_each * (size_t)cpu_pool_worker_count(pool));
-    HLO_FAIL_IF(!job->scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld", (long long)mm->m,
-                (long long)mm->n, (long long)mm->k);
+    HLO_FAIL_IF(!job->scratch, HLO_RESOURCE_EXHAUSTED, "no memory to pack a product of %lld x %lld x %lld",
+                (long long)mm->m, (long long)mm->n, (long long)mm->k);
     const double work = (double)mm->batch * (double)mm->m * (double)mm->n * (double)mm->k;
     cpu_pool_parallel_for_grain(work < 200000 ? NULL : pool, mm->batch * job->tiles_m * job->tiles_n,
-                                divide_up(200000, mm->m * mm->n * mm->k / (job->tiles_m * job->tiles_n) + 1), matmul_task, job);
+                                divide_up(200000, mm->m * mm->n * mm->k / (job->tiles_m * job->tiles_n) + 1),
+                                matmul_task, job);
     cpu_pool_scratch_give(pool, job->scratch);
     return HLO_SUCCESS;
 }
@@ -257,21 +299,37 @@ static bool is_plain(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
     const bool real = job->compute == HLO_F32 || job->compute == HLO_F64;
-    return real && mm->lhs_type == job->compute && mm->rhs_type == job->compute && mm->out_type == job->compute && mm->m > 1 && mm->n > 1 &&
-           mm->precision == CPU_PRECISION_EXACT && (mm->out_n_stride == 1 || mm->out_m_stride == 1) && (mm->batch == 1 || work > 1 << 22);
+    return real && mm->lhs_type == job->compute && mm->rhs_type == job->compute && mm->out_type == job->compute &&
+           mm->m > 1 && mm->n > 1 && mm->precision == CPU_PRECISION_EXACT &&
+           (mm->out_n_stride == 1 || mm->out_m_stride == 1) && (mm->batch == 1 || work > 1 << 22);
 }
 
 static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const bool turned = mm->out_n_stride != 1;
     const int width = hlo_type_bytes(job->compute);
-    CpuGemm g = {.is_double = job->compute == HLO_F64, .m = mm->m, .n = mm->n, .k = mm->k, .a_m_stride = mm->lhs_m_stride,
-                 .a_k_stride = mm->lhs_k_stride, .b_k_stride = mm->rhs_k_stride, .b_n_stride = mm->rhs_n_stride, .ldc = mm->out_m_stride};
+    CpuGemm g = {.is_double = job->compute == HLO_F64,
+                 .m = mm->m,
+                 .n = mm->n,
+                 .k = mm->k,
+                 .a_m_stride = mm->lhs_m_stride,
+                 .a_k_stride = mm->lhs_k_stride,
+                 .b_k_stride = mm->rhs_k_stride,
+                 .b_n_stride = mm->rhs_n_stride,
+                 .ldc = mm->out_m_stride};
     if (turned)
-        g = (CpuGemm){.is_double = g.is_double, .m = mm->n, .n = mm->m, .k = mm->k, .a_m_stride = mm->rhs_n_stride, .a_k_stride = mm->rhs_k_stride,
-                      .b_k_stride = mm->lhs_k_stride, .b_n_stride = mm->lhs_m_stride, .ldc = mm->out_n_stride};
+        g = (CpuGemm){.is_double = g.is_double,
+                      .m = mm->n,
+                      .n = mm->m,
+                      .k = mm->k,
+                      .a_m_stride = mm->rhs_n_stride,
+                      .a_k_stride = mm->rhs_k_stride,
+                      .b_k_stride = mm->lhs_k_stride,
+                      .b_n_stride = mm->lhs_m_stride,
+                      .ldc = mm->out_n_stride};
     for (int64_t b = 0; b < mm->batch; b++) {
-        const char *lhs = job->lhs + b * mm->lhs_batch_stride * width, *rhs = job->rhs + b * mm->rhs_batch_stride * width;
+        const char *lhs = job->lhs + b * mm->lhs_batch_stride * width,
+                   *rhs = job->rhs + b * mm->rhs_batch_stride * width;
         char *out = job->out + b * mm->out_batch_stride * width;
         HLO_TRY(cpu_gemm(pool, &g, out, turned ? rhs : lhs, turned ? lhs : rhs));
     }

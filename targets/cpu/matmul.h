@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products with any strides: f32, f64, c64 and c128 by packed kernels of our own (gemm.h says why not OpenBLAS),
-// narrow floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size alone,
-// so results do not depend on the number of workers.
+// narrow floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size
+// alone, so results do not depend on the number of workers.
 #ifndef MESHLO_TARGETS_CPU_MATMUL_H_
 #define MESHLO_TARGETS_CPU_MATMUL_H_
 
@@ -12,7 +12,12 @@ HLO_BEGIN_C
 
 // How f32 operands are multiplied. BF16_n rounds them as a TPU does: 1 pass of bf16 operands, or 3 or 6 passes over
 // their parts, all with f32 accumulation (reference: XLA's dot_algorithm_rewriter).
-typedef enum CpuPrecision { CPU_PRECISION_EXACT, CPU_PRECISION_BF16_1, CPU_PRECISION_BF16_3, CPU_PRECISION_BF16_6 } CpuPrecision;
+typedef enum CpuPrecision {
+    CPU_PRECISION_EXACT,
+    CPU_PRECISION_BF16_1,
+    CPU_PRECISION_BF16_3,
+    CPU_PRECISION_BF16_6
+} CpuPrecision;
 
 // out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]. Strides in elements; any may be 0 or negative for operands.
 typedef struct CpuMatmul {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of two packed or directly addressable matrices on one thread: what cpu_matmul() and cpu_convolution() share.
+// The product of two packed or directly addressable matrices on one thread: what cpu_matmul() and cpu_convolution()
+// share.
 #ifndef MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
 
@@ -21,8 +22,8 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
-// c[m][n] (row stride ldc) = a * b, added to c where `accumulate` is set, all of the compute type, with the precision of
-// the f32 passes. Strides of a and b in elements.
+// c[m][n] (row stride ldc) = a * b, added to c where `accumulate` is set, all of the compute type, with the precision
+// of the f32 passes. Strides of a and b in elements.
 typedef struct CpuProduct {
     HloType type;
     CpuPrecision precision;

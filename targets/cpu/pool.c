@@ -41,23 +41,23 @@ struct CpuPool {
     CpuTopology topology;
     Share *shares;
     Worker *workers;
-    int started;                 // threads running (worker_count - 1 once started, fewer when the system had no more)
-    _Atomic(uint32_t) *alive;    // 1 while this process has the threads; a page that fork() wipes
+    int started;               // threads running (worker_count - 1 once started, fewer when the system had no more)
+    _Atomic(uint32_t) *alive;  // 1 while this process has the threads; a page that fork() wipes
     _Alignas(kCacheLine) atomic_flag busy;  // held by the one parallel call that uses the threads
     // The job. Written by the caller before `epoch` rises, read by workers after they saw it rise.
     CpuTask *task;
     void *argument;
     int64_t grain;
-    bool in_order;               // all workers claim from share 0
+    bool in_order;                                  // all workers claim from share 0
     _Alignas(kCacheLine) _Atomic uint32_t epoch;    // futex: rises by one a job
     _Alignas(kCacheLine) _Atomic uint32_t running;  // futex: threads that have not finished the job
-    _Atomic uint32_t sleepers;   // threads in futex wait on `epoch`
+    _Atomic uint32_t sleepers;                      // threads in futex wait on `epoch`
     _Atomic uint32_t caller_sleeps;
     _Atomic bool stop;
     _Atomic(ScratchHeader *) scratch[kScratchSlots];
 };
 
-// ---- waiting -------------------------------------------------------------------------------------------------------
+// ---- waiting
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
     syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -112,7 +112,7 @@ static void await_workers(CpuPool *pool) {
     }
 }
 
-// ---- running a job -------------------------------------------------------------------------------------------------
+// ---- running a job
 
 static void drain_share(CpuPool *pool, Share *share, int worker) {
     const int64_t grain = pool->grain;
@@ -212,7 +212,7 @@ void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *
     run(pool, count, 1, true, task, argument);
 }
 
-// ---- scratch -------------------------------------------------------------------------------------------------------
+// ---- scratch
 
 void *cpu_pool_scratch_take(CpuPool *pool, size_t bytes) {
     for (int i = 0; pool && i < kScratchSlots; i++) {
@@ -239,13 +239,19 @@ void cpu_pool_scratch_give(CpuPool *pool, void *scratch) {
     hlo_free(header);
 }
 
-// ---- making and freeing --------------------------------------------------------------------------------------------
+// ---- making and freeing
 
-int cpu_pool_worker_count(const CpuPool *pool) { return pool ? pool->worker_count : 1; }
+int cpu_pool_worker_count(const CpuPool *pool) {
+    return pool ? pool->worker_count : 1;
+}
 
-CpuFeatures cpu_pool_features(const CpuPool *pool) { return pool ? pool->features : cpu_features_detect(); }
+CpuFeatures cpu_pool_features(const CpuPool *pool) {
+    return pool ? pool->features : cpu_features_detect();
+}
 
-const CpuTopology *cpu_pool_topology(const CpuPool *pool) { return &pool->topology; }
+const CpuTopology *cpu_pool_topology(const CpuPool *pool) {
+    return &pool->topology;
+}
 
 // A page that the child of a fork finds zeroed, so that the check for a fork is one load and no system call.
 static void *map_flag_page(void) {

@@ -1,112 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of any compute type on one thread: f32 and f64 by the packed kernels or, with a vector, straight from memory;
-// complex ones as four real products of their parts; the bf16 passes of f32; integers by plain loops that wrap.
+// Products of any compute type on one thread: f32 and f64 by the packed kernels or, with a vector, straight from
+// memory; complex ones as four real products of their parts; the bf16 passes of f32; integers by plain loops that wrap.
 #include <math.h>
 #include <string.h>
 
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/matmul_internal.h"
 
-static size_t round_64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+static size_t round_64(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
 
 static CpuGemm gemm_of(const CpuProduct *p, bool is_double) {
-    return (CpuGemm){.is_double = is_double, .accumulate = p->accumulate, .m = p->m, .n = p->n, .k = p->k, .a_m_stride = p->a_m_stride,
-                     .a_k_stride = p->a_k_stride, .b_k_stride = p->b_k_stride, .b_n_stride = p->b_n_stride, .ldc = p->ldc};
+    return (CpuGemm){.is_double = is_double,
+                     .accumulate = p->accumulate,
+                     .m = p->m,
+                     .n = p->n,
+                     .k = p->k,
+                     .a_m_stride = p->a_m_stride,
+                     .a_k_stride = p->a_k_stride,
+                     .b_k_stride = p->b_k_stride,
+                     .b_n_stride = p->b_n_stride,
+                     .ldc = p->ldc};
 }
 
 // Row-major copies of both operands: strides of the copies.
 static CpuGemm gemm_of_copies(const CpuProduct *p, bool is_double) {
-    return (CpuGemm){.is_double = is_double, .accumulate = p->accumulate, .m = p->m, .n = p->n, .k = p->k, .a_m_stride = p->k,
-                     .a_k_stride = 1, .b_k_stride = p->n, .b_n_stride = 1, .ldc = p->ldc};
+    return (CpuGemm){.is_double = is_double,
+                     .accumulate = p->accumulate,
+                     .m = p->m,
+                     .n = p->n,
+                     .k = p->k,
+                     .a_m_stride = p->k,
+                     .a_k_stride = 1,
+                     .b_k_stride = p->n,
+                     .b_n_stride = 1,
+                     .ldc = p->ldc};
 }
 
-// ---- products with a vector ----------------------------------------------------------------------------------------------------
+// ---- products with a vector
 
 // y[i] = (y[i] +) sum over k of rows[i][k] * x[k]; the sum runs in sixteen lanes that are added up at the end. Or, for
 // neighbours along i, y += x[k] * column k.
-#define VECTOR_PRODUCT(T, S)                                                                                                   \
-    static T dot_##S(const T *row, int64_t row_step, const T *x, int64_t x_step, int64_t n) {                                  \
-        enum { kLanes = 16 };                                                                                                  \
-        T sum[kLanes] = {0}, total = 0;                                                                                        \
-        int64_t k = 0;                                                                                                         \
-        if (row_step == 1 && x_step == 1)                                                                                      \
-            for (; k + kLanes <= n; k += kLanes)                                                                               \
-                for (int l = 0; l < kLanes; l++) sum[l] += row[k + l] * x[k + l];                                              \
-        for (; k < n; k++) sum[k % kLanes] += row[k * row_step] * x[k * x_step];                                               \
-        for (int l = 0; l < kLanes; l++) total += sum[l];                                                                      \
-        return total;                                                                                                          \
-    }                                                                                                                          \
-    static void vector_##S(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x, int64_t x_step,       \
-                           int64_t count, int64_t depth, bool accumulate) {                                                    \
-        if (k_step == 1 || i_step != 1 || y_step != 1) {                                                                       \
-            for (int64_t i = 0; i < count; i++)                                                                                \
-                y[i * y_step] = (accumulate ? y[i * y_step] : 0) + dot_##S(a + i * i_step, k_step, x, x_step, depth);          \
-            return;                                                                                                            \
-        }                                                                                                                      \
-        if (!accumulate) memset(y, 0, sizeof(T) * (size_t)count);                                                              \
-        for (int64_t k = 0; k < depth; k++) {                                                                                  \
-            const T factor = x[k * x_step];                                                                                    \
-            const T *column = a + k * k_step;                                                                                  \
-            for (int64_t i = 0; i < count; i++) y[i] += factor * column[i];                                                    \
-        }                                                                                                                      \
+#define VECTOR_PRODUCT(T, S)                                                                                          \
+    static T dot_##S(const T *row, int64_t row_step, const T *x, int64_t x_step, int64_t n) {                         \
+        enum { kLanes = 16 };                                                                                         \
+        T sum[kLanes] = {0}, total = 0;                                                                               \
+        int64_t k = 0;                                                                                                \
+        if (row_step == 1 && x_step == 1)                                                                             \
+            for (; k + kLanes <= n; k += kLanes)                                                                      \
+                for (int l = 0; l < kLanes; l++) sum[l] += row[k + l] * x[k + l];                                     \
+        for (; k < n; k++) sum[k % kLanes] += row[k * row_step] * x[k * x_step];                                      \
+        for (int l = 0; l < kLanes; l++) total += sum[l];                                                             \
+        return total;                                                                                                 \
+    }                                                                                                                 \
+    static void vector_##S(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x,              \
+                           int64_t x_step, int64_t count, int64_t depth, bool accumulate) {                           \
+        if (k_step == 1 || i_step != 1 || y_step != 1) {                                                              \
+            for (int64_t i = 0; i < count; i++)                                                                       \
+                y[i * y_step] = (accumulate ? y[i * y_step] : 0) + dot_##S(a + i * i_step, k_step, x, x_step, depth); \
+            return;                                                                                                   \
+        }                                                                                                             \
+        if (!accumulate) memset(y, 0, sizeof(T) * (size_t)count);                                                     \
+        for (int64_t k = 0; k < depth; k++) {                                                                         \
+            const T factor = x[k * x_step];                                                                           \
+            const T *column = a + k * k_step;                                                                         \
+            for (int64_t i = 0; i < count; i++) y[i] += factor * column[i];                                           \
+        }                                                                                                             \
     }
 VECTOR_PRODUCT(float, f32)
 VECTOR_PRODUCT(double, f64)
 
 static void product_real(const CpuProduct *p, bool is_double, void *c, const void *a, const void *b, void *scratch) {
-    if (p->n == 1 && is_double) vector_f64(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
-    else if (p->n == 1) vector_f32(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
-    else if (p->m == 1 && is_double) vector_f64(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
-    else if (p->m == 1) vector_f32(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
+    if (p->n == 1 && is_double)
+        vector_f64(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
+    else if (p->n == 1)
+        vector_f32(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
+    else if (p->m == 1 && is_double)
+        vector_f64(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
+    else if (p->m == 1)
+        vector_f32(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
     else {
         const CpuGemm gemm = gemm_of(p, is_double);
         cpu_gemm_serial(p->features, &gemm, c, a, b, scratch);
     }
 }
 
-// ---- complex -----------------------------------------------------------------------------------------------------------------------
+// ---- complex
 
-#define COMPLEX_PARTS(T, S)                                                                                                        \
-    static void split_##S(const T *from, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, T *re, T *im) { \
-        for (int64_t r = 0; r < rows; r++)                                                                                         \
-            for (int64_t c = 0; c < columns; c++) {                                                                                \
-                const T *at = from + 2 * (r * row_stride + c * column_stride);                                                     \
-                *re++ = at[0];                                                                                                     \
-                *im++ = at[1];                                                                                                     \
-            }                                                                                                                      \
-    }                                                                                                                              \
-    static void negate_##S(T *x, int64_t n) {                                                                                      \
-        for (int64_t i = 0; i < n; i++) x[i] = -x[i];                                                                              \
-    }                                                                                                                              \
-    static void join_##S(const CpuProduct *p, T *to, const T *re, const T *im) {                                                   \
-        for (int64_t i = 0; i < p->m; i++)                                                                                         \
-            for (int64_t j = 0; j < p->n; j++) {                                                                                   \
-                T *at = to + 2 * (i * p->ldc + j);                                                                                 \
-                at[0] = (p->accumulate ? at[0] : 0) + re[i * p->n + j];                                                            \
-                at[1] = (p->accumulate ? at[1] : 0) + im[i * p->n + j];                                                            \
-            }                                                                                                                      \
-    }                                                                                                                              \
-    static void complex_##S(const CpuProduct *p, bool is_double, T *c, const T *a, const T *b, T *work) {                          \
-        const int64_t na = p->m * p->k, nb = p->k * p->n, nc = p->m * p->n;                                                        \
-        T *ar = work, *ai = ar + na, *br = ai + na, *bi = br + nb, *cr = bi + nb, *ci = cr + nc;                                   \
-        char *scratch = (char *)work + round_64(sizeof(T) * (size_t)(2 * (na + nb + nc)));                                         \
-        CpuGemm g = gemm_of_copies(p, is_double);                                                                                  \
-        g.ldc = p->n;                                                                                                              \
-        split_##S(a, p->m, p->k, p->a_m_stride, p->a_k_stride, ar, ai);                                                            \
-        split_##S(b, p->k, p->n, p->b_k_stride, p->b_n_stride, br, bi);                                                            \
-        g.accumulate = false;                                                                                                      \
-        cpu_gemm_serial(p->features, &g, cr, ar, br, scratch);                                                                     \
-        cpu_gemm_serial(p->features, &g, ci, ar, bi, scratch);                                                                     \
-        g.accumulate = true;                                                                                                       \
-        cpu_gemm_serial(p->features, &g, ci, ai, br, scratch);                                                                     \
-        negate_##S(ai, na);                                                                                                        \
-        cpu_gemm_serial(p->features, &g, cr, ai, bi, scratch);                                                                     \
-        join_##S(p, c, cr, ci);                                                                                                    \
+#define COMPLEX_PARTS(T, S)                                                                                        \
+    static void split_##S(const T *from, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, \
+                          T *re, T *im) {                                                                          \
+        for (int64_t r = 0; r < rows; r++)                                                                         \
+            for (int64_t c = 0; c < columns; c++) {                                                                \
+                const T *at = from + 2 * (r * row_stride + c * column_stride);                                     \
+                *re++ = at[0];                                                                                     \
+                *im++ = at[1];                                                                                     \
+            }                                                                                                      \
+    }                                                                                                              \
+    static void negate_##S(T *x, int64_t n) {                                                                      \
+        for (int64_t i = 0; i < n; i++) x[i] = -x[i];                                                              \
+    }                                                                                                              \
+    static void join_##S(const CpuProduct *p, T *to, const T *re, const T *im) {                                   \
+        for (int64_t i = 0; i < p->m; i++)                                                                         \
+            for (int64_t j = 0; j < p->n; j++) {                                                                   \
+                T *at = to + 2 * (i * p->ldc + j);                                                                 \
+                at[0] = (p->accumulate ? at[0] : 0) + re[i * p->n + j];                                            \
+                at[1] = (p->accumulate ? at[1] : 0) + im[i * p->n + j];                                            \
+            }                                                                                                      \
+    }                                                                                                              \
+    static void complex_##S(const CpuProduct *p, bool is_double, T *c, const T *a, const T *b, T *work) {          \
+        const int64_t na = p->m * p->k, nb = p->k * p->n, nc = p->m * p->n;                                        \
+        T *ar = work, *ai = ar + na, *br = ai + na, *bi = br + nb, *cr = bi + nb, *ci = cr + nc;                   \
+        char *scratch = (char *)work + round_64(sizeof(T) * (size_t)(2 * (na + nb + nc)));                         \
+        CpuGemm g = gemm_of_copies(p, is_double);                                                                  \
+        g.ldc = p->n;                                                                                              \
+        split_##S(a, p->m, p->k, p->a_m_stride, p->a_k_stride, ar, ai);                                            \
+        split_##S(b, p->k, p->n, p->b_k_stride, p->b_n_stride, br, bi);                                            \
+        g.accumulate = false;                                                                                      \
+        cpu_gemm_serial(p->features, &g, cr, ar, br, scratch);                                                     \
+        cpu_gemm_serial(p->features, &g, ci, ar, bi, scratch);                                                     \
+        g.accumulate = true;                                                                                       \
+        cpu_gemm_serial(p->features, &g, ci, ai, br, scratch);                                                     \
+        negate_##S(ai, na);                                                                                        \
+        cpu_gemm_serial(p->features, &g, cr, ai, bi, scratch);                                                     \
+        join_##S(p, c, cr, ci);                                                                                    \
     }
 COMPLEX_PARTS(float, f32)
 COMPLEX_PARTS(double, f64)
 
-// ---- bf16 passes -------------------------------------------------------------------------------------------------------------------
+// ---- bf16 passes
 
 static float truncated(float x) {
     uint32_t bits;
@@ -132,11 +155,12 @@ static float part_of(CpuPrecision precision, int part, float x) {
     return part == 0 ? high : part == 1 ? middle : rounded(rest - middle);
 }
 
-static void split_parts(CpuPrecision precision, int parts, const float *from, int64_t rows, int64_t columns, int64_t row_stride,
-                        int64_t column_stride, float *to) {
+static void split_parts(CpuPrecision precision, int parts, const float *from, int64_t rows, int64_t columns,
+                        int64_t row_stride, int64_t column_stride, float *to) {
     for (int part = 0; part < parts; part++)
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < columns; c++) *to++ = part_of(precision, part, from[r * row_stride + c * column_stride]);
+            for (int64_t c = 0; c < columns; c++)
+                *to++ = part_of(precision, part, from[r * row_stride + c * column_stride]);
 }
 
 // Pairs (part of a, part of b), smallest products first; the last one is high * high.
@@ -170,28 +194,29 @@ static void product_passes(const CpuProduct *p, float *c, const float *a, const 
     for (int i = 0; i < table->count; i++) {
         g.accumulate = p->accumulate || i > 0;
         if (i > 0 && i == table->count - 1) drop_nans(p, c);
-        cpu_gemm_serial(p->features, &g, c, a_parts + table->pairs[i][0] * na, b_parts + table->pairs[i][1] * nb, scratch);
+        cpu_gemm_serial(p->features, &g, c, a_parts + table->pairs[i][0] * na, b_parts + table->pairs[i][1] * nb,
+                        scratch);
     }
 }
 
-// ---- integers ----------------------------------------------------------------------------------------------------------------------
+// ---- integers
 
 // Rows of b are added to a row of c, so that the inner loop runs along memory and wraps as unsigned.
-#define INTEGER_PRODUCT(T, W, name)                                                                             \
-    static void name(const CpuProduct *p, T *c, const T *a, const T *b) {                                       \
-        for (int64_t i = 0; i < p->m; i++) {                                                                    \
-            T *row = c + i * p->ldc;                                                                            \
-            if (!p->accumulate) memset(row, 0, sizeof(T) * (size_t)p->n);                                       \
-            for (int64_t k = 0; k < p->k; k++) {                                                                \
-                const W factor = a[i * p->a_m_stride + k * p->a_k_stride];                                      \
-                const T *from = b + k * p->b_k_stride;                                                          \
-                const int64_t step = p->b_n_stride;                                                             \
-                if (step == 1)                                                                                  \
-                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j]);                 \
-                else                                                                                            \
-                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j * step]);          \
-            }                                                                                                   \
-        }                                                                                                       \
+#define INTEGER_PRODUCT(T, W, name)                                                                    \
+    static void name(const CpuProduct *p, T *c, const T *a, const T *b) {                              \
+        for (int64_t i = 0; i < p->m; i++) {                                                           \
+            T *row = c + i * p->ldc;                                                                   \
+            if (!p->accumulate) memset(row, 0, sizeof(T) * (size_t)p->n);                              \
+            for (int64_t k = 0; k < p->k; k++) {                                                       \
+                const W factor = a[i * p->a_m_stride + k * p->a_k_stride];                             \
+                const T *from = b + k * p->b_k_stride;                                                 \
+                const int64_t step = p->b_n_stride;                                                    \
+                if (step == 1)                                                                         \
+                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j]);        \
+                else                                                                                   \
+                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j * step]); \
+            }                                                                                          \
+        }                                                                                              \
     }
 INTEGER_PRODUCT(uint8_t, uint32_t, product_u8)
 INTEGER_PRODUCT(uint16_t, uint32_t, product_u16)
@@ -222,9 +247,11 @@ static void product_integer(const CpuProduct *p, void *c, const void *a, const v
         kernels->wrap[p->type]((uint8_t *)c + i * p->ldc, (uint8_t *)c + i * p->ldc, NULL, NULL, p->n, 0);
 }
 
-// ---- any type ----------------------------------------------------------------------------------------------------------------------
+// ---- any type
 
-static bool has_passes(const CpuProduct *p) { return p->type == HLO_F32 && p->precision != CPU_PRECISION_EXACT; }
+static bool has_passes(const CpuProduct *p) {
+    return p->type == HLO_F32 && p->precision != CPU_PRECISION_EXACT;
+}
 
 size_t cpu_product_scratch_bytes(const CpuProduct *p) {
     const bool is_double = p->type == HLO_F64 || p->type == HLO_C128;
@@ -240,8 +267,10 @@ void cpu_product_serial(const CpuProduct *p, void *c, const void *a, const void 
     if (p->m == 0 || p->n == 0) return;
     switch (p->type) {
         case HLO_F32:
-            if (has_passes(p)) product_passes(p, c, a, b, scratch);
-            else product_real(p, false, c, a, b, scratch);
+            if (has_passes(p))
+                product_passes(p, c, a, b, scratch);
+            else
+                product_real(p, false, c, a, b, scratch);
             break;
         case HLO_F64: product_real(p, true, c, a, b, scratch); break;
         case HLO_C64: complex_f32(p, false, c, a, b, scratch); break;

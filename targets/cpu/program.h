@@ -14,26 +14,26 @@ typedef struct CpuArray CpuArray;
 
 // One array (or token) value.
 struct CpuArray {
-    int32_t id;               // its place in CpuProgram.arrays
-    const HloShape *shape;    // an array or token shape; layouts mean nothing
+    int32_t id;             // its place in CpuProgram.arrays
+    const HloShape *shape;  // an array or token shape; layouts mean nothing
     int64_t elements;
     int64_t bytes;
-    CpuNode *producer;        // NULL for parameters of the program
-    CpuArray *view;           // holds the same bytes in the same order (reshape, parameter of a region), or NULL
-    const HloLiteral *literal;  // of a constant
-    bool splat;               // all elements of the literal are equal: loops hold it as an immediate
-    int32_t parameter;        // number of the program's argument, or -1
-    bool materialized;        // has a buffer; otherwise it is computed inside loops (decided by fuse.c)
-    bool light;               // recomputing it in several loops costs next to nothing
-    int32_t use_count;        // uses by living nodes and region results
+    CpuNode *producer;           // NULL for parameters of the program
+    CpuArray *view;              // holds the same bytes in the same order (reshape, parameter of a region), or NULL
+    const HloLiteral *literal;   // of a constant
+    bool splat;                  // all elements of the literal are equal: loops hold it as an immediate
+    int32_t parameter;           // number of the program's argument, or -1
+    bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by fuse.c)
+    bool light;                  // recomputing it in several loops costs next to nothing
+    int32_t use_count;           // uses by living nodes and region results
     struct CpuStorage *storage;  // where a materialised array stands (buffers.c)
 };
 
 // An operand or the result of a dot into which transposes have been folded.
 typedef struct CpuView {
     int64_t rank;
-    const int64_t *dims;      // as the dot sees them
-    const int64_t *strides;   // in elements of the array's own memory
+    const int64_t *dims;     // as the dot sees them
+    const int64_t *strides;  // in elements of the array's own memory
 } CpuView;
 
 typedef enum CpuNodeState {
@@ -50,14 +50,14 @@ struct CpuNode {
     int32_t operand_count;
     int32_t result_count;
     CpuArray **results;
-    CpuRegion **regions;      // while: condition, body; conditional: branches
+    CpuRegion **regions;  // while: condition, body; conditional: branches
     int32_t region_count;
     CpuRegion *parent;
     CpuNodeState state;
     bool living;
-    bool elementwise_map;     // comes from the inlined computation of a map: the instruction's own shape is a scalar's
-    int32_t order;            // place among all nodes
-    const CpuView *views;     // of a dot: left side, right side, result; else NULL
+    bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
+    int32_t order;         // place among all nodes
+    const CpuView *views;  // of a dot: left side, right side, result; else NULL
 };
 
 typedef HLO_VECTOR(CpuNode *) CpuNodeVector;
@@ -65,7 +65,7 @@ typedef HLO_VECTOR(CpuArray *) CpuArrayVector;
 
 // A list of nodes with parameters and results: the entry, a loop's condition and body, a branch.
 struct CpuRegion {
-    CpuNodeVector nodes;      // operands before users
+    CpuNodeVector nodes;  // operands before users
     CpuArrayVector parameters;
     CpuArrayVector results;
 };
@@ -84,9 +84,9 @@ typedef struct CpuProgram {
 // evaluator gives them. Jumps to hlo_protect() when memory is short.
 HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **program);
 
-// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot, and widenings of narrow
-// floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both sides
-// are widened, because f32 operands are rounded there.)
+// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot, and widenings of
+// narrow floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where
+// both sides are widened, because f32 operands are rounded there.)
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
 // A new array of this shape.

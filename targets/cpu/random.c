@@ -7,7 +7,7 @@
 
 enum { kBlock = 512, kParallelElements = 16384 };
 
-// ---- Threefry on given pairs ---------------------------------------------------------------------------------------------
+// ---- Threefry on given pairs
 
 typedef struct PairJob {
     const CpuRandomKernels *kernels;
@@ -18,7 +18,8 @@ typedef struct PairJob {
 static void pair_task(void *argument, int64_t begin, int64_t end, int worker) {
     const PairJob *job = argument;
     (void)worker;
-    job->kernels->threefry_pairs(job->key, end - begin, job->x0 + begin, job->x1 + begin, job->y0 + begin, job->y1 + begin);
+    job->kernels->threefry_pairs(job->key, end - begin, job->x0 + begin, job->x1 + begin, job->y0 + begin,
+                                 job->y1 + begin);
 }
 
 void cpu_threefry_blocks(CpuPool *pool, const uint32_t key[2], int64_t count, const uint32_t *x0, const uint32_t *x1,
@@ -27,7 +28,7 @@ void cpu_threefry_blocks(CpuPool *pool, const uint32_t key[2], int64_t count, co
     cpu_pool_parallel_for_grain(pool, count, kParallelElements, pair_task, &job);
 }
 
-// ---- JAX's counters --------------------------------------------------------------------------------------------------------
+// ---- JAX's counters
 
 typedef struct CounterJob {
     const CpuRandomKernels *kernels;
@@ -78,12 +79,13 @@ static void counter_task(void *argument, int64_t begin, int64_t end, int worker)
     }
 }
 
-void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t first, int64_t count, int bits, void *out) {
+void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t first, int64_t count, int bits,
+                               void *out) {
     CounterJob job = {cpu_isa_random_kernels(cpu_pool_features(pool)), key, first, bits, out};
     cpu_pool_parallel_for_grain(pool, count, kParallelElements, counter_task, &job);
 }
 
-// ---- rng-bit-generator, Threefry --------------------------------------------------------------------------------------------
+// ---- rng-bit-generator, Threefry
 
 // For elements of up to 32 bits one dimension (the first even one, else the largest) is halved, rounded up; counters
 // number the half-sized array, and the two words of a block are neighbours along that dimension.
@@ -153,7 +155,8 @@ static int64_t product(int rank, const int64_t *sizes) {
 
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out) {
-    ThreefryJob job = {.kernels = cpu_isa_random_kernels(cpu_pool_features(pool)), .counter = state[1], .bits = bits, .out = out};
+    ThreefryJob job = {
+        .kernels = cpu_isa_random_kernels(cpu_pool_features(pool)), .counter = state[1], .bits = bits, .out = out};
     job.key[0] = (uint32_t)state[0];
     job.key[1] = (uint32_t)(state[0] >> 32);
     const int64_t total = product(rank, sizes);
@@ -170,7 +173,7 @@ void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state
     new_state[1] = job.counter + (uint64_t)blocks;
 }
 
-// ---- rng-bit-generator, Philox ------------------------------------------------------------------------------------------------
+// ---- rng-bit-generator, Philox
 
 typedef struct PhiloxJob {
     const CpuRandomKernels *kernels;
@@ -189,8 +192,10 @@ static void philox_block(const PhiloxJob *job, int64_t block, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         for (int64_t w = 0; w < each && (block + i) * each + w < job->total; w++) {
             const int64_t at = (block + i) * each + w;
-            if (job->bits == 64) ((uint64_t *)(void *)job->out)[at] = words[2 * w][i] | (uint64_t)words[2 * w + 1][i] << 32;
-            else store_words(job->bits, job->out, at, &words[w][i], 1);
+            if (job->bits == 64)
+                ((uint64_t *)(void *)job->out)[at] = words[2 * w][i] | (uint64_t)words[2 * w + 1][i] << 32;
+            else
+                store_words(job->bits, job->out, at, &words[w][i], 1);
         }
 }
 
@@ -201,7 +206,8 @@ static void philox_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 void cpu_rng_philox(CpuPool *pool, int state_words, const uint64_t *state, uint64_t *new_state, int rank,
                     const int64_t *sizes, int bits, void *out) {
-    PhiloxJob job = {.kernels = cpu_isa_random_kernels(cpu_pool_features(pool)), .low = state[1], .bits = bits, .out = out};
+    PhiloxJob job = {
+        .kernels = cpu_isa_random_kernels(cpu_pool_features(pool)), .low = state[1], .bits = bits, .out = out};
     job.key[0] = (uint32_t)state[0];
     job.key[1] = (uint32_t)(state[0] >> 32);
     job.high = state_words > 2 ? state[2] : state[0];  // with two words the key is the counter's high half too

@@ -17,10 +17,11 @@ void cpu_threefry_blocks(CpuPool *pool, const uint32_t key[2], int64_t count, co
 
 // JAX's partitionable bits: element i gets the block of the 64-bit counter first + i as (high word, low word), both
 // words for 64-bit elements (word 0 above word 1), their exclusive or for 32 and its low bits for 16 and 8.
-void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t first, int64_t count, int bits, void *out);
+void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t first, int64_t count, int bits,
+                               void *out);
 
-// rng-bit-generator, algorithm THREE_FRY: state is u64[2] (key, counter), the array is row-major of unsigned elements of
-// 8, 16, 32 or 64 bits. Writes the new state. State and new state may be the same.
+// rng-bit-generator, algorithm THREE_FRY: state is u64[2] (key, counter), the array is row-major of unsigned elements
+// of 8, 16, 32 or 64 bits. Writes the new state. State and new state may be the same.
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out);
 

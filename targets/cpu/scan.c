@@ -11,34 +11,35 @@ enum { kLanes = 8, kLine = 16, kSegment = 1 << 15, kColumnBlock = 512 };
 typedef void LaneScan(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step, const void *init);
 typedef void OneScan(const void *in, void *out, int64_t length, int64_t step, const void *init);
 
-// kLanes rows at once, a cache line of each in turn (rows often lie at distances that share cache sets), and one row. `init` is combined into the first element.
-#define SCAN_FUNCTIONS(T, name, expression)                                                                           \
-    static void lanes_##name(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step,            \
-                             const void *init) {                                                                      \
-        T sum[kLanes], part[kLanes][kLine];                                                                           \
-        for (int l = 0; l < kLanes; l++) memcpy(&sum[l], init, sizeof(T));                                            \
-        for (int64_t i = 0; i < length; i += kLine) {                                                                 \
-            const int64_t n = length - i < kLine ? length - i : kLine;                                                \
-            for (int l = 0; l < kLanes; l++)                                                                          \
-                for (int64_t j = 0; j < n; j++) part[l][j] = ((const T *)in)[l * lane_stride + (i + j) * step];       \
-            for (int64_t j = 0; j < n; j++)                                                                           \
-                for (int l = 0; l < kLanes; l++) {                                                                    \
-                    const T x = sum[l], y = part[l][j];                                                               \
-                    part[l][j] = sum[l] = (T)(expression);                                                            \
-                }                                                                                                     \
-            for (int l = 0; l < kLanes; l++)                                                                          \
-                for (int64_t j = 0; j < n; j++) ((T *)out)[l * lane_stride + (i + j) * step] = part[l][j];            \
-        }                                                                                                             \
-    }                                                                                                                 \
-    static void one_##name(const void *in, void *out, int64_t length, int64_t step, const void *init) {               \
-        T x;                                                                                                          \
-        memcpy(&x, init, sizeof(T));                                                                                  \
-        const T *from = in;                                                                                           \
-        T *to = out;                                                                                                  \
-        for (int64_t i = 0; i < length; i++, from += step, to += step) {                                              \
-            const T y = *from;                                                                                        \
-            *to = x = (T)(expression);                                                                                \
-        }                                                                                                             \
+// kLanes rows at once, a cache line of each in turn (rows often lie at distances that share cache sets), and one row.
+// `init` is combined into the first element.
+#define SCAN_FUNCTIONS(T, name, expression)                                                                     \
+    static void lanes_##name(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step,      \
+                             const void *init) {                                                                \
+        T sum[kLanes], part[kLanes][kLine];                                                                     \
+        for (int l = 0; l < kLanes; l++) memcpy(&sum[l], init, sizeof(T));                                      \
+        for (int64_t i = 0; i < length; i += kLine) {                                                           \
+            const int64_t n = length - i < kLine ? length - i : kLine;                                          \
+            for (int l = 0; l < kLanes; l++)                                                                    \
+                for (int64_t j = 0; j < n; j++) part[l][j] = ((const T *)in)[l * lane_stride + (i + j) * step]; \
+            for (int64_t j = 0; j < n; j++)                                                                     \
+                for (int l = 0; l < kLanes; l++) {                                                              \
+                    const T x = sum[l], y = part[l][j];                                                         \
+                    part[l][j] = sum[l] = (T)(expression);                                                      \
+                }                                                                                               \
+            for (int l = 0; l < kLanes; l++)                                                                    \
+                for (int64_t j = 0; j < n; j++) ((T *)out)[l * lane_stride + (i + j) * step] = part[l][j];      \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void one_##name(const void *in, void *out, int64_t length, int64_t step, const void *init) {         \
+        T x;                                                                                                    \
+        memcpy(&x, init, sizeof(T));                                                                            \
+        const T *from = in;                                                                                     \
+        T *to = out;                                                                                            \
+        for (int64_t i = 0; i < length; i++, from += step, to += step) {                                        \
+            const T y = *from;                                                                                  \
+            *to = x = (T)(expression);                                                                          \
+        }                                                                                                       \
     }
 SCAN_FUNCTIONS(float, add_f32, x + y)
 SCAN_FUNCTIONS(float, multiply_f32, x *y)
@@ -144,7 +145,7 @@ static void scan_columns_task(void *argument, int64_t begin, int64_t end, int wo
     }
 }
 
-// ---- one long row: segments scanned alone, then their totals, then every segment shifted by what stands before it ----------
+// ---- one long row: segments scanned alone, then their totals, then every segment shifted by what stands before it
 
 static void segment_range(const ScanJob *job, int64_t segment, int64_t *begin, int64_t *length) {
     *begin = segment * kSegment;
@@ -163,7 +164,8 @@ static void segment_task(void *argument, int64_t begin, int64_t end, int worker)
         int64_t start, length;
         segment_range(job, unit % job->segments, &start, &length);
         const int64_t at = scan_offset(job, unit / job->segments, start);
-        scan_one(job, job->in + at, job->out + at, length, job->reverse ? -1 : 1, unit % job->segments ? job->identity : job->init);
+        scan_one(job, job->in + at, job->out + at, length, job->reverse ? -1 : 1,
+                 unit % job->segments ? job->identity : job->init);
     }
 }
 
@@ -208,8 +210,10 @@ static void run_scan(CpuPool *pool, ScanJob *job) {
     if (job->inner > 1) {
         const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
         cpu_pool_parallel_for_grain(use, job->outer * blocks, 1, scan_columns_task, job);
-    } else if (job->outer < kLanes && job->length > 2 * kSegment) scan_long_rows(pool, job);
-    else cpu_pool_parallel_for_grain(use, (job->outer + kLanes - 1) / kLanes, 1, scan_rows_task, job);
+    } else if (job->outer < kLanes && job->length > 2 * kSegment)
+        scan_long_rows(pool, job);
+    else
+        cpu_pool_parallel_for_grain(use, (job->outer + kLanes - 1) / kLanes, 1, scan_rows_task, job);
 }
 
 static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
@@ -224,8 +228,16 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     const bool widened = cpu_is_widened(kernels, type);
     const int64_t total = outer * length * inner;
     char held_init[16], identity[16];
-    ScanJob job = {.combine = cpu_pair_kernel(kernels, type, op), .width = cpu_held_bytes(type), .reverse = reverse,
-                   .outer = outer, .length = length, .inner = inner, .init = held_init, .identity = identity, .in = in, .out = out};
+    ScanJob job = {.combine = cpu_pair_kernel(kernels, type, op),
+                   .width = cpu_held_bytes(type),
+                   .reverse = reverse,
+                   .outer = outer,
+                   .length = length,
+                   .inner = inner,
+                   .init = held_init,
+                   .identity = identity,
+                   .in = in,
+                   .out = out};
     HLO_FAIL_IF(!job.combine, HLO_UNIMPLEMENTED, "scan of %s", hlo_type_text(type));
     if (total == 0) return HLO_SUCCESS;
     job.entry = find_entry(widened ? HLO_F32 : type, op);

@@ -7,7 +7,7 @@
 #include "targets/cpu/sort.h"
 #include "targets/cpu/sort_keys.h"
 
-// ---- top-k -----------------------------------------------------------------------------------------------------------------
+// ---- top-k
 
 typedef struct TopKJob {
     HloType type;
@@ -38,7 +38,8 @@ static int64_t insert_candidate(Candidate *best, int64_t count, int64_t k, Candi
 static void block_keys(const TopKJob *job, const char *row, int64_t at, int64_t count, uint64_t *keys) {
     bool invertible;
     const int width = hlo_type_bytes(job->type);
-    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, count, &invertible);
+    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, count,
+                       &invertible);
     if (cpu_sort_key_bits(job->type) == 64) return;
     for (int64_t i = count - 1; i >= 0; i--) {
         uint32_t narrow;
@@ -78,17 +79,20 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
     const int width = hlo_type_bytes(job->type);
     const int64_t total = rows * job->length;
     char *sorted = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)total, (size_t)width + 4));
-    HLO_FAIL_IF(!sorted, HLO_RESOURCE_EXHAUSTED, "no memory to select %lld of %lld", (long long)job->k, (long long)job->length);
+    HLO_FAIL_IF(!sorted, HLO_RESOURCE_EXHAUSTED, "no memory to select %lld of %lld", (long long)job->k,
+                (long long)job->length);
     int32_t *positions = (int32_t *)(void *)(sorted + ((total * width + 3) / 4) * 4);
     for (int64_t i = 0; i < total; i++) positions[i] = (int32_t)(i % job->length);
     const HloType types[2] = {job->type, HLO_S32};
     const CpuSortKey key = {.operand = 0, .descending = job->largest, .order = CPU_SORT_TOTAL};
-    const CpuSort sort = {.outer = rows, .length = job->length, .inner = 1, .count = 2, .types = types, .key_count = 1, .keys = &key};
+    const CpuSort sort = {
+        .outer = rows, .length = job->length, .inner = 1, .count = 2, .types = types, .key_count = 1, .keys = &key};
     void *outs[2] = {sorted, positions};
     const void *ins[2] = {job->input, positions};
     const HloStatus status = cpu_sort(pool, &sort, outs, ins);
     for (int64_t r = 0; r < rows && !status; r++) {
-        if (job->values) memcpy(job->values + r * job->k * width, sorted + r * job->length * width, (size_t)(job->k * width));
+        if (job->values)
+            memcpy(job->values + r * job->k * width, sorted + r * job->length * width, (size_t)(job->k * width));
         if (job->positions) memcpy(job->positions + r * job->k, positions + r * job->length, (size_t)job->k * 4);
     }
     cpu_pool_scratch_give(pool, sorted);
@@ -99,10 +103,17 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
                     int32_t *positions, const void *input) {
     enum { kInsertionLimit = 128 };
     HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "top-k of %s", hlo_type_text(type));
-    HLO_FAIL_IF(k < 0 || k > length || length > INT32_MAX, HLO_INVALID_ARGUMENT, "top %lld of %lld", (long long)k, (long long)length);
+    HLO_FAIL_IF(k < 0 || k > length || length > INT32_MAX, HLO_INVALID_ARGUMENT, "top %lld of %lld", (long long)k,
+                (long long)length);
     if (rows == 0 || k == 0) return HLO_SUCCESS;
-    TopKJob job = {.type = type, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .length = length, .k = k,
-                   .largest = largest, .values = values, .positions = positions, .input = input};
+    TopKJob job = {.type = type,
+                   .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                   .length = length,
+                   .k = k,
+                   .largest = largest,
+                   .values = values,
+                   .positions = positions,
+                   .input = input};
     if (k > kInsertionLimit) return top_k_by_sorting(pool, &job, rows);
     job.scratch_each = (sizeof(Candidate) * (size_t)k + 63) / 64 * 64;
     job.scratch = cpu_pool_scratch_take(pool, job.scratch_each * (size_t)cpu_pool_worker_count(pool));
@@ -112,7 +123,7 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
     return HLO_SUCCESS;
 }
 
-// ---- arg-max ---------------------------------------------------------------------------------------------------------------
+// ---- arg-max
 
 typedef struct ArgJob {
     HloType type, position_type;
@@ -125,23 +136,25 @@ typedef struct ArgJob {
 } ArgJob;
 
 static void put_position(const ArgJob *job, int64_t at, int64_t position) {
-    if (hlo_type_bytes(job->position_type) == 8) ((int64_t *)(void *)job->positions)[at] = position;
-    else ((int32_t *)(void *)job->positions)[at] = (int32_t)position;
+    if (hlo_type_bytes(job->position_type) == 8)
+        ((int64_t *)(void *)job->positions)[at] = position;
+    else
+        ((int32_t *)(void *)job->positions)[at] = (int32_t)position;
 }
 
 // First position at which source equals the extreme, or is NaN when that is.
-#define FIND_FUNCTION(T, S)                                                              \
-    static int64_t find_##S(const T *in, int64_t n, T wanted) {                          \
-        enum { kStep = 256 };                                                            \
-        for (int64_t i = 0; i < n; i += kStep) {                                         \
-            const int64_t end = n - i < kStep ? n : i + kStep;                           \
-            int any = 0;                                                                 \
-            for (int64_t j = i; j < end; j++) any |= in[j] == wanted || in[j] != in[j];  \
-            if (!any) continue;                                                          \
-            for (int64_t j = i; j < end; j++)                                            \
-                if (wanted != wanted ? in[j] != in[j] : in[j] == wanted) return j;       \
-        }                                                                                \
-        return 0;                                                                        \
+#define FIND_FUNCTION(T, S)                                                             \
+    static int64_t find_##S(const T *in, int64_t n, T wanted) {                         \
+        enum { kStep = 256 };                                                           \
+        for (int64_t i = 0; i < n; i += kStep) {                                        \
+            const int64_t end = n - i < kStep ? n : i + kStep;                          \
+            int any = 0;                                                                \
+            for (int64_t j = i; j < end; j++) any |= in[j] == wanted || in[j] != in[j]; \
+            if (!any) continue;                                                         \
+            for (int64_t j = i; j < end; j++)                                           \
+                if (wanted != wanted ? in[j] != in[j] : in[j] == wanted) return j;      \
+        }                                                                               \
+        return 0;                                                                       \
     }
 FIND_FUNCTION(uint8_t, 8)
 FIND_FUNCTION(uint16_t, 16)
@@ -182,7 +195,8 @@ static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker
             const void *chunk = in + at * width;
             uint64_t extreme = 0;
             uint8_t wins = 1, is_nan = 0;
-            if (job->kernels->decode[job->type]) job->kernels->decode[job->type](decoded, chunk, NULL, NULL, n, 0), chunk = decoded;
+            if (job->kernels->decode[job->type])
+                job->kernels->decode[job->type](decoded, chunk, NULL, NULL, n, 0), chunk = decoded;
             reduce(&extreme, chunk, 1, n);
             job->kernels->operation[CPU_OP_NE][job->held](&is_nan, &extreme, &extreme, NULL, 1, 0);
             if (at > 0 && !is_nan) better(&wins, &extreme, &best, NULL, 1, 0);
@@ -197,18 +211,18 @@ static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker
 }
 
 // Columns: blocks of neighbouring columns, row after row. `x` is the new element, `y` the best so far.
-#define COLUMN_FUNCTION(T, S)                                                                                   \
-    static void columns_##S(const T *in, int64_t stride, int64_t length, int64_t n, bool largest, T *best,      \
-                            int32_t *position) {                                                                \
-        memcpy(best, in, sizeof(T) * (size_t)n);                                                                \
-        memset(position, 0, sizeof(int32_t) * (size_t)n);                                                       \
-        for (int64_t r = 1; r < length; r++)                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                                   \
-                const T x = in[r * stride + i], y = best[i];                                                    \
-                const int wins = ((largest ? x > y : x < y) || x != x) && y == y;                               \
-                best[i] = wins ? x : y;                                                                         \
-                position[i] = wins ? (int32_t)r : position[i];                                                  \
-            }                                                                                                   \
+#define COLUMN_FUNCTION(T, S)                                                                              \
+    static void columns_##S(const T *in, int64_t stride, int64_t length, int64_t n, bool largest, T *best, \
+                            int32_t *position) {                                                           \
+        memcpy(best, in, sizeof(T) * (size_t)n);                                                           \
+        memset(position, 0, sizeof(int32_t) * (size_t)n);                                                  \
+        for (int64_t r = 1; r < length; r++)                                                               \
+            for (int64_t i = 0; i < n; i++) {                                                              \
+                const T x = in[r * stride + i], y = best[i];                                               \
+                const int wins = ((largest ? x > y : x < y) || x != x) && y == y;                          \
+                best[i] = wins ? x : y;                                                                    \
+                position[i] = wins ? (int32_t)r : position[i];                                             \
+            }                                                                                              \
     }
 COLUMN_FUNCTION(int8_t, s8)
 COLUMN_FUNCTION(int16_t, s16)
@@ -251,7 +265,8 @@ static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t
     for (int64_t r = 1; r < job->length; r++) {
         job->kernels->decode[job->type](row, in + r * job->inner * width, NULL, NULL, n, 0);
         for (int64_t i = 0; i < n; i++) {
-            const int wins = ((job->largest ? row[i] > best[i] : row[i] < best[i]) || row[i] != row[i]) && best[i] == best[i];
+            const int wins =
+                ((job->largest ? row[i] > best[i] : row[i] < best[i]) || row[i] != row[i]) && best[i] == best[i];
             best[i] = wins ? row[i] : best[i];
             position[i] = wins ? (int32_t)r : position[i];
         }
@@ -269,12 +284,15 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
         const char *in = job->input + (outer * job->length * job->inner + column) * width;
         _Alignas(64) unsigned char best[kColumnBlock * 8];
         int32_t position[kColumnBlock];
-        if (job->kernels->decode[job->type]) narrow_columns(job, in, n, position);
-        else run_columns(job->held, in, job->inner, job->length, n, job->largest, best, position);
+        if (job->kernels->decode[job->type])
+            narrow_columns(job, in, n, position);
+        else
+            run_columns(job->held, in, job->inner, job->length, n, job->largest, best, position);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = outer * job->inner + column + i;
             put_position(job, at, position[i]);
-            if (job->values) memcpy(job->values + at * width, in + (position[i] * job->inner + i) * width, (size_t)width);
+            if (job->values)
+                memcpy(job->values + at * width, in + (position[i] * job->inner + i) * width, (size_t)width);
         }
     }
 }
@@ -282,12 +300,20 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
 HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
                           HloType position_type, void *values, void *positions, const void *input) {
     HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "arg-max of %s", hlo_type_text(type));
-    HLO_FAIL_IF(length < 1 || length > INT32_MAX, HLO_INVALID_ARGUMENT, "arg-max over %lld elements", (long long)length);
+    HLO_FAIL_IF(length < 1 || length > INT32_MAX, HLO_INVALID_ARGUMENT, "arg-max over %lld elements",
+                (long long)length);
     HLO_FAIL_IF(hlo_type_bytes(position_type) < 4 || !hlo_type_is_integer(position_type), HLO_UNIMPLEMENTED,
                 "arg-max with positions of %s", hlo_type_text(position_type));
-    ArgJob job = {.type = type, .position_type = position_type, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
-                  .held = cpu_register_of(type), .largest = largest, .length = length, .inner = inner, .values = values,
-                  .positions = positions, .input = input};
+    ArgJob job = {.type = type,
+                  .position_type = position_type,
+                  .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                  .held = cpu_register_of(type),
+                  .largest = largest,
+                  .length = length,
+                  .inner = inner,
+                  .values = values,
+                  .positions = positions,
+                  .input = input};
     const bool rows = inner == 1;
     const int64_t units = rows ? outer : outer * ((inner + kColumnBlock - 1) / kColumnBlock);
     const int64_t each = length * (rows ? 1 : inner < kColumnBlock ? inner : kColumnBlock);

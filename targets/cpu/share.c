@@ -12,14 +12,16 @@ typedef int16_t Classes[kMaximumDevices];
 typedef struct Analysis {
     const CpuExecutable *executable;
     int64_t devices;
-    int16_t *classes;   // [array][device]
-    int16_t *leaders;   // [share index][device]
+    int16_t *classes;  // [array][device]
+    int16_t *leaders;  // [share index][device]
     bool changed;
 } Analysis;
 
-static int16_t *classes_of(const Analysis *analysis, int32_t array) { return analysis->classes + array * analysis->devices; }
+static int16_t *classes_of(const Analysis *analysis, int32_t array) {
+    return analysis->classes + array * analysis->devices;
+}
 
-// ---- partitions ------------------------------------------------------------------------------------------------------
+// ---- partitions
 
 // Splits the classes of `into` where `by` tells devices apart.
 static void refine(const Analysis *analysis, int16_t *into, const int16_t *by) {
@@ -44,7 +46,7 @@ static void set(Analysis *analysis, int32_t array, const int16_t *value) {
     analysis->changed = true;
 }
 
-// ---- thunks ----------------------------------------------------------------------------------------------------------
+// ---- thunks
 
 static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control);
 
@@ -73,8 +75,7 @@ static void exchange(const Analysis *analysis, const CpuCollective *collective, 
 static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     const int64_t partitions = analysis->executable->partition_count;
     Classes ids;
-    for (int16_t d = 0; d < analysis->devices; d++)
-        ids[d] = (int16_t)(replica ? d / partitions : d % partitions);
+    for (int16_t d = 0; d < analysis->devices; d++) ids[d] = (int16_t)(replica ? d / partitions : d % partitions);
     refine(analysis, value, ids);
 }
 
@@ -137,13 +138,16 @@ static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t 
 static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control) {
     for (int64_t i = 0; i < list->count; i++) {
         const CpuThunk *thunk = &list->thunks[i];
-        if (thunk->kind == CPU_STEP_WHILE) walk_while(analysis, thunk, control);
-        else if (thunk->kind == CPU_STEP_CONDITIONAL) walk_conditional(analysis, thunk, control);
-        else walk_plain(analysis, thunk, control);
+        if (thunk->kind == CPU_STEP_WHILE)
+            walk_while(analysis, thunk, control);
+        else if (thunk->kind == CPU_STEP_CONDITIONAL)
+            walk_conditional(analysis, thunk, control);
+        else
+            walk_plain(analysis, thunk, control);
     }
 }
 
-// ---- plans -----------------------------------------------------------------------------------------------------------
+// ---- plans
 
 // False when no two devices have an argument in common.
 static bool read_pattern(const CpuExecutable *executable, const CpuExecution *execution, int64_t devices,
@@ -165,9 +169,9 @@ static bool read_pattern(const CpuExecutable *executable, const CpuExecution *ex
 static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) {
     const int64_t arguments = executable->signature.argument_count, results = executable->signature.result_count;
     const int64_t rows = arguments + results + executable->shareable_count;
-    CpuSharePlan *plan = hlo_allocate_zeroed(1, sizeof(CpuSharePlan) +
-                                                    sizeof(void *) * (size_t)executable->shareable_count +
-                                                    sizeof(int16_t) * (size_t)(rows * devices));
+    CpuSharePlan *plan =
+        hlo_allocate_zeroed(1, sizeof(CpuSharePlan) + sizeof(void *) * (size_t)executable->shareable_count +
+                                   sizeof(int16_t) * (size_t)(rows * devices));
     if (!plan) return NULL;
     plan->devices = devices;
     plan->argument_count = arguments;
@@ -218,11 +222,15 @@ void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *
     }
     cpu_share_plan_free(*plan);
     *plan = NULL;
-    if (some && analyse(executable, fresh)) *plan = fresh;
-    else cpu_share_plan_free(fresh);
+    if (some && analyse(executable, fresh))
+        *plan = fresh;
+    else
+        cpu_share_plan_free(fresh);
 }
 
-void cpu_share_plan_free(CpuSharePlan *plan) { hlo_free(plan); }
+void cpu_share_plan_free(CpuSharePlan *plan) {
+    hlo_free(plan);
+}
 
 int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device) {
     return plan->result_leaders[result * plan->devices + device];

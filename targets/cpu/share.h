@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that several devices would repeat. Devices whose arguments stand in the same memory (replicated parameters)
-// compute the same values until something that differs enters; costly kernels among those run once and are copied. Which
-// arrays are equal on which devices follows from the program and from which argument addresses are equal, so it is
-// always right, whatever the arguments hold.
+// compute the same values until something that differs enters; costly kernels among those run once and are copied.
+// Which arrays are equal on which devices follows from the program and from which argument addresses are equal, so it
+// is always right, whatever the arguments hold.
 #ifndef MESHLO_TARGETS_CPU_SHARE_H_
 #define MESHLO_TARGETS_CPU_SHARE_H_
 
@@ -13,8 +13,8 @@ HLO_BEGIN_C
 struct CpuSharePlan {
     int64_t devices;
     int64_t argument_count;
-    int16_t *pattern;             // [argument][device]: the first device with the same address
-    const int16_t **leaders;      // by share index: [device] the first device with the same value; NULL: nothing to share
+    int16_t *pattern;         // [argument][device]: the first device with the same address
+    const int16_t **leaders;  // by share index: [device] the first device with the same value; NULL: nothing to share
     const int16_t *result_leaders;  // [result][device]
 };
 

@@ -20,7 +20,9 @@ static CpuView through_transpose(HloArena *arena, const CpuNode *transpose, CpuV
     return (CpuView){inner.rank, transpose->results[0]->shape->dims, strides};
 }
 
-static bool is_narrow(HloType type) { return type == HLO_BF16 || type == HLO_F16; }
+static bool is_narrow(HloType type) {
+    return type == HLO_BF16 || type == HLO_F16;
+}
 
 // convert(x) to f32, of a narrow float.
 static bool is_widening(const CpuNode *node) {

@@ -9,106 +9,111 @@
 
 enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow = 32768, kMaximumParts = 64 };
 
-// ---- serial sorts of keys ----------------------------------------------------------------------------------------------
+// ---- serial sorts of keys
 
 // Stable sort of n keys and, when they are given, of the indices that belong to them. The spare arrays are as long.
-#define KEY_SORT(K, S)                                                                                                  \
-    static void insertion_##S(K *keys, uint32_t *index, int64_t n) {                                                    \
-        for (int64_t i = 1; i < n; i++) {                                                                               \
-            const K key = keys[i];                                                                                      \
-            const uint32_t place = index ? index[i] : 0;                                                                \
-            int64_t j = i;                                                                                              \
-            for (; j > 0 && keys[j - 1] > key; j--) {                                                                   \
-                keys[j] = keys[j - 1];                                                                                  \
-                if (index) index[j] = index[j - 1];                                                                     \
-            }                                                                                                           \
-            keys[j] = key;                                                                                              \
-            if (index) index[j] = place;                                                                                \
-        }                                                                                                               \
-    }                                                                                                                   \
-    /* Merges a[0..na) and b[0..nb) into out; equal keys come from a first. */                                          \
-    static void merge_##S(const K *a, const uint32_t *ia, int64_t na, const K *b, const uint32_t *ib, int64_t nb,       \
-                          K *out, uint32_t *iout) {                                                                     \
-        int64_t i = 0, j = 0;                                                                                           \
-        while (i < na && j < nb) {                                                                                      \
-            const int second = b[j] < a[i];                                                                             \
-            if (iout) iout[i + j] = second ? ib[j] : ia[i];                                                             \
-            out[i + j] = second ? b[j] : a[i];                                                                          \
-            j += second;                                                                                                \
-            i += !second;                                                                                               \
-        }                                                                                                               \
-        memcpy(out + i + j, a + i, sizeof(K) * (size_t)(na - i));                                                       \
-        if (iout) memcpy(iout + i + j, ia + i, sizeof(uint32_t) * (size_t)(na - i));                                    \
-        i = na;                                                                                                         \
-        memcpy(out + i + j, b + j, sizeof(K) * (size_t)(nb - j));                                                       \
-        if (iout) memcpy(iout + i + j, ib + j, sizeof(uint32_t) * (size_t)(nb - j));                                    \
-    }                                                                                                                   \
-    static void merge_sort_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {                  \
-        enum { kRun = 16 };                                                                                             \
-        for (int64_t i = 0; i < n; i += kRun) insertion_##S(keys + i, index ? index + i : NULL, n - i < kRun ? n - i : kRun); \
-        for (int64_t width = kRun; width < n; width *= 2) {                                                             \
-            for (int64_t i = 0; i < n; i += 2 * width) {                                                                \
-                const int64_t na = n - i < width ? n - i : width;                                                       \
-                const int64_t nb = n - i - na < width ? n - i - na : width;                                             \
-                merge_##S(keys + i, index ? index + i : NULL, na, keys + i + na, index ? index + i + na : NULL, nb,        \
-                          spare + i, index ? spare_index + i : NULL);                                                   \
-            }                                                                                                           \
-            memcpy(keys, spare, sizeof(K) * (size_t)n);                                                                 \
-            if (index) memcpy(index, spare_index, sizeof(uint32_t) * (size_t)n);                                        \
-        }                                                                                                               \
-    }                                                                                                                   \
-    static void radix_pass_##S(const K *keys, const uint32_t *index, K *out, uint32_t *iout, int64_t n, int shift,      \
-                               const uint32_t *count) {                                                                 \
-        uint32_t at[kBuckets], next = 0;                                                                                \
-        for (int i = 0; i < kBuckets; i++) at[i] = next, next += count[i];                                              \
-        if (!index) {                                                                                                   \
-            for (int64_t i = 0; i < n; i++) out[at[keys[i] >> shift & (kBuckets - 1)]++] = keys[i];                     \
-            return;                                                                                                     \
-        }                                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                               \
-            const uint32_t to = at[keys[i] >> shift & (kBuckets - 1)]++;                                                \
-            out[to] = keys[i];                                                                                          \
-            iout[to] = index[i];                                                                                        \
-        }                                                                                                               \
-    }                                                                                                                   \
-    static void radix_sort_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {                  \
-        uint32_t count[sizeof(K)][kBuckets];                                                                            \
-        memset(count, 0, sizeof count);                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                                                                 \
-            for (size_t d = 0; d < sizeof(K); d++) count[d][keys[i] >> (d * kRadixBits) & (kBuckets - 1)]++;            \
-        K *from = keys, *to = spare;                                                                                    \
-        uint32_t *ifrom = index, *ito = spare_index;                                                                    \
-        for (size_t d = 0; d < sizeof(K); d++) {                                                                        \
-            const int shift = (int)d * kRadixBits;                                                                      \
-            if (count[d][from[0] >> shift & (kBuckets - 1)] == (uint32_t)n) continue; /* all in one bucket */           \
-            radix_pass_##S(from, ifrom, to, ito, n, shift, count[d]);                                                   \
-            K *swap = from;                                                                                             \
-            from = to, to = swap;                                                                                       \
-            uint32_t *iswap = ifrom;                                                                                    \
-            ifrom = ito, ito = iswap;                                                                                   \
-        }                                                                                                               \
-        if (from == keys) return;                                                                                       \
-        memcpy(keys, from, sizeof(K) * (size_t)n);                                                                      \
-        if (index) memcpy(index, ifrom, sizeof(uint32_t) * (size_t)n);                                                  \
-    }                                                                                                                   \
-    static void sort_keys_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {                   \
-        if (n <= kSmallRow) merge_sort_##S(keys, index, spare, spare_index, n);                                         \
-        else radix_sort_##S(keys, index, spare, spare_index, n);                                                        \
-    }                                                                                                                   \
-    /* How many of the first `at` merged elements come from a. */                                                       \
-    static int64_t merge_split_##S(const K *a, int64_t na, const K *b, int64_t nb, int64_t at) {                        \
-        int64_t low = at > nb ? at - nb : 0, high = at < na ? at : na;                                                  \
-        while (low < high) {                                                                                            \
-            const int64_t i = low + (high - low) / 2, j = at - i;                                                       \
-            if (j > 0 && b[j - 1] >= a[i]) low = i + 1;                                                                 \
-            else high = i;                                                                                              \
-        }                                                                                                               \
-        return low;                                                                                                     \
+#define KEY_SORT(K, S)                                                                                              \
+    static void insertion_##S(K *keys, uint32_t *index, int64_t n) {                                                \
+        for (int64_t i = 1; i < n; i++) {                                                                           \
+            const K key = keys[i];                                                                                  \
+            const uint32_t place = index ? index[i] : 0;                                                            \
+            int64_t j = i;                                                                                          \
+            for (; j > 0 && keys[j - 1] > key; j--) {                                                               \
+                keys[j] = keys[j - 1];                                                                              \
+                if (index) index[j] = index[j - 1];                                                                 \
+            }                                                                                                       \
+            keys[j] = key;                                                                                          \
+            if (index) index[j] = place;                                                                            \
+        }                                                                                                           \
+    }                                                                                                               \
+    /* Merges a[0..na) and b[0..nb) into out; equal keys come from a first. */                                      \
+    static void merge_##S(const K *a, const uint32_t *ia, int64_t na, const K *b, const uint32_t *ib, int64_t nb,   \
+                          K *out, uint32_t *iout) {                                                                 \
+        int64_t i = 0, j = 0;                                                                                       \
+        while (i < na && j < nb) {                                                                                  \
+            const int second = b[j] < a[i];                                                                         \
+            if (iout) iout[i + j] = second ? ib[j] : ia[i];                                                         \
+            out[i + j] = second ? b[j] : a[i];                                                                      \
+            j += second;                                                                                            \
+            i += !second;                                                                                           \
+        }                                                                                                           \
+        memcpy(out + i + j, a + i, sizeof(K) * (size_t)(na - i));                                                   \
+        if (iout) memcpy(iout + i + j, ia + i, sizeof(uint32_t) * (size_t)(na - i));                                \
+        i = na;                                                                                                     \
+        memcpy(out + i + j, b + j, sizeof(K) * (size_t)(nb - j));                                                   \
+        if (iout) memcpy(iout + i + j, ib + j, sizeof(uint32_t) * (size_t)(nb - j));                                \
+    }                                                                                                               \
+    static void merge_sort_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {              \
+        enum { kRun = 16 };                                                                                         \
+        for (int64_t i = 0; i < n; i += kRun)                                                                       \
+            insertion_##S(keys + i, index ? index + i : NULL, n - i < kRun ? n - i : kRun);                         \
+        for (int64_t width = kRun; width < n; width *= 2) {                                                         \
+            for (int64_t i = 0; i < n; i += 2 * width) {                                                            \
+                const int64_t na = n - i < width ? n - i : width;                                                   \
+                const int64_t nb = n - i - na < width ? n - i - na : width;                                         \
+                merge_##S(keys + i, index ? index + i : NULL, na, keys + i + na, index ? index + i + na : NULL, nb, \
+                          spare + i, index ? spare_index + i : NULL);                                               \
+            }                                                                                                       \
+            memcpy(keys, spare, sizeof(K) * (size_t)n);                                                             \
+            if (index) memcpy(index, spare_index, sizeof(uint32_t) * (size_t)n);                                    \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void radix_pass_##S(const K *keys, const uint32_t *index, K *out, uint32_t *iout, int64_t n, int shift,  \
+                               const uint32_t *count) {                                                             \
+        uint32_t at[kBuckets], next = 0;                                                                            \
+        for (int i = 0; i < kBuckets; i++) at[i] = next, next += count[i];                                          \
+        if (!index) {                                                                                               \
+            for (int64_t i = 0; i < n; i++) out[at[keys[i] >> shift & (kBuckets - 1)]++] = keys[i];                 \
+            return;                                                                                                 \
+        }                                                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                           \
+            const uint32_t to = at[keys[i] >> shift & (kBuckets - 1)]++;                                            \
+            out[to] = keys[i];                                                                                      \
+            iout[to] = index[i];                                                                                    \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void radix_sort_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {              \
+        uint32_t count[sizeof(K)][kBuckets];                                                                        \
+        memset(count, 0, sizeof count);                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                                             \
+            for (size_t d = 0; d < sizeof(K); d++) count[d][keys[i] >> (d * kRadixBits) & (kBuckets - 1)]++;        \
+        K *from = keys, *to = spare;                                                                                \
+        uint32_t *ifrom = index, *ito = spare_index;                                                                \
+        for (size_t d = 0; d < sizeof(K); d++) {                                                                    \
+            const int shift = (int)d * kRadixBits;                                                                  \
+            if (count[d][from[0] >> shift & (kBuckets - 1)] == (uint32_t)n) continue; /* all in one bucket */       \
+            radix_pass_##S(from, ifrom, to, ito, n, shift, count[d]);                                               \
+            K *swap = from;                                                                                         \
+            from = to, to = swap;                                                                                   \
+            uint32_t *iswap = ifrom;                                                                                \
+            ifrom = ito, ito = iswap;                                                                               \
+        }                                                                                                           \
+        if (from == keys) return;                                                                                   \
+        memcpy(keys, from, sizeof(K) * (size_t)n);                                                                  \
+        if (index) memcpy(index, ifrom, sizeof(uint32_t) * (size_t)n);                                              \
+    }                                                                                                               \
+    static void sort_keys_##S(K *keys, uint32_t *index, K *spare, uint32_t *spare_index, int64_t n) {               \
+        if (n <= kSmallRow)                                                                                         \
+            merge_sort_##S(keys, index, spare, spare_index, n);                                                     \
+        else                                                                                                        \
+            radix_sort_##S(keys, index, spare, spare_index, n);                                                     \
+    }                                                                                                               \
+    /* How many of the first `at` merged elements come from a. */                                                   \
+    static int64_t merge_split_##S(const K *a, int64_t na, const K *b, int64_t nb, int64_t at) {                    \
+        int64_t low = at > nb ? at - nb : 0, high = at < na ? at : na;                                              \
+        while (low < high) {                                                                                        \
+            const int64_t i = low + (high - low) / 2, j = at - i;                                                   \
+            if (j > 0 && b[j - 1] >= a[i])                                                                          \
+                low = i + 1;                                                                                        \
+            else                                                                                                    \
+                high = i;                                                                                           \
+        }                                                                                                           \
+        return low;                                                                                                 \
     }
 KEY_SORT(uint32_t, 32)
 KEY_SORT(uint64_t, 64)
 
-// ---- one long row on several workers: sorted parts, then rounds of merges ----------------------------------------------------
+// ---- one long row on several workers: sorted parts, then rounds of merges
 
 typedef struct LongRow {
     int bits;
@@ -117,9 +122,13 @@ typedef struct LongRow {
     uint32_t *index, *spare_index;
 } LongRow;
 
-static int64_t part_start(const LongRow *row, int64_t part) { return row->n * part / row->parts; }
+static int64_t part_start(const LongRow *row, int64_t part) {
+    return row->n * part / row->parts;
+}
 
-static uint32_t *offset_index(uint32_t *index, int64_t by) { return index ? index + by : NULL; }
+static uint32_t *offset_index(uint32_t *index, int64_t by) {
+    return index ? index + by : NULL;
+}
 
 static void sort_part_task(void *argument, int64_t begin, int64_t end, int worker) {
     const LongRow *row = argument;
@@ -127,25 +136,28 @@ static void sort_part_task(void *argument, int64_t begin, int64_t end, int worke
     for (int64_t part = begin; part < end; part++) {
         const int64_t at = part_start(row, part), n = part_start(row, part + 1) - at;
         uint32_t *index = offset_index(row->index, at), *spare = offset_index(row->spare_index, at);
-        if (row->bits == 32) sort_keys_32((uint32_t *)(void *)row->keys + at, index, (uint32_t *)(void *)row->spare + at, spare, n);
-        else sort_keys_64((uint64_t *)(void *)row->keys + at, index, (uint64_t *)(void *)row->spare + at, spare, n);
+        if (row->bits == 32)
+            sort_keys_32((uint32_t *)(void *)row->keys + at, index, (uint32_t *)(void *)row->spare + at, spare, n);
+        else
+            sort_keys_64((uint64_t *)(void *)row->keys + at, index, (uint64_t *)(void *)row->spare + at, spare, n);
     }
 }
 
 // Output range `slice` of `parts` of the merge of one pair of runs (row->width parts each).
-#define MERGE_SLICE(K, S)                                                                                            \
-    static void merge_slice_##S(const LongRow *row, int64_t pair, int64_t slice, int64_t slices) {                   \
-        const int64_t first = pair * 2 * row->width;                                                                 \
-        const int64_t middle_part = first + row->width < row->parts ? first + row->width : row->parts;               \
-        const int64_t end_part = first + 2 * row->width < row->parts ? first + 2 * row->width : row->parts;          \
-        const int64_t at = part_start(row, first), middle = part_start(row, middle_part), end = part_start(row, end_part); \
-        const K *a = (const K *)(void *)row->keys + at, *b = (const K *)(void *)row->keys + middle;                  \
-        const int64_t na = middle - at, nb = end - middle;                                                           \
-        const int64_t from = (na + nb) * slice / slices, to = (na + nb) * (slice + 1) / slices;                      \
-        const int64_t i0 = merge_split_##S(a, na, b, nb, from), i1 = merge_split_##S(a, na, b, nb, to);              \
-        merge_##S(a + i0, offset_index(row->index, at + i0), i1 - i0, b + from - i0,                                 \
-                  offset_index(row->index, middle + from - i0), (to - i1) - (from - i0),                             \
-                  (K *)(void *)row->spare + at + from, offset_index(row->spare_index, at + from));                   \
+#define MERGE_SLICE(K, S)                                                                                   \
+    static void merge_slice_##S(const LongRow *row, int64_t pair, int64_t slice, int64_t slices) {          \
+        const int64_t first = pair * 2 * row->width;                                                        \
+        const int64_t middle_part = first + row->width < row->parts ? first + row->width : row->parts;      \
+        const int64_t end_part = first + 2 * row->width < row->parts ? first + 2 * row->width : row->parts; \
+        const int64_t at = part_start(row, first), middle = part_start(row, middle_part),                   \
+                      end = part_start(row, end_part);                                                      \
+        const K *a = (const K *)(void *)row->keys + at, *b = (const K *)(void *)row->keys + middle;         \
+        const int64_t na = middle - at, nb = end - middle;                                                  \
+        const int64_t from = (na + nb) * slice / slices, to = (na + nb) * (slice + 1) / slices;             \
+        const int64_t i0 = merge_split_##S(a, na, b, nb, from), i1 = merge_split_##S(a, na, b, nb, to);     \
+        merge_##S(a + i0, offset_index(row->index, at + i0), i1 - i0, b + from - i0,                        \
+                  offset_index(row->index, middle + from - i0), (to - i1) - (from - i0),                    \
+                  (K *)(void *)row->spare + at + from, offset_index(row->spare_index, at + from));          \
     }
 MERGE_SLICE(uint32_t, 32)
 MERGE_SLICE(uint64_t, 64)
@@ -155,8 +167,10 @@ static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
     const LongRow *row = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
-        if (row->bits == 32) merge_slice_32(row, unit / row->parts, unit % row->parts, row->parts);
-        else merge_slice_64(row, unit / row->parts, unit % row->parts, row->parts);
+        if (row->bits == 32)
+            merge_slice_32(row, unit / row->parts, unit % row->parts, row->parts);
+        else
+            merge_slice_64(row, unit / row->parts, unit % row->parts, row->parts);
     }
 }
 
@@ -174,7 +188,7 @@ static void sort_long_row(CpuPool *pool, LongRow *row) {
     }
 }
 
-// ---- rows ------------------------------------------------------------------------------------------------------------------
+// ---- rows
 
 typedef struct SortJob {
     const CpuSort *sort;
@@ -201,10 +215,10 @@ static void apply_permutation(const SortJob *job, int64_t base, const uint32_t *
         char *out = (char *)job->outputs[o] + base * width;
         const int64_t step = s->inner * width;
         switch (width) {
-#define PERMUTE_CASE(T)                                                                        \
-    case sizeof(T):                                                                            \
-        for (int64_t i = 0; i < s->length; i++)                                                \
-            ((T *)(void *)line)[i] = *(const T *)(const void *)(in + index[i] * step);         \
+#define PERMUTE_CASE(T)                                                                \
+    case sizeof(T):                                                                    \
+        for (int64_t i = 0; i < s->length; i++)                                        \
+            ((T *)(void *)line)[i] = *(const T *)(const void *)(in + index[i] * step); \
         break;
             PERMUTE_CASE(uint8_t)
             PERMUTE_CASE(uint16_t)
@@ -214,14 +228,16 @@ static void apply_permutation(const SortJob *job, int64_t base, const uint32_t *
             default:
                 for (int64_t i = 0; i < s->length; i++) memcpy(line + i * width, in + index[i] * step, (size_t)width);
         }
-        if (s->inner == 1) memcpy(out, line, (size_t)(s->length * width));
+        if (s->inner == 1)
+            memcpy(out, line, (size_t)(s->length * width));
         else
             for (int64_t i = 0; i < s->length; i++) memcpy(out + i * step, line + i * width, (size_t)width);
     }
 }
 
 static void sort_row_of_keys(const SortJob *job, LongRow *row) {
-    if (job->pool) sort_long_row(job->pool, row);
+    if (job->pool)
+        sort_long_row(job->pool, row);
     else {
         row->parts = 1;
         sort_part_task(row, 0, 1, 0);
@@ -236,8 +252,11 @@ typedef struct RowMemory {
 static RowMemory row_memory(const SortJob *job, int worker) {
     char *at = job->scratch + (size_t)worker * job->scratch_each;
     const size_t n = ((size_t)job->sort->length + 15) / 16 * 16;
-    return (RowMemory){.keys = at, .spare = at + 8 * n, .index = (uint32_t *)(void *)(at + 16 * n),
-                       .spare_index = (uint32_t *)(void *)(at + 20 * n), .line = at + 24 * n};
+    return (RowMemory){.keys = at,
+                       .spare = at + 8 * n,
+                       .index = (uint32_t *)(void *)(at + 16 * n),
+                       .spare_index = (uint32_t *)(void *)(at + 20 * n),
+                       .line = at + 24 * n};
 }
 
 static void sort_one_row(const SortJob *job, int64_t base, int worker) {
@@ -252,25 +271,29 @@ static void sort_one_row(const SortJob *job, int64_t base, int worker) {
         const HloType type = s->types[key->operand];
         row.bits = cpu_sort_key_bits(type);
         const char *source = element_address(s, job->inputs[key->operand], key->operand, base, 0);
-        cpu_sort_make_keys(job->kernels, type, key->order, key->descending, row.keys, source, s->inner, s->length, &invertible);
+        cpu_sort_make_keys(job->kernels, type, key->order, key->descending, row.keys, source, s->inner, s->length,
+                           &invertible);
         if (k < s->key_count - 1) {  // in the order found so far
             memcpy(m.line, row.keys, (size_t)(s->length * row.bits / 8));
             for (int64_t i = 0; i < s->length; i++) {
-                if (row.bits == 32) ((uint32_t *)(void *)row.keys)[i] = ((const uint32_t *)(void *)m.line)[row.index[i]];
-                else ((uint64_t *)(void *)row.keys)[i] = ((const uint64_t *)(void *)m.line)[row.index[i]];
+                if (row.bits == 32)
+                    ((uint32_t *)(void *)row.keys)[i] = ((const uint32_t *)(void *)m.line)[row.index[i]];
+                else
+                    ((uint64_t *)(void *)row.keys)[i] = ((const uint64_t *)(void *)m.line)[row.index[i]];
             }
         }
         const bool keys_only = job->keys_only && invertible;
         if (keys_only) row.index = row.spare_index = NULL;
         sort_row_of_keys(job, &row);
         if (!keys_only) continue;
-        cpu_sort_unkey(type, key->descending, (char *)job->outputs[0] + base * hlo_type_bytes(type), s->inner, row.keys, s->length);
+        cpu_sort_unkey(type, key->descending, (char *)job->outputs[0] + base * hlo_type_bytes(type), s->inner, row.keys,
+                       s->length);
         return;
     }
     apply_permutation(job, base, row.index, m.line);
 }
 
-// ---- comparators -------------------------------------------------------------------------------------------------------------
+// ---- comparators
 
 static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t right) {
     const CpuSort *s = job->sort;
@@ -307,8 +330,10 @@ static void sort_task(void *argument, int64_t begin, int64_t end, int worker) {
     const CpuSort *s = job->sort;
     for (int64_t row = begin; row < end; row++) {
         const int64_t base = row / s->inner * s->length * s->inner + row % s->inner;
-        if (s->key_count) sort_one_row(job, base, worker);
-        else compare_one_row(job, base, worker);
+        if (s->key_count)
+            sort_one_row(job, base, worker);
+        else
+            compare_one_row(job, base, worker);
     }
 }
 
@@ -325,7 +350,11 @@ HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, con
     HLO_TRY(check_sort(sort));
     const int64_t rows = sort->outer * sort->inner;
     if (rows == 0 || sort->length == 0) return HLO_SUCCESS;
-    SortJob job = {.sort = sort, .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)), .outputs = outputs, .inputs = inputs, .widest = 8};
+    SortJob job = {.sort = sort,
+                   .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                   .outputs = outputs,
+                   .inputs = inputs,
+                   .widest = 8};
     for (int o = 0; o < sort->count; o++)
         if (hlo_type_bytes(sort->types[o]) > job.widest) job.widest = hlo_type_bytes(sort->types[o]);
     job.keys_only = sort->count == 1 && sort->key_count == 1 && cpu_sort_can_unkey(sort->types[0]);

@@ -26,11 +26,11 @@ typedef bool CpuLess(void *context, const void *const *left, const void *const *
 
 typedef struct CpuSort {
     int64_t outer, length, inner;
-    int count;              // operands
+    int count;  // operands
     const HloType *types;
-    int key_count;          // 0: use `less`
+    int key_count;  // 0: use `less`
     const CpuSortKey *keys;
-    CpuLess *less;          // merge sort with this comparator; called from several threads at once
+    CpuLess *less;  // merge sort with this comparator; called from several threads at once
     void *context;
 } CpuSort;
 

@@ -5,19 +5,31 @@
 
 #include "targets/cpu/loop_internal.h"
 
-bool cpu_sort_has_keys(HloType type) { return hlo_type_is_array(type) && !hlo_type_is_complex(type); }
+bool cpu_sort_has_keys(HloType type) {
+    return hlo_type_is_array(type) && !hlo_type_is_complex(type);
+}
 
-int cpu_sort_key_bits(HloType type) { return hlo_type_bytes(type) == 8 ? 64 : 32; }
+int cpu_sort_key_bits(HloType type) {
+    return hlo_type_bytes(type) == 8 ? 64 : 32;
+}
 
 bool cpu_sort_can_unkey(HloType type) {
     return hlo_type_bytes(type) >= 4 && (type == HLO_F32 || type == HLO_F64 || hlo_type_is_integer(type));
 }
 
 // Floats: the sign decides between inverting all bits and setting the sign.
-static inline uint32_t key_of_f32(uint32_t bits) { return bits >> 31 ? ~bits : bits | 0x80000000u; }
-static inline uint32_t f32_of_key(uint32_t key) { return key >> 31 ? key & 0x7fffffffu : ~key; }
-static inline uint64_t key_of_f64(uint64_t bits) { return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63; }
-static inline uint64_t f64_of_key(uint64_t key) { return key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key; }
+static inline uint32_t key_of_f32(uint32_t bits) {
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+static inline uint32_t f32_of_key(uint32_t key) {
+    return key >> 31 ? key & 0x7fffffffu : ~key;
+}
+static inline uint64_t key_of_f64(uint64_t bits) {
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+static inline uint64_t f64_of_key(uint64_t key) {
+    return key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
+}
 
 static bool keys_of_f32(CpuSortOrder order, uint32_t flip, uint32_t *keys, const uint32_t *source, int64_t stride,
                         int64_t count) {
@@ -47,28 +59,32 @@ static bool keys_of_f64(CpuSortOrder order, uint64_t flip, uint64_t *keys, const
 }
 
 // Narrow floats become f32 with the same order and the same specials.
-static void keys_of_narrow(const CpuLoopKernels *kernels, HloType type, CpuSortOrder order, uint32_t flip, uint32_t *keys,
-                           const char *source, int64_t stride, int64_t count) {
+static void keys_of_narrow(const CpuLoopKernels *kernels, HloType type, CpuSortOrder order, uint32_t flip,
+                           uint32_t *keys, const char *source, int64_t stride, int64_t count) {
     const int width = hlo_type_bytes(type);
-    for (int64_t i = 0; i < count; i++)
-        kernels->decode[type](&keys[i], source + i * stride * width, NULL, NULL, 1, 0);
+    for (int64_t i = 0; i < count; i++) kernels->decode[type](&keys[i], source + i * stride * width, NULL, NULL, 1, 0);
     (void)keys_of_f32(order, flip, keys, keys, 1, count);
 }
 
-#define INTEGER_KEYS(T, K, offset)                                                                       \
-    for (int64_t i = 0; i < count; i++)                                                                  \
-        ((K *)keys)[i] = ((K)((const T *)source)[i * stride] ^ (K)(offset)) ^ (descending ? ~(K)0 : (K)0)
+#define INTEGER_KEYS(T, K, offset)      \
+    for (int64_t i = 0; i < count; i++) \
+    ((K *)keys)[i] = ((K)((const T *)source)[i * stride] ^ (K)(offset)) ^ (descending ? ~(K)0 : (K)0)
 
-static void keys_of_integers(HloType type, bool descending, void *keys, const void *source, int64_t stride, int64_t count) {
+static void keys_of_integers(HloType type, bool descending, void *keys, const void *source, int64_t stride,
+                             int64_t count) {
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
     switch (hlo_type_bytes(type)) {
         case 1:
-            if (is_signed) INTEGER_KEYS(int8_t, uint32_t, 0x80000000u);
-            else INTEGER_KEYS(uint8_t, uint32_t, 0);
+            if (is_signed)
+                INTEGER_KEYS(int8_t, uint32_t, 0x80000000u);
+            else
+                INTEGER_KEYS(uint8_t, uint32_t, 0);
             break;
         case 2:
-            if (is_signed) INTEGER_KEYS(int16_t, uint32_t, 0x80000000u);
-            else INTEGER_KEYS(uint16_t, uint32_t, 0);
+            if (is_signed)
+                INTEGER_KEYS(int16_t, uint32_t, 0x80000000u);
+            else
+                INTEGER_KEYS(uint16_t, uint32_t, 0);
             break;
         case 4: INTEGER_KEYS(uint32_t, uint32_t, is_signed ? 0x80000000u : 0); break;
         default: INTEGER_KEYS(uint64_t, uint64_t, is_signed ? UINT64_C(1) << 63 : 0); break;
@@ -79,10 +95,14 @@ void cpu_sort_make_keys(const CpuLoopKernels *kernels, HloType type, CpuSortOrde
                         const void *source, int64_t stride, int64_t count, bool *invertible) {
     *invertible = true;
     const uint64_t flip = descending ? UINT64_MAX : 0;
-    if (type == HLO_F32) *invertible = keys_of_f32(order, (uint32_t)flip, keys, source, stride, count);
-    else if (type == HLO_F64) *invertible = keys_of_f64(order, flip, keys, source, stride, count);
-    else if (hlo_type_is_float(type)) keys_of_narrow(kernels, type, order, (uint32_t)flip, keys, source, stride, count);
-    else keys_of_integers(type, descending, keys, source, stride, count);
+    if (type == HLO_F32)
+        *invertible = keys_of_f32(order, (uint32_t)flip, keys, source, stride, count);
+    else if (type == HLO_F64)
+        *invertible = keys_of_f64(order, flip, keys, source, stride, count);
+    else if (hlo_type_is_float(type))
+        keys_of_narrow(kernels, type, order, (uint32_t)flip, keys, source, stride, count);
+    else
+        keys_of_integers(type, descending, keys, source, stride, count);
 }
 
 void cpu_sort_unkey(HloType type, bool descending, void *target, int64_t stride, const void *keys, int64_t count) {

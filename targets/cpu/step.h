@@ -34,14 +34,14 @@ typedef struct CpuFusedLoop {
 } CpuFusedLoop;
 
 typedef enum CpuStepKind {
-    CPU_STEP_LOOPS,        // fused loops, one after the other
-    CPU_STEP_COPY_LOOPS,   // results[0] := operand 0 (nothing where they share memory), then the loops
-    CPU_STEP_KERNEL,       // one call of a kernel thunk: see `kernel`
+    CPU_STEP_LOOPS,       // fused loops, one after the other
+    CPU_STEP_COPY_LOOPS,  // results[0] := operand 0 (nothing where they share memory), then the loops
+    CPU_STEP_KERNEL,      // one call of a kernel thunk: see `kernel`
     CPU_STEP_WHILE,
     CPU_STEP_CONDITIONAL,
     CPU_STEP_COLLECTIVE,
-    CPU_STEP_DEVICE_ID,    // partition-id, replica-id
-    CPU_STEP_FALLBACK,     // the evaluator runs the node
+    CPU_STEP_DEVICE_ID,  // partition-id, replica-id
+    CPU_STEP_FALLBACK,   // the evaluator runs the node
 } CpuStepKind;
 
 typedef struct CpuSteps CpuSteps;
@@ -60,17 +60,17 @@ typedef struct CpuStep {
     int32_t update_in_place;
     const CpuFusedLoop *loops;
     int32_t loop_count;
-    CpuKernelFunction *run;   // of a kernel step
+    CpuKernelFunction *run;  // of a kernel step
     const void *kernel;
-    CpuSteps *regions;        // of while and conditional: one a region of the node
-    int64_t cost;             // rough number of elementary operations
-    int64_t begin, end;       // positions in the whole program (buffers.c); end > begin for nested steps
+    CpuSteps *regions;   // of while and conditional: one a region of the node
+    int64_t cost;        // rough number of elementary operations
+    int64_t begin, end;  // positions in the whole program (buffers.c); end > begin for nested steps
 } CpuStep;
 
 struct CpuSteps {
     HLO_VECTOR(CpuStep) steps;
     CpuRegion *region;
-    int64_t end;              // position at which the region's results are read (buffers.c)
+    int64_t end;  // position at which the region's results are read (buffers.c)
 };
 
 HLO_END_C

@@ -38,31 +38,31 @@ typedef struct CpuThunk CpuThunk;
 typedef struct CpuThunkList {
     const CpuThunk *thunks;
     int64_t count;
-    const CpuCopy *end_copies;   // results to their places, in order
+    const CpuCopy *end_copies;  // results to their places, in order
     int32_t end_copy_count;
-    CpuSlice predicate;          // of a condition: its result
-    const int32_t *results;      // ids of the arrays that are the region's results
+    CpuSlice predicate;      // of a condition: its result
+    const int32_t *results;  // ids of the arrays that are the region's results
 } CpuThunkList;
 
 struct CpuThunk {
     CpuStepKind kind;
-    const char *name;            // the instruction's
+    const char *name;  // the instruction's
     const CpuThunkLoop *loops;
     int32_t loop_count;
-    const CpuCopy *copies;       // done before anything else
+    const CpuCopy *copies;  // done before anything else
     int32_t copy_count;
-    const CpuSlice *slices;      // reads, then writes
-    const int32_t *arrays;       // ids of the arrays in those places
+    const CpuSlice *slices;  // reads, then writes
+    const int32_t *arrays;   // ids of the arrays in those places
     int32_t read_count, write_count;
     const int64_t *slice_bytes;  // of the writes
     int32_t share_index;         // of a kernel worth running once for several devices, else -1
     bool varies;                 // equal inputs may give different results
     CpuKernelFunction *run;
-    const void *kernel;          // of run; the CpuCollective of a collective; the CpuFallback of a fallback
-    bool replica;                // device id: the replica's number rather than the partition's
+    const void *kernel;  // of run; the CpuCollective of a collective; the CpuFallback of a fallback
+    bool replica;        // device id: the replica's number rather than the partition's
     const CpuThunkList *regions;
     int32_t region_count;
-    HloType predicate_type;      // of a conditional: pred or s32, in slices[0]
+    HloType predicate_type;  // of a conditional: pred or s32, in slices[0]
     int64_t cost;
 };
 

@@ -11,14 +11,16 @@ typedef struct ThunkBuilder {
     int32_t shareable;
 } ThunkBuilder;
 
-static bool same_slice(CpuSlice a, CpuSlice b) { return a.base == b.base && a.offset == b.offset; }
+static bool same_slice(CpuSlice a, CpuSlice b) {
+    return a.base == b.base && a.offset == b.offset;
+}
 
 static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuffer *buffer) {
     CpuThunkStart *starts = HLO_ARENA_NEW(builder->arena, CpuThunkStart, buffer->start_count);
     for (int32_t i = 0; i < buffer->start_count; i++) {
         const CpuDynamicStart *from = &buffer->starts[i];
-        starts[i] = (CpuThunkStart){cpu_array_slice(from->index), from->index->shape->type, from->limit,
-                                    from->stride_bytes};
+        starts[i] =
+            (CpuThunkStart){cpu_array_slice(from->index), from->index->shape->type, from->limit, from->stride_bytes};
     }
     return starts;
 }
@@ -106,8 +108,12 @@ static bool is_worth_sharing(const CpuStep *step) {
 }
 
 static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t level, int32_t *depth) {
-    CpuThunk thunk = {.kind = step->kind, .name = step->node->instruction->name, .run = step->run,
-                      .kernel = step->kernel, .cost = step->cost, .read_count = step->read_count,
+    CpuThunk thunk = {.kind = step->kind,
+                      .name = step->node->instruction->name,
+                      .run = step->run,
+                      .kernel = step->kernel,
+                      .cost = step->cost,
+                      .read_count = step->read_count,
                       .write_count = step->write_count};
     CpuSlice *slices = HLO_ARENA_NEW(builder->arena, CpuSlice, step->read_count + step->write_count);
     for (int32_t i = 0; i < step->read_count; i++) slices[i] = cpu_array_slice(step->reads[i]);

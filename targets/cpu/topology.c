@@ -18,8 +18,8 @@ static int64_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type, int64_t
 
 static bool load(hwloc_topology_t tree) {
     hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_NONE);
-    hwloc_topology_set_flags(tree, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
-                                       HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
+    hwloc_topology_set_flags(
+        tree, HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS);
     return hwloc_topology_load(tree) == 0;
 }
 
@@ -60,8 +60,8 @@ HloStatus cpu_topology_discover(CpuTopology *topology) {
 void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
     const struct CpuTopologyHandle *handle = topology->handle;
     if (!handle || !hwloc_topology_is_thissystem(handle->tree)) return;
-    const hwloc_obj_t object = hwloc_get_obj_inside_cpuset_by_type(
-        handle->tree, handle->allowed, HWLOC_OBJ_CORE, (unsigned)(core % topology->core_count));
+    const hwloc_obj_t object = hwloc_get_obj_inside_cpuset_by_type(handle->tree, handle->allowed, HWLOC_OBJ_CORE,
+                                                                   (unsigned)(core % topology->core_count));
     hwloc_bitmap_t set = object ? hwloc_bitmap_dup(object->cpuset) : NULL;
     if (!set) return;
     hwloc_bitmap_and(set, set, handle->allowed);

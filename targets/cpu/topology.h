@@ -11,11 +11,11 @@
 HLO_BEGIN_C
 
 typedef struct CpuTopology {
-    int core_count;        // cores that this process is allowed to run on, at least 1
-    int numa_node_count;   // at least 1
-    int64_t l1_bytes;      // first-level data cache of one core
-    int64_t l2_bytes;      // second-level cache of one core
-    int64_t l3_bytes;      // last-level cache that one core sees, 0 where there is none
+    int core_count;                    // cores that this process is allowed to run on, at least 1
+    int numa_node_count;               // at least 1
+    int64_t l1_bytes;                  // first-level data cache of one core
+    int64_t l2_bytes;                  // second-level cache of one core
+    int64_t l3_bytes;                  // last-level cache that one core sees, 0 where there is none
     struct CpuTopologyHandle *handle;  // hwloc's own tree and the cores' sets
 } CpuTopology;
 

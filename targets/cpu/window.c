@@ -7,7 +7,7 @@
 #include "targets/cpu/copy.h"
 #include "targets/cpu/held.h"
 
-// ---- one dimension of a window -----------------------------------------------------------------------------------------------
+// ---- one dimension of a window
 
 typedef struct PassJob {
     CpuBlockKernel *combine;
@@ -43,8 +43,10 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
         for (int64_t k = 0; k < job->dim.size; k++) {
             const int64_t source = source_of(&job->dim, job->in_length, unit % job->out_length, k);
             if (source < 0) continue;
-            if (!sum) memcpy(out, in + source * bytes, (size_t)bytes);
-            else job->combine(out, out, in + source * bytes, NULL, job->inner, 0);
+            if (!sum)
+                memcpy(out, in + source * bytes, (size_t)bytes);
+            else
+                job->combine(out, out, in + source * bytes, NULL, job->inner, 0);
             sum = out;
         }
         if (!sum) fill_identity(out, job->identity, job->inner, job->width);
@@ -90,7 +92,8 @@ static void pass_over_windows(void *argument, int64_t begin, int64_t end, int wo
 // A window that ends at its own place and reaches the start (or starts there and reaches the end) is a scan.
 static bool is_scan(const PassJob *job, bool *reverse) {
     const CpuWindowDim *d = &job->dim;
-    if (d->stride != 1 || d->base_dilation != 1 || d->window_dilation != 1 || job->out_length != job->in_length) return false;
+    if (d->stride != 1 || d->base_dilation != 1 || d->window_dilation != 1 || job->out_length != job->in_length)
+        return false;
     if (d->size < job->in_length || d->size <= 8) return false;
     *reverse = d->padding_low == 0;
     return d->padding_low == d->size - 1 || *reverse;
@@ -99,17 +102,20 @@ static bool is_scan(const PassJob *job, bool *reverse) {
 static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuReduceOp op) {
     bool reverse;
     if (is_scan(job, &reverse))
-        return cpu_scan(pool, held_type, op, reverse, job->outer, job->in_length, job->inner, job->identity, job->out, job->in);
+        return cpu_scan(pool, held_type, op, reverse, job->outer, job->in_length, job->inner, job->identity, job->out,
+                        job->in);
     const int64_t work = job->outer * job->out_length * job->inner * job->dim.size;
     CpuPool *use = work < 32768 ? NULL : pool;
     if (job->inner == 1 && job->dim.base_dilation == 1)
-        cpu_pool_parallel_for_grain(use, job->outer, 16384 / (job->out_length * job->dim.size + 1) + 1, pass_over_windows, job);
+        cpu_pool_parallel_for_grain(use, job->outer, 16384 / (job->out_length * job->dim.size + 1) + 1,
+                                    pass_over_windows, job);
     else
-        cpu_pool_parallel_for_grain(use, job->outer * job->out_length, 16384 / (job->inner * job->dim.size + 1) + 1, pass_over_inner, job);
+        cpu_pool_parallel_for_grain(use, job->outer * job->out_length, 16384 / (job->inner * job->dim.size + 1) + 1,
+                                    pass_over_inner, job);
     return HLO_SUCCESS;
 }
 
-// ---- reduce-window -------------------------------------------------------------------------------------------------------------
+// ---- reduce-window
 
 static int64_t product(const int64_t *sizes, int count) {
     int64_t result = 1;
@@ -148,9 +154,15 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
     const char *now = in;
     for (int d = 0; d < p->rank; d++) {
         if (is_trivial(&p->window[d], p->in_sizes[d], p->out_sizes[d])) continue;
-        PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->held, p->op), .identity = p->identity, .width = cpu_held_bytes(p->held),
-                       .outer = product(p->out_sizes, d), .in_length = p->in_sizes[d], .out_length = p->out_sizes[d],
-                       .inner = product(p->in_sizes + d + 1, p->rank - d - 1), .dim = p->window[d], .in = now};
+        PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->held, p->op),
+                       .identity = p->identity,
+                       .width = cpu_held_bytes(p->held),
+                       .outer = product(p->out_sizes, d),
+                       .in_length = p->in_sizes[d],
+                       .out_length = p->out_sizes[d],
+                       .inner = product(p->in_sizes + d + 1, p->rank - d - 1),
+                       .dim = p->window[d],
+                       .in = now};
         job.out = now == p->stages[0] ? p->stages[1] : p->stages[0];
         HLO_TRY(run_pass(p->pool, &job, p->held, p->op));
         now = job.out;
@@ -181,10 +193,19 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
     HLO_FAIL_IF(!cpu_pair_kernel(kernels, type, op), HLO_UNIMPLEMENTED, "window reduction of %s", hlo_type_text(type));
     const bool widened = cpu_is_widened(kernels, type);
     char identity[16] = {0};
-    Passes p = {.pool = pool, .kernels = kernels, .type = type, .held = widened ? HLO_F32 : type, .op = op, .rank = rank,
-                .in_sizes = in_sizes, .out_sizes = out_sizes, .window = window, .identity = identity};
+    Passes p = {.pool = pool,
+                .kernels = kernels,
+                .type = type,
+                .held = widened ? HLO_F32 : type,
+                .op = op,
+                .rank = rank,
+                .in_sizes = in_sizes,
+                .out_sizes = out_sizes,
+                .window = window,
+                .identity = identity};
     kernels->reduce[op][cpu_register_of(type)](identity, identity, 1, 0);
-    const size_t stage = hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_held_bytes(type));
+    const size_t stage =
+        hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_held_bytes(type));
     char *scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(stage, 2));
     HLO_FAIL_IF(!scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a window reduction");
     p.stages[0] = scratch;
@@ -200,7 +221,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
     return status;
 }
 
-// ---- any combiner ----------------------------------------------------------------------------------------------------------------
+// ---- any combiner
 
 typedef struct CallJob {
     int count, rank;
@@ -259,7 +280,8 @@ static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
         do {
             const int64_t element = element_under(job->rank, job->in_sizes, job->window, index, place);
             if (element < 0) continue;
-            for (int o = 0; o < job->count; o++) elements[o] = (const char *)job->ins[o] + element * hlo_type_bytes(job->types[o]);
+            for (int o = 0; o < job->count; o++)
+                elements[o] = (const char *)job->ins[o] + element * hlo_type_bytes(job->types[o]);
             job->combine(job->context, job->count, accumulators, elements);
         } while (next_place(job->rank, job->window, place));
     }
@@ -277,7 +299,7 @@ HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types,
     return HLO_SUCCESS;
 }
 
-// ---- select-and-scatter ----------------------------------------------------------------------------------------------------------
+// ---- select-and-scatter
 
 typedef struct SelectJob {
     CpuBlockKernel *select, *combine;
@@ -315,9 +337,9 @@ static void select_task(void *argument, int64_t begin, int64_t end, int worker) 
 }
 
 // Copies of the three arrays in f32 for narrow floats.
-static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, HloType type, SelectJob *job, int64_t batches,
-                                int64_t operands, int64_t sources, const void *init, void *out, const void *operand,
-                                const void *source) {
+static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, HloType type, SelectJob *job,
+                                int64_t batches, int64_t operands, int64_t sources, const void *init, void *out,
+                                const void *operand, const void *source) {
     float *wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)(2 * operands + sources), sizeof(float)));
     HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory for select-and-scatter");
     float *wide_operand = wide + operands, *wide_source = wide + 2 * operands, wide_init;
@@ -336,13 +358,21 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
                                  const int64_t *operand_sizes, const int64_t *source_sizes, const CpuWindowDim *window,
                                  const void *init, void *out, const void *operand, const void *source) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    SelectJob job = {.select = kernels->operation[select][cpu_register_of(type)], .combine = cpu_pair_kernel(kernels, type, op),
-                     .width = cpu_held_bytes(type), .rank = rank, .operand_sizes = operand_sizes, .source_sizes = source_sizes,
-                     .window = window, .out = out, .operand = operand, .source = source};
-    HLO_FAIL_IF(!job.select || !job.combine || rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "select-and-scatter of %s",
-                hlo_type_text(type));
+    SelectJob job = {.select = kernels->operation[select][cpu_register_of(type)],
+                     .combine = cpu_pair_kernel(kernels, type, op),
+                     .width = cpu_held_bytes(type),
+                     .rank = rank,
+                     .operand_sizes = operand_sizes,
+                     .source_sizes = source_sizes,
+                     .window = window,
+                     .out = out,
+                     .operand = operand,
+                     .source = source};
+    HLO_FAIL_IF(!job.select || !job.combine || rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED,
+                "select-and-scatter of %s", hlo_type_text(type));
     int64_t batches = 1;
-    for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++) batches *= operand_sizes[d];
+    for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++)
+        batches *= operand_sizes[d];
     const int64_t operands = product(operand_sizes, rank), sources = product(source_sizes, rank);
     if (operands == 0) return HLO_SUCCESS;
     job.sources_each = sources / batches;

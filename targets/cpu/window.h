@@ -14,8 +14,8 @@ HLO_BEGIN_C
 // Inclusive scan over the middle of a row-major [outer][length][inner]: out[i] = in[0] op ... op in[i], or from the far
 // end when `reverse`. O(length). `init` (one element) is combined first. Narrow floats accumulate in f32. In place
 // allowed. UNIMPLEMENTED for an op that the type does not have.
-HLO_NODISCARD HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer, int64_t length,
-                                 int64_t inner, const void *init, void *out, const void *in);
+HLO_NODISCARD HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer,
+                                 int64_t length, int64_t inner, const void *init, void *out, const void *in);
 
 // One dimension of a window. Padding may be negative.
 typedef struct CpuWindowDim {
@@ -24,9 +24,9 @@ typedef struct CpuWindowDim {
 
 // HLO reduce-window with a built-in reduction over row-major arrays. Windows are reduced one dimension after the other.
 // out sizes are those that HLO shape inference gives.
-HLO_NODISCARD HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank, const int64_t *in_sizes,
-                                          const int64_t *out_sizes, const CpuWindowDim *window, const void *init,
-                                          void *out, const void *in);
+HLO_NODISCARD HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank,
+                                          const int64_t *in_sizes, const int64_t *out_sizes, const CpuWindowDim *window,
+                                          const void *init, void *out, const void *in);
 
 // accumulators[i] = combiner(accumulators[i], elements[i]) for one element of each of `count` operands.
 typedef void CpuWindowCombine(void *context, int count, void *const *accumulators, const void *const *elements);

@@ -8,8 +8,9 @@
 
 HLO_BEGIN_C
 
-// Fills in what a topology says about its device number `index`: id, process, coordinates, kind and the two texts, which
-// are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is short.
+// Fills in what a topology says about its device number `index`: id, process, coordinates, kind and the two texts,
+// which are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is
+// short.
 HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device);
 
 HLO_END_C

@@ -15,7 +15,9 @@ static HloModule *parse(const char *text) {
     return module;
 }
 
-static void succeed(HloStatus status) { cr_assert_null(status, "%s", hlo_status_message(status)); }
+static void succeed(HloStatus status) {
+    cr_assert_null(status, "%s", hlo_status_message(status));
+}
 
 static void fail_with(HloStatus status, HloCode code, const char *words) {
     cr_assert_not_null(status);
@@ -43,7 +45,8 @@ static TargetBuffer *vector(TargetClient *client, int64_t device, int64_t count,
     for (int64_t i = 0; i < count; i++) values[i] = first + (float)i;
     const TargetHostArray array = {values, HLO_F32, 1, &count, NULL};
     TargetBuffer *buffer = NULL;
-    succeed(target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, device)), &buffer));
+    succeed(
+        target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, device)), &buffer));
     return buffer;
 }
 
@@ -70,7 +73,7 @@ static const char kDonated[] =
     "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
     "  ROOT r = f32[4] add(p, b)\n}\n";
 
-// ---- clients and buffers ---------------------------------------------------------------------------------------------
+// ---- clients and buffers
 
 Test(client, lists_the_devices_of_a_slice) {
     TargetClient *client = new_client("v2-8");
@@ -146,7 +149,7 @@ Test(event, calls_back_once_before_and_after) {
     target_event_release(event);
 }
 
-// ---- execution -------------------------------------------------------------------------------------------------------
+// ---- execution
 
 Test(execute, donates_memory_in_place) {
     TargetClient *client = new_client("cpu:1");
@@ -347,7 +350,7 @@ Test(execute, serves_many_threads) {
     target_client_release(client);
 }
 
-// ---- many devices ----------------------------------------------------------------------------------------------------
+// ---- many devices
 
 static const char kSum[] =
     "HloModule psum, num_partitions=8\n"
@@ -385,7 +388,8 @@ static const char kMismatch[] =
     "HloModule mismatch, num_partitions=4\n"
     "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
     "yes { p = f32[8] parameter(0)\n"
-    " ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=sum }\n"
+    " ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, "
+    "to_apply=sum }\n"
     "no { p = f32[8] parameter(0)\n ROOT r = f32[8] negate(p) }\n"
     "ENTRY main {\n  p = f32[8] parameter(0)\n  x = f32[] parameter(1)\n  zero = f32[] constant(0)\n"
     "  c = pred[] compare(x, zero), direction=GT\n"
@@ -455,7 +459,7 @@ Test(compile, names_collectives_that_device_numbers_part) {
     target_client_release(client);
 }
 
-// ---- forks and memory ------------------------------------------------------------------------------------------------
+// ---- forks and memory
 
 static int use_after_fork(TargetClient *client, TargetExecutable *executable) {
     TargetBuffer *buffer = vector(client, 0, 4, 41), *result = NULL;

@@ -18,7 +18,8 @@ Test(random, compiled_equals_eval) {
         HloModule *module = compiled_parse(text.data, &message);
         cr_assert_not_null(module, "seed %d: %s", (int)seed, message.data);
         const CompiledCheck check = {.seed = (uint64_t)seed, .threads = 1};
-        cr_assert(compiled_equals_eval(module, &check, &message), "seed %d: %s\n%s", (int)seed, message.data, text.data);
+        cr_assert(compiled_equals_eval(module, &check, &message), "seed %d: %s\n%s", (int)seed, message.data,
+                  text.data);
         hlo_module_free(module);
         hlo_text_free(&text);
         hlo_text_free(&message);

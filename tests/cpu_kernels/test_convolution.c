@@ -53,7 +53,8 @@ static double get(HloType type, const void *array, int64_t i) {
     const int width = hlo_type_bytes(type);
     if (type == HLO_C64) return ((const float *)array)[2 * i];
     memcpy(&bits, (const char *)array + i * width, (size_t)width);
-    return hlo_type_is_float(type) ? hlo_float_decode(type, bits) : (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
+    return hlo_type_is_float(type) ? hlo_float_decode(type, bits)
+                                   : (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
 }
 
 // Strides of a dense array in the order of `dims` (slowest first); dims: rank spatial ones, then two others.
@@ -62,8 +63,8 @@ static void dense(int count, const int *order, const int64_t *sizes, int64_t *st
     for (int i = count - 1; i >= 0; i--) strides[order[i]] = next, next *= sizes[order[i]];
 }
 
-// layout 0: batch, spatial, feature; 1: batch, feature, spatial; 2: feature, spatial, batch. Dimension `rank` is the batch
-// (or the kernel's input features), rank + 1 the feature (or the kernel's output features).
+// layout 0: batch, spatial, feature; 1: batch, feature, spatial; 2: feature, spatial, batch. Dimension `rank` is the
+// batch (or the kernel's input features), rank + 1 the feature (or the kernel's output features).
 static void order_of(int rank, int layout, int *order) {
     static const int first[] = {0, 0, 1};
     int at = 0;
@@ -86,7 +87,8 @@ static void set_up(const Case *k, int layout, Setup *s) {
     const int rank = k->rank;
     s->inputs = s->kernels = s->outputs = 1;
     for (int d = 0; d < rank; d++) {
-        const int64_t dilated = (k->in[d] - 1) * k->base[d] + 1 + k->low[d] + k->high[d], reach = (k->kernel[d] - 1) * k->window[d] + 1;
+        const int64_t dilated = (k->in[d] - 1) * k->base[d] + 1 + k->low[d] + k->high[d],
+                      reach = (k->kernel[d] - 1) * k->window[d] + 1;
         in[d] = k->in[d], kernel[d] = k->kernel[d], out[d] = dilated < reach ? 0 : (dilated - reach) / k->stride[d] + 1;
     }
     in[rank] = k->batch, in[rank + 1] = k->in_features;
@@ -98,33 +100,49 @@ static void set_up(const Case *k, int layout, Setup *s) {
     order_of(rank, (layout + 1) % 3, order);
     dense(rank + 2, order, kernel, kernel_strides);
     for (int d = 0; d < rank + 2; d++) s->inputs *= in[d], s->kernels *= kernel[d], s->outputs *= out[d];
-    s->c = (CpuConvolution){.rank = rank, .dims = s->dims, .batch = k->batch, .input_features = k->in_features, .output_features = k->out_features,
-                            .feature_groups = k->feature_groups, .batch_groups = k->batch_groups, .input_batch_stride = in_strides[rank],
-                            .input_feature_stride = in_strides[rank + 1], .kernel_input_stride = kernel_strides[rank], .kernel_output_stride = kernel_strides[rank + 1],
-                            .output_batch_stride = out_strides[rank], .output_feature_stride = out_strides[rank + 1]};
+    s->c = (CpuConvolution){.rank = rank,
+                            .dims = s->dims,
+                            .batch = k->batch,
+                            .input_features = k->in_features,
+                            .output_features = k->out_features,
+                            .feature_groups = k->feature_groups,
+                            .batch_groups = k->batch_groups,
+                            .input_batch_stride = in_strides[rank],
+                            .input_feature_stride = in_strides[rank + 1],
+                            .kernel_input_stride = kernel_strides[rank],
+                            .kernel_output_stride = kernel_strides[rank + 1],
+                            .output_batch_stride = out_strides[rank],
+                            .output_feature_stride = out_strides[rank + 1]};
     for (int d = 0; d < rank; d++)
-        s->dims[d] = (CpuConvolutionDim){in[d], kernel[d], out[d], k->stride[d], k->low[d], k->base[d], k->window[d], k->reversal[d], in_strides[d], kernel_strides[d], out_strides[d]};
+        s->dims[d] = (CpuConvolutionDim){in[d],         kernel[d],         out[d],        k->stride[d],
+                                         k->low[d],     k->base[d],        k->window[d],  k->reversal[d],
+                                         in_strides[d], kernel_strides[d], out_strides[d]};
 }
 
-static double one_output(const Setup *s, HloType type, const void *input, const void *kernel, int64_t n, int64_t o, const int64_t *index) {
+static double one_output(const Setup *s, HloType type, const void *input, const void *kernel, int64_t n, int64_t o,
+                         const int64_t *index) {
     const CpuConvolution *c = &s->c;
-    const int64_t ci = c->input_features / c->feature_groups, fg = o / (c->output_features / c->feature_groups), bg = o / (c->output_features / c->batch_groups);
+    const int64_t ci = c->input_features / c->feature_groups, fg = o / (c->output_features / c->feature_groups),
+                  bg = o / (c->output_features / c->batch_groups);
     int64_t places = 1;
     double sum = 0;
     for (int d = 0; d < c->rank; d++) places *= s->dims[d].kernel_size;
     for (int64_t p = 0; p < places; p++) {
-        int64_t rest = p, from = (bg * (c->batch / c->batch_groups) + n) * c->input_batch_stride, with = o * c->kernel_output_stride;
+        int64_t rest = p, from = (bg * (c->batch / c->batch_groups) + n) * c->input_batch_stride,
+                with = o * c->kernel_output_stride;
         bool inside = true;
         for (int d = c->rank - 1; d >= 0; d--) {
             const CpuConvolutionDim *x = &s->dims[d];
-            const int64_t k = rest % x->kernel_size, at = index[d] * x->stride + k * x->window_dilation - x->padding_low;
+            const int64_t k = rest % x->kernel_size,
+                          at = index[d] * x->stride + k * x->window_dilation - x->padding_low;
             rest /= x->kernel_size;
             inside &= at >= 0 && at % x->base_dilation == 0 && at / x->base_dilation < x->input_size;
             from += at / x->base_dilation * x->input_stride;
             with += (x->reversal ? x->kernel_size - 1 - k : k) * x->kernel_stride;
         }
         for (int64_t f = 0; inside && f < ci; f++) {
-            const double a = get(type, input, from + (fg * ci + f) * c->input_feature_stride), b = get(type, kernel, with + f * c->kernel_input_stride);
+            const double a = get(type, input, from + (fg * ci + f) * c->input_feature_stride),
+                         b = get(type, kernel, with + f * c->kernel_input_stride);
             sum += type == HLO_C64 ? a * b - (a + 1) * (b + 1) : a * b;
         }
     }
@@ -135,7 +153,8 @@ static void check(CpuPool *pool, const Case *k, int layout, HloType type, HloTyp
     Setup s;
     set_up(k, layout, &s);
     s.c.lhs_type = s.c.rhs_type = type, s.c.out_type = out_type;
-    char *input = hlo_allocate_aligned((size_t)(s.inputs * 8)), *kernel = hlo_allocate_aligned((size_t)(s.kernels * 8)), *out = hlo_allocate_aligned((size_t)(s.outputs * 8) + 1);
+    char *input = hlo_allocate_aligned((size_t)(s.inputs * 8)), *kernel = hlo_allocate_aligned((size_t)(s.kernels * 8)),
+         *out = hlo_allocate_aligned((size_t)(s.outputs * 8) + 1);
     for (int64_t i = 0; i < s.inputs; i++) put(type, input, i, small_random());
     for (int64_t i = 0; i < s.kernels; i++) put(type, kernel, i, small_random());
     cr_assert_null(cpu_convolution(pool, &s.c, out, input, kernel));
@@ -144,16 +163,22 @@ static void check(CpuPool *pool, const Case *k, int layout, HloType type, HloTyp
         for (int64_t o = 0; o < k->out_features; o++)
             for (int64_t p = 0; p < positions; p++) {
                 int64_t index[3] = {0}, rest = p, at = n * s.c.output_batch_stride + o * s.c.output_feature_stride;
-                for (int d = k->rank - 1; d >= 0; d--) index[d] = rest % s.dims[d].output_size, rest /= s.dims[d].output_size, at += index[d] * s.dims[d].output_stride;
+                for (int d = k->rank - 1; d >= 0; d--)
+                    index[d] = rest % s.dims[d].output_size, rest /= s.dims[d].output_size,
+                    at += index[d] * s.dims[d].output_stride;
                 const double want = one_output(&s, type, input, kernel, n, o, index);
-                cr_assert_eq(get(out_type, out, at), want, "layout %d type %s image %lld feature %lld place %lld: %g, not %g", layout, hlo_type_text(type), (long long)n,
-                             (long long)o, (long long)p, get(out_type, out, at), want);
+                cr_assert_eq(get(out_type, out, at), want,
+                             "layout %d type %s image %lld feature %lld place %lld: %g, not %g", layout,
+                             hlo_type_text(type), (long long)n, (long long)o, (long long)p, get(out_type, out, at),
+                             want);
             }
     hlo_free(input), hlo_free(kernel), hlo_free(out);
 }
 
 static int kNumbers[kCaseCount] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-ParameterizedTestParameters(cpu_convolution, agrees_with_the_definition) { return cr_make_param_array(int, kNumbers, kCaseCount); }
+ParameterizedTestParameters(cpu_convolution, agrees_with_the_definition) {
+    return cr_make_param_array(int, kNumbers, kCaseCount);
+}
 
 ParameterizedTest(int *number, cpu_convolution, agrees_with_the_definition) {
     CpuPool *pool;

@@ -26,7 +26,8 @@ static int64_t element_at(int rank, const int64_t *sizes, const int64_t *strides
 
 // A random permutation of the dimensions, some reversed, in every width.
 static void check_one(CpuPool *pool, int rank, const int64_t *sizes, int width) {
-    int64_t order[kMaximumRank], permuted[kMaximumRank], of_permuted[kMaximumRank], to[kMaximumRank], from[kMaximumRank];
+    int64_t order[kMaximumRank], permuted[kMaximumRank], of_permuted[kMaximumRank], to[kMaximumRank],
+        from[kMaximumRank];
     int64_t total = 1, offset = 0;
     for (int d = 0; d < rank; d++) order[d] = d, total *= sizes[d];
     for (int d = rank - 1; d > 0; d--) {
@@ -46,8 +47,8 @@ static void check_one(CpuPool *pool, int rank, const int64_t *sizes, int width) 
     for (int64_t i = 0; i < total * width; i++) in[i] = (unsigned char)random_below(256);
     cpu_copy_strided(pool, rank, sizes, width, out, to, in + offset * width, from);
     for (int64_t i = 0; i < total; i++)
-        cr_assert_eq(memcmp(out + i * width, in + (offset + element_at(rank, sizes, from, i)) * width, (size_t)width), 0,
-                     "width %d element %lld", width, (long long)i);
+        cr_assert_eq(memcmp(out + i * width, in + (offset + element_at(rank, sizes, from, i)) * width, (size_t)width),
+                     0, "width %d element %lld", width, (long long)i);
     hlo_free(in);
     hlo_free(out);
 }
@@ -55,8 +56,9 @@ static void check_one(CpuPool *pool, int rank, const int64_t *sizes, int width) 
 Test(cpu_copy, permutes_and_reverses) {
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
-    static const int64_t shapes[][kMaximumRank] = {{5}, {100000}, {65536}, {33, 65}, {300, 200}, {4, 1, 7}, {7, 40, 90}, {3, 4, 5, 6},
-                                                   {2, 3, 32, 32}, {2, 1, 3, 2, 3, 5}, {0, 4}};
+    static const int64_t shapes[][kMaximumRank] = {
+        {5},         {100000},     {65536},        {33, 65},           {300, 200}, {4, 1, 7},
+        {7, 40, 90}, {3, 4, 5, 6}, {2, 3, 32, 32}, {2, 1, 3, 2, 3, 5}, {0, 4}};
     static const int ranks[] = {1, 1, 1, 2, 2, 3, 3, 4, 4, 6, 2}, widths[] = {1, 2, 4, 8, 16};
     for (int s = 0; s < 11; s++)
         for (int w = 0; w < 5; w++)

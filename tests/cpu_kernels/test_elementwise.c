@@ -8,9 +8,11 @@
 #include "hlo/ir/literal.h"
 #include "targets/cpu/isa/isa.h"
 
-static const CpuLoopKernels *kernels_of(int set) { return cpu_isa_loop_kernels((CpuFeatures)set); }
+static const CpuLoopKernels *kernels_of(int set) {
+    return cpu_isa_loop_kernels((CpuFeatures)set);
+}
 
-// ---- integers: a model of any width in 64 bits -----------------------------------------------------------------------
+// ---- integers: a model of any width in 64 bits
 
 typedef struct Integer {
     int bits;
@@ -19,8 +21,9 @@ typedef struct Integer {
 } Integer;
 
 static Integer kIntegers[] = {
-    {8, true, CPU_REGISTER_S8},   {16, true, CPU_REGISTER_S16},  {32, true, CPU_REGISTER_S32},  {64, true, CPU_REGISTER_S64},
-    {8, false, CPU_REGISTER_U8},  {16, false, CPU_REGISTER_U16}, {32, false, CPU_REGISTER_U32}, {64, false, CPU_REGISTER_U64},
+    {8, true, CPU_REGISTER_S8},    {16, true, CPU_REGISTER_S16},  {32, true, CPU_REGISTER_S32},
+    {64, true, CPU_REGISTER_S64},  {8, false, CPU_REGISTER_U8},   {16, false, CPU_REGISTER_U16},
+    {32, false, CPU_REGISTER_U32}, {64, false, CPU_REGISTER_U64},
 };
 
 // The value that `bits` low bits of `raw` stand for, in 64 bits.
@@ -31,7 +34,9 @@ static uint64_t extend(const Integer *t, uint64_t raw) {
     return t->is_signed && raw & sign ? raw | ~mask : raw;
 }
 
-static bool less(const Integer *t, uint64_t a, uint64_t b) { return t->is_signed ? (int64_t)a < (int64_t)b : a < b; }
+static bool less(const Integer *t, uint64_t a, uint64_t b) {
+    return t->is_signed ? (int64_t)a < (int64_t)b : a < b;
+}
 
 static uint64_t model_divide(const Integer *t, uint64_t a, uint64_t b) {
     if (b == 0) return UINT64_MAX;
@@ -45,7 +50,9 @@ static uint64_t model_remainder(const Integer *t, uint64_t a, uint64_t b) {
     return b == UINT64_MAX ? 0 : (uint64_t)((int64_t)a % (int64_t)b);
 }
 
-static uint64_t low_bits(const Integer *t, uint64_t a) { return t->bits == 64 ? a : a & ((UINT64_C(1) << t->bits) - 1); }
+static uint64_t low_bits(const Integer *t, uint64_t a) {
+    return t->bits == 64 ? a : a & ((UINT64_C(1) << t->bits) - 1);
+}
 
 static uint64_t model_shift(const Integer *t, CpuLoopOp op, uint64_t a, uint64_t b) {
     const uint64_t amount = low_bits(t, b), width = (uint64_t)t->bits;
@@ -90,7 +97,8 @@ static uint64_t model_unary(const Integer *t, CpuLoopOp op, uint64_t a) {
         case CPU_OP_SIGN: return t->is_signed && (int64_t)a < 0 ? UINT64_MAX : a != 0;
         case CPU_OP_NOT: return ~a;
         case CPU_OP_POPCNT: return (uint64_t)__builtin_popcountll(low_bits(t, a));
-        default: return low_bits(t, a) ? (uint64_t)(__builtin_clzll(low_bits(t, a)) - (64 - t->bits)) : (uint64_t)t->bits;
+        default:
+            return low_bits(t, a) ? (uint64_t)(__builtin_clzll(low_bits(t, a)) - (64 - t->bits)) : (uint64_t)t->bits;
     }
 }
 
@@ -98,11 +106,15 @@ enum { kValues = 14 };
 
 static void edge_values(const Integer *t, uint64_t *values) {
     const uint64_t top = UINT64_C(1) << (t->bits - 1);
-    const uint64_t list[kValues] = {0, 1, 2, 3, 5, 7, (uint64_t)t->bits, (uint64_t)t->bits - 1, top, top - 1, top + 1, UINT64_MAX, UINT64_MAX - 4, 100};
+    const uint64_t list[kValues] = {
+        0,  1, 2, 3, 5, 7, (uint64_t)t->bits, (uint64_t)t->bits - 1, top, top - 1, top + 1, UINT64_MAX, UINT64_MAX - 4,
+        100};
     for (int i = 0; i < kValues; i++) values[i] = extend(t, list[i]);
 }
 
-static void put(const Integer *t, void *to, int i, uint64_t value) { memcpy((char *)to + i * (t->bits / 8), &value, (size_t)(t->bits / 8)); }
+static void put(const Integer *t, void *to, int i, uint64_t value) {
+    memcpy((char *)to + i * (t->bits / 8), &value, (size_t)(t->bits / 8));
+}
 
 static uint64_t get(const Integer *t, const void *from, int i) {
     uint64_t raw = 0;
@@ -110,12 +122,25 @@ static uint64_t get(const Integer *t, const void *from, int i) {
     return extend(t, raw);
 }
 
-ParameterizedTestParameters(cpu_elementwise, integers_at_the_edges) { return cr_make_param_array(Integer, kIntegers, 8); }
+ParameterizedTestParameters(cpu_elementwise, integers_at_the_edges) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
 
 ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
-    static const CpuLoopOp binary[] = {CPU_OP_ADD, CPU_OP_SUBTRACT, CPU_OP_MULTIPLY, CPU_OP_DIVIDE, CPU_OP_REMAINDER, CPU_OP_MAXIMUM,
-                                       CPU_OP_MINIMUM, CPU_OP_AND, CPU_OP_OR, CPU_OP_XOR, CPU_OP_POWER, CPU_OP_SHIFT_LEFT,
-                                       CPU_OP_SHIFT_RIGHT_ARITHMETIC, CPU_OP_SHIFT_RIGHT_LOGICAL};
+    static const CpuLoopOp binary[] = {CPU_OP_ADD,
+                                       CPU_OP_SUBTRACT,
+                                       CPU_OP_MULTIPLY,
+                                       CPU_OP_DIVIDE,
+                                       CPU_OP_REMAINDER,
+                                       CPU_OP_MAXIMUM,
+                                       CPU_OP_MINIMUM,
+                                       CPU_OP_AND,
+                                       CPU_OP_OR,
+                                       CPU_OP_XOR,
+                                       CPU_OP_POWER,
+                                       CPU_OP_SHIFT_LEFT,
+                                       CPU_OP_SHIFT_RIGHT_ARITHMETIC,
+                                       CPU_OP_SHIFT_RIGHT_LOGICAL};
     static const CpuLoopOp unary[] = {CPU_OP_ABS, CPU_OP_NEGATE, CPU_OP_SIGN, CPU_OP_NOT, CPU_OP_POPCNT, CPU_OP_CLZ};
     uint64_t values[kValues], a[kValues * kValues], b[kValues * kValues], out[kValues * kValues];
     edge_values(t, values);
@@ -124,8 +149,10 @@ ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
         for (size_t o = 0; o < sizeof binary / sizeof binary[0]; o++) {
             kernels_of(set)->operation[binary[o]][t->type](out, a, b, NULL, kValues * kValues, 0);
             for (int i = 0; i < kValues * kValues; i++)
-                cr_assert_eq(get(t, out, i), extend(t, model_binary(t, binary[o], values[i / kValues], values[i % kValues])),
-                             "op %d (%llx, %llx)", (int)binary[o], (unsigned long long)get(t, a, i), (unsigned long long)get(t, b, i));
+                cr_assert_eq(get(t, out, i),
+                             extend(t, model_binary(t, binary[o], values[i / kValues], values[i % kValues])),
+                             "op %d (%llx, %llx)", (int)binary[o], (unsigned long long)get(t, a, i),
+                             (unsigned long long)get(t, b, i));
         }
         for (size_t o = 0; o < sizeof unary / sizeof unary[0]; o++) {
             kernels_of(set)->operation[unary[o]][t->type](out, a, NULL, NULL, kValues * kValues, 0);
@@ -135,7 +162,7 @@ ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
     }
 }
 
-// ---- conversions -----------------------------------------------------------------------------------------------------
+// ---- conversions
 
 static uint64_t model_saturate(const Integer *t, double x) {
     if (isnan(x)) return 0;
@@ -145,11 +172,15 @@ static uint64_t model_saturate(const Integer *t, double x) {
     return t->is_signed ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
-ParameterizedTestParameters(cpu_elementwise, floats_saturate) { return cr_make_param_array(Integer, kIntegers, 8); }
+ParameterizedTestParameters(cpu_elementwise, floats_saturate) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
 
 ParameterizedTest(Integer *t, cpu_elementwise, floats_saturate) {
-    static const float x[] = {0, -0.0f, 0.9f, -0.9f, 1.5f, -1.5f, 127, 128, -128, -129, 255.5f, 256, 3e4f, 32768, -32769, 65536, 2147483647.0f, -2147483648.0f,
-                              4294967295.0f, 1e10f, -1e10f, 9.3e18f, -9.3e18f, 1.9e19f, INFINITY, -INFINITY, NAN};
+    static const float x[] = {0,       -0.0f,    0.9f,          -0.9f,          1.5f,          -1.5f, 127,
+                              128,     -128,     -129,          255.5f,         256,           3e4f,  32768,
+                              -32769,  65536,    2147483647.0f, -2147483648.0f, 4294967295.0f, 1e10f, -1e10f,
+                              9.3e18f, -9.3e18f, 1.9e19f,       INFINITY,       -INFINITY,     NAN};
     enum { kCount = sizeof x / sizeof x[0] };
     double wide[kCount];
     uint64_t out[kCount];
@@ -159,14 +190,17 @@ ParameterizedTest(Integer *t, cpu_elementwise, floats_saturate) {
             const CpuRegisterType from = source ? CPU_REGISTER_F64 : CPU_REGISTER_F32;
             kernels_of(set)->convert[from][t->type](out, source ? (const void *)wide : x, NULL, NULL, kCount, 0);
             for (int i = 0; i < kCount; i++)
-                cr_assert_eq(get(t, out, i), extend(t, model_saturate(t, x[i])), "%g to %d bits: %llx", x[i], t->bits, (unsigned long long)get(t, out, i));
+                cr_assert_eq(get(t, out, i), extend(t, model_saturate(t, x[i])), "%g to %d bits: %llx", x[i], t->bits,
+                             (unsigned long long)get(t, out, i));
         }
 }
 
-static HloType kNarrow[] = {HLO_BF16, HLO_F16, HLO_F8E5M2, HLO_F8E4M3, HLO_F8E3M4, HLO_F8E4M3FN, HLO_F8E4M3B11FNUZ,
-                            HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F4E2M1FN, HLO_F8E8M0FNU};
+static HloType kNarrow[] = {HLO_BF16,          HLO_F16,        HLO_F8E5M2,     HLO_F8E4M3,   HLO_F8E3M4,   HLO_F8E4M3FN,
+                            HLO_F8E4M3B11FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F4E2M1FN, HLO_F8E8M0FNU};
 
-ParameterizedTestParameters(cpu_elementwise, narrow_floats_agree_with_literals) { return cr_make_param_array(HloType, kNarrow, 11); }
+ParameterizedTestParameters(cpu_elementwise, narrow_floats_agree_with_literals) {
+    return cr_make_param_array(HloType, kNarrow, 11);
+}
 
 ParameterizedTest(HloType *type, cpu_elementwise, narrow_floats_agree_with_literals) {
     const int bits = hlo_type_info(*type)->bits, width = hlo_type_bytes(*type);
@@ -175,27 +209,30 @@ ParameterizedTest(HloType *type, cpu_elementwise, narrow_floats_agree_with_liter
             float decoded, rounded;
             kernels_of(set)->decode[*type](&decoded, &code, NULL, NULL, 1, 0);
             const double want = hlo_float_decode(*type, code);
-            cr_assert(isnan(want) ? isnan(decoded) : (decoded == want && !signbit(decoded) == !signbit(want)), "code %x: %g, not %g", code, decoded, want);
+            cr_assert(isnan(want) ? isnan(decoded) : (decoded == want && !signbit(decoded) == !signbit(want)),
+                      "code %x: %g, not %g", code, decoded, want);
             kernels_of(set)->round[*type](&rounded, &decoded, NULL, NULL, 1, 0);
             cr_assert(isnan(decoded) ? isnan(rounded) : rounded == decoded);
         }
         uint32_t state = 77;
         for (int i = 0; i < 100000; i++) {
             state = state * 1664525 + 1013904223;
-            uint32_t pattern = i % 2 ? state : (state & 0x83ffffff) | (120 + (state >> 20 & 15)) << 23 | (state & 0xf) << 19;
+            uint32_t pattern =
+                i % 2 ? state : (state & 0x83ffffff) | (120 + (state >> 20 & 15)) << 23 | (state & 0xf) << 19;
             if (i % 5 == 0) pattern &= 0xfff00000;
             float x;
             uint32_t code = 0;
             memcpy(&x, &pattern, sizeof x);
             kernels_of(set)->encode[*type](&code, &x, NULL, NULL, 1, 0);
             const uint64_t want = hlo_float_encode(*type, x), mask = (UINT64_C(1) << (8 * width)) - 1;
-            cr_assert(isnan(x) ? isnan(hlo_float_decode(*type, code)) == isnan(hlo_float_decode(*type, want)) : (code & mask) == want,
+            cr_assert(isnan(x) ? isnan(hlo_float_decode(*type, code)) == isnan(hlo_float_decode(*type, want))
+                               : (code & mask) == want,
                       "%s of %a: %x, not %llx", hlo_type_text(*type), x, code, (unsigned long long)want);
         }
     }
 }
 
-// ---- floats ----------------------------------------------------------------------------------------------------------
+// ---- floats
 
 static float apply2(int set, CpuLoopOp op, float x, float y) {
     float out;
@@ -213,8 +250,10 @@ Test(cpu_elementwise, floats_at_the_edges) {
     for (int set = 0; set <= (int)cpu_features_detect(); set++) {
         cr_assert(isnan(apply2(set, CPU_OP_MAXIMUM, NAN, 1)) && isnan(apply2(set, CPU_OP_MAXIMUM, 1, NAN)));
         cr_assert(isnan(apply2(set, CPU_OP_MINIMUM, NAN, 1)) && isnan(apply2(set, CPU_OP_MINIMUM, 1, NAN)));
-        cr_assert(!signbit(apply2(set, CPU_OP_MAXIMUM, -0.0f, 0.0f)) && !signbit(apply2(set, CPU_OP_MAXIMUM, 0.0f, -0.0f)));
-        cr_assert(signbit(apply2(set, CPU_OP_MINIMUM, -0.0f, 0.0f)) && signbit(apply2(set, CPU_OP_MINIMUM, 0.0f, -0.0f)));
+        cr_assert(!signbit(apply2(set, CPU_OP_MAXIMUM, -0.0f, 0.0f)) &&
+                  !signbit(apply2(set, CPU_OP_MAXIMUM, 0.0f, -0.0f)));
+        cr_assert(signbit(apply2(set, CPU_OP_MINIMUM, -0.0f, 0.0f)) &&
+                  signbit(apply2(set, CPU_OP_MINIMUM, 0.0f, -0.0f)));
         cr_assert_eq(apply2(set, CPU_OP_ROUND_AFZ, 0.49999997f, 0), 0);
         cr_assert_eq(apply2(set, CPU_OP_ROUND_AFZ, -2.5f, 0), -3);
         cr_assert_eq(apply2(set, CPU_OP_ROUND_EVEN, -2.5f, 0), -2);
@@ -237,7 +276,8 @@ Test(cpu_elementwise, reduces_precision) {
         kernels_of(set)->reduce_precision[CPU_REGISTER_F32](out, in, NULL, NULL, 7, 8 << 8 | 7);
         cr_assert(out[0] == 1.0f && out[1] == 1.015625f && out[4] == 70144 && isnan(out[5]));
         kernels_of(set)->reduce_precision[CPU_REGISTER_F32](out, in, NULL, NULL, 7, 5 << 8 | 10);
-        cr_assert(out[2] == INFINITY && out[3] == 0 && out[4] == INFINITY && isnan(out[5]) && out[6] == 0 && signbit(out[6]));
+        cr_assert(out[2] == INFINITY && out[3] == 0 && out[4] == INFINITY && isnan(out[5]) && out[6] == 0 &&
+                  signbit(out[6]));
     }
 }
 

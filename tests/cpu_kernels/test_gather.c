@@ -10,9 +10,10 @@ enum { kRank = 6, kLargest = 60000 };
 
 // A case owns its lists: tests run in processes of their own, so parameters must not hold addresses.
 typedef struct Case {
-    int operand_rank, indices_rank, result_rank, index_vector_dim, window_count, collapsed_count, map_count, batching_count;
-    int64_t operand[kRank], indices[kRank], result[kRank], window[kRank], collapsed[kRank], map[kRank], operand_batching[kRank],
-        indices_batching[kRank], slices[kRank];
+    int operand_rank, indices_rank, result_rank, index_vector_dim, window_count, collapsed_count, map_count,
+        batching_count;
+    int64_t operand[kRank], indices[kRank], result[kRank], window[kRank], collapsed[kRank], map[kRank],
+        operand_batching[kRank], indices_batching[kRank], slices[kRank];
 } Case;
 
 static Case kCases[] = {
@@ -30,12 +31,24 @@ static Case kCases[] = {
 enum { kCaseCount = sizeof kCases / sizeof kCases[0] };
 
 static CpuIndexing indexing_of(const Case *c) {
-    return (CpuIndexing){.operand_rank = c->operand_rank, .indices_rank = c->indices_rank, .result_rank = c->result_rank,
-                         .operand_sizes = c->operand, .indices_sizes = c->indices, .result_sizes = c->result, .index_type = HLO_S32,
-                         .index_vector_dim = c->index_vector_dim, .window_count = c->window_count, .window_dims = c->window,
-                         .collapsed_count = c->collapsed_count, .collapsed_dims = c->collapsed, .map_count = c->map_count,
-                         .start_index_map = c->map, .batching_count = c->batching_count, .operand_batching_dims = c->operand_batching,
-                         .indices_batching_dims = c->indices_batching, .slice_sizes = c->slices};
+    return (CpuIndexing){.operand_rank = c->operand_rank,
+                         .indices_rank = c->indices_rank,
+                         .result_rank = c->result_rank,
+                         .operand_sizes = c->operand,
+                         .indices_sizes = c->indices,
+                         .result_sizes = c->result,
+                         .index_type = HLO_S32,
+                         .index_vector_dim = c->index_vector_dim,
+                         .window_count = c->window_count,
+                         .window_dims = c->window,
+                         .collapsed_count = c->collapsed_count,
+                         .collapsed_dims = c->collapsed,
+                         .map_count = c->map_count,
+                         .start_index_map = c->map,
+                         .batching_count = c->batching_count,
+                         .operand_batching_dims = c->operand_batching,
+                         .indices_batching_dims = c->indices_batching,
+                         .slice_sizes = c->slices};
 }
 
 static int64_t product(const int64_t *sizes, int rank) {
@@ -59,7 +72,8 @@ static int64_t operand_element(const Case *c, const int32_t *indices, int64_t fl
         if (!contains(c->window, c->window_count, d)) batch[batch_rank++] = index[d];
     for (int m = 0; m < c->map_count; m++) {
         int64_t at = 0;
-        for (int d = 0, b = 0; d < c->indices_rank; d++) at = at * c->indices[d] + (d == c->index_vector_dim ? m : batch[b++]);
+        for (int d = 0, b = 0; d < c->indices_rank; d++)
+            at = at * c->indices[d] + (d == c->index_vector_dim ? m : batch[b++]);
         start[c->map[m]] = indices[at];
     }
     for (int i = 0; i < c->batching_count; i++) {
@@ -67,7 +81,8 @@ static int64_t operand_element(const Case *c, const int32_t *indices, int64_t fl
         start[c->operand_batching[i]] = batch[d > c->index_vector_dim ? d - 1 : d];
     }
     for (int d = 0, w = 0; d < c->operand_rank; d++)
-        if (!contains(c->collapsed, c->collapsed_count, d) && !contains(c->operand_batching, c->batching_count, d)) window[d] = index[c->window[w++]];
+        if (!contains(c->collapsed, c->collapsed_count, d) && !contains(c->operand_batching, c->batching_count, d))
+            window[d] = index[c->window[w++]];
     int64_t element = 0;
     for (int d = 0; d < c->operand_rank; d++) {
         const int64_t largest = c->operand[d] - c->slices[d];
@@ -91,7 +106,9 @@ static void fill_case(const Case *c) {
     }
 }
 
-ParameterizedTestParameters(cpu_gather, gathers) { return cr_make_param_array(Case, kCases, kCaseCount); }
+ParameterizedTestParameters(cpu_gather, gathers) {
+    return cr_make_param_array(Case, kCases, kCaseCount);
+}
 
 ParameterizedTest(Case *c, cpu_gather, gathers) {
     const CpuIndexing x = indexing_of(c);
@@ -117,16 +134,20 @@ static int32_t combine_one(CpuScatterOp op, int32_t a, int32_t b) {
 
 static void call_back(void *context, int count, void *const *targets, const void *const *updates) {
     (void)context;
-    for (int i = 0; i < count; i++) *(int32_t *)targets[i] = combine_one(CPU_SCATTER_CALL, *(int32_t *)targets[i], *(const int32_t *)updates[i]);
+    for (int i = 0; i < count; i++)
+        *(int32_t *)targets[i] = combine_one(CPU_SCATTER_CALL, *(int32_t *)targets[i], *(const int32_t *)updates[i]);
 }
 
-ParameterizedTestParameters(cpu_gather, scatters_in_order) { return cr_make_param_array(Case, kCases, kCaseCount); }
+ParameterizedTestParameters(cpu_gather, scatters_in_order) {
+    return cr_make_param_array(Case, kCases, kCaseCount);
+}
 
 ParameterizedTest(Case *c, cpu_gather, scatters_in_order) {
     for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_CALL; op++)
         for (int workers = 1; workers < 4; workers += 2) {
             const HloType type = HLO_S32;
-            const CpuScatter scatter = {.indexing = indexing_of(c), .count = 1, .types = &type, .op = (CpuScatterOp)op, .combine = call_back};
+            const CpuScatter scatter = {
+                .indexing = indexing_of(c), .count = 1, .types = &type, .op = (CpuScatterOp)op, .combine = call_back};
             CpuPool *pool;
             cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
             fill_case(c);

@@ -14,8 +14,12 @@ static double unit_random(void) {
 }
 
 static CpuPool *pool;
-static void open_pool(void) { cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool)); }
-static void close_pool(void) { cpu_pool_free(pool); }
+static void open_pool(void) {
+    cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
+}
+static void close_pool(void) {
+    cpu_pool_free(pool);
+}
 
 // The transform of one line by its definition.
 static void naive(int64_t n, bool inverse, const double _Complex *in, double _Complex *out) {
@@ -30,10 +34,14 @@ static void naive(int64_t n, bool inverse, const double _Complex *in, double _Co
     }
 }
 
-static double load(bool wide, const void *from, int64_t i) { return wide ? ((const double *)from)[i] : (double)((const float *)from)[i]; }
+static double load(bool wide, const void *from, int64_t i) {
+    return wide ? ((const double *)from)[i] : (double)((const float *)from)[i];
+}
 static void save(bool wide, void *to, int64_t i, double value) {
-    if (wide) ((double *)to)[i] = value;
-    else ((float *)to)[i] = (float)value;
+    if (wide)
+        ((double *)to)[i] = value;
+    else
+        ((float *)to)[i] = (float)value;
 }
 
 enum { kMaximum = 1100 };
@@ -47,12 +55,15 @@ static void check_line(int64_t n, CpuFftKind kind, bool wide) {
     cr_assert_null(cpu_fft(pool, kind, wide ? HLO_F64 : HLO_F32, 3, 1, &n, result, source));
     for (int64_t batch = 0; batch < 3; batch++) {
         for (int64_t i = 0; i < n; i++) {
-            if (kind == CPU_RFFT) in[i] = load(wide, source, batch * n + i);
+            if (kind == CPU_RFFT)
+                in[i] = load(wide, source, batch * n + i);
             else if (kind == CPU_IRFFT) {
                 const int64_t at = i < half ? i : n - i;
                 const double im = at == 0 || 2 * at == n ? 0 : load(wide, source, 2 * (batch * half + at) + 1);
                 in[i] = load(wide, source, 2 * (batch * half + at)) + (i < half ? im : -im) * _Complex_I;
-            } else in[i] = load(wide, source, 2 * (batch * n + i)) + load(wide, source, 2 * (batch * n + i) + 1) * _Complex_I;
+            } else
+                in[i] =
+                    load(wide, source, 2 * (batch * n + i)) + load(wide, source, 2 * (batch * n + i) + 1) * _Complex_I;
         }
         naive(n, kind == CPU_IFFT || kind == CPU_IRFFT, in, out);
         const double limit = (wide ? 1e-13 : 3e-6) * (kind == CPU_IFFT || kind == CPU_IRFFT ? 1 : sqrt((double)n) + 1);
@@ -62,8 +73,10 @@ static void check_line(int64_t n, CpuFftKind kind, bool wide) {
                 continue;
             }
             const int64_t at = 2 * (batch * (kind == CPU_RFFT ? half : n) + i);
-            cr_assert_float_eq(load(wide, result, at), creal(out[i]), limit, "n %lld kind %d point %lld", (long long)n, (int)kind, (long long)i);
-            cr_assert_float_eq(load(wide, result, at + 1), cimag(out[i]), limit, "n %lld kind %d point %lld", (long long)n, (int)kind, (long long)i);
+            cr_assert_float_eq(load(wide, result, at), creal(out[i]), limit, "n %lld kind %d point %lld", (long long)n,
+                               (int)kind, (long long)i);
+            cr_assert_float_eq(load(wide, result, at + 1), cimag(out[i]), limit, "n %lld kind %d point %lld",
+                               (long long)n, (int)kind, (long long)i);
         }
     }
 }
@@ -89,7 +102,7 @@ Test(cpu_fft, three_dimensions_and_back, .init = open_pool, .fini = close_pool) 
     for (int i = 0; i < kPoints; i++) cr_assert_float_eq(real[i], back[i], 1e-6);
 }
 
-// ---- factors and systems: residuals in double complex ------------------------------------------------------------------------
+// ---- factors and systems: residuals in double complex
 
 static const HloType kTypes[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};
 
@@ -113,7 +126,8 @@ static void set_element(HloType type, void *a, int64_t i, double _Complex value)
 
 Test(cpu_cholesky, factors_multiply_back, .init = open_pool, .fini = close_pool) {
     enum { kLargest = 150 };
-    double _Complex *a = hlo_allocate_aligned(sizeof *a * 2 * kLargest * kLargest), *l = hlo_allocate_aligned(sizeof *l * 2 * kLargest * kLargest);
+    double _Complex *a = hlo_allocate_aligned(sizeof *a * 2 * kLargest * kLargest),
+                    *l = hlo_allocate_aligned(sizeof *l * 2 * kLargest * kLargest);
     static const int64_t sizes[] = {1, 2, 9, 64, 150};
     for (int t = 0; t < 4; t++)
         for (int s = 0; s < 5; s++)
@@ -123,7 +137,8 @@ Test(cpu_cholesky, factors_multiply_back, .init = open_pool, .fini = close_pool)
                     const int64_t r = i / n % n, c = i % n;
                     const bool named = lower ? c <= r : c >= r;
                     const double im = kTypes[t] >= HLO_C64 && r != c ? unit_random() : 0;
-                    set_element(kTypes[t], a, i, named ? (r == c ? (double)n + 2 : unit_random()) + im * _Complex_I : 1e30);
+                    set_element(kTypes[t], a, i,
+                                named ? (r == c ? (double)n + 2 : unit_random()) + im * _Complex_I : 1e30);
                 }
                 cr_assert_null(cpu_cholesky(pool, kTypes[t], 2, n, lower, l, a));
                 for (int64_t i = 0; i < 2 * n * n; i++) {
@@ -134,9 +149,12 @@ Test(cpu_cholesky, factors_multiply_back, .init = open_pool, .fini = close_pool)
                         continue;
                     }
                     for (int64_t k = 0; k < n; k++)
-                        sum += lower ? element(kTypes[t], l, base + r * n + k) * conj(element(kTypes[t], l, base + c * n + k))
-                                     : conj(element(kTypes[t], l, base + k * n + r)) * element(kTypes[t], l, base + k * n + c);
-                    cr_assert(cabs(sum - element(kTypes[t], a, i)) < 1e-4 * (double)n, "type %d n %lld at %lld", t, (long long)n, (long long)i);
+                        sum += lower ? element(kTypes[t], l, base + r * n + k) *
+                                           conj(element(kTypes[t], l, base + c * n + k))
+                                     : conj(element(kTypes[t], l, base + k * n + r)) *
+                                           element(kTypes[t], l, base + k * n + c);
+                    cr_assert(cabs(sum - element(kTypes[t], a, i)) < 1e-4 * (double)n, "type %d n %lld at %lld", t,
+                              (long long)n, (long long)i);
                 }
             }
     hlo_free(a), hlo_free(l);
@@ -151,14 +169,18 @@ Test(cpu_cholesky, an_indefinite_matrix_gives_nan) {
 
 Test(cpu_triangular_solve, solutions_satisfy_the_system, .init = open_pool, .fini = close_pool) {
     enum { kRows = 20, kColumns = 300, kBatch = 2 };
-    double _Complex *a = hlo_allocate_aligned(sizeof *a * kBatch * kColumns * kColumns), *b = hlo_allocate_aligned(sizeof *b * kBatch * kRows * kColumns);
+    double _Complex *a = hlo_allocate_aligned(sizeof *a * kBatch * kColumns * kColumns),
+                    *b = hlo_allocate_aligned(sizeof *b * kBatch * kRows * kColumns);
     double _Complex *x = hlo_allocate_aligned(sizeof *x * kBatch * kRows * kColumns);
     for (int form = 0; form < 4 * 2 * 2 * 2 * 3; form++) {
         const HloType type = kTypes[form % 4];
         const bool left = form / 4 % 2, lower = form / 8 % 2, unit = form / 16 % 2;
         const CpuTranspose transpose = (CpuTranspose)(form / 32);
         const int64_t rows = left ? kRows : kColumns, columns = left ? kColumns : kRows, n = kRows;
-        for (int64_t i = 0; i < kBatch * n * n; i++) set_element(type, a, i, (i / n % n == i % n ? 4 : 0.2 * unit_random()) + (type >= HLO_C64 ? 0.1 * unit_random() : 0) * _Complex_I);
+        for (int64_t i = 0; i < kBatch * n * n; i++)
+            set_element(type, a, i,
+                        (i / n % n == i % n ? 4 : 0.2 * unit_random()) +
+                            (type >= HLO_C64 ? 0.1 * unit_random() : 0) * _Complex_I);
         for (int64_t i = 0; i < kBatch * rows * columns; i++) set_element(type, b, i, unit_random());
         cr_assert_null(cpu_triangular_solve(pool, type, kBatch, rows, columns, left, lower, unit, transpose, x, a, b));
         for (int64_t i = 0; i < kBatch * rows * columns; i += 7) {

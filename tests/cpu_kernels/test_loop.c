@@ -14,8 +14,8 @@ typedef struct Setting {
     int features;
 } Setting;
 
-static Setting kSettings[] = {{1, CPU_FEATURES_BASELINE}, {1, CPU_FEATURES_AVX2}, {1, CPU_FEATURES_AMX},
-                              {3, CPU_FEATURES_AMX}};
+static Setting kSettings[] = {
+    {1, CPU_FEATURES_BASELINE}, {1, CPU_FEATURES_AVX2}, {1, CPU_FEATURES_AMX}, {3, CPU_FEATURES_AMX}};
 enum { kSettingCount = sizeof kSettings / sizeof kSettings[0] };
 
 static HloArena *arena;
@@ -51,7 +51,9 @@ static void store(CpuLoopBuilder *b, int buffer, CpuValue value, int64_t offset,
     cpu_loop_store(b, buffer, value, &(CpuIndexMap){offset, strides});
 }
 
-static CpuValue constant_f32(CpuLoopBuilder *b, float value) { return cpu_loop_constant(b, HLO_F32, &value); }
+static CpuValue constant_f32(CpuLoopBuilder *b, float value) {
+    return cpu_loop_constant(b, HLO_F32, &value);
+}
 
 static float *random_floats(int64_t count, unsigned seed) {
     float *values = hlo_arena_allocate(arena, sizeof(float) * (size_t)count);
@@ -63,8 +65,10 @@ static float *random_floats(int64_t count, unsigned seed) {
     return values;
 }
 
-#define SETTINGS(name) \
-    ParameterizedTestParameters(cpu_loop, name) { return cr_make_param_array(Setting, kSettings, kSettingCount); } \
+#define SETTINGS(name)                                                 \
+    ParameterizedTestParameters(cpu_loop, name) {                      \
+        return cr_make_param_array(Setting, kSettings, kSettingCount); \
+    }                                                                  \
     ParameterizedTest(Setting *setting, cpu_loop, name)
 
 SETTINGS(adds_contiguous_arrays) {
@@ -75,8 +79,8 @@ SETTINGS(adds_contiguous_arrays) {
         float *a = random_floats(n + 1, 1), *b = random_floats(n + 1, 2), *out = random_floats(n + 1, 3);
         const float guard = out[n];
         CpuLoopBuilder *builder = new_builder(1, 0, 0, &n);
-        const CpuValue sum = cpu_loop_op(builder, CPU_OP_ADD, load(builder, 0, HLO_F32, 0, one),
-                                         load(builder, 1, HLO_F32, 0, one), -1);
+        const CpuValue sum =
+            cpu_loop_op(builder, CPU_OP_ADD, load(builder, 0, HLO_F32, 0, one), load(builder, 1, HLO_F32, 0, one), -1);
         store(builder, 2, cpu_loop_op(builder, CPU_OP_MULTIPLY, sum, constant_f32(builder, 2), -1), 0, one);
         run(builder, (void *[]){a, b, out});
         for (int64_t i = 0; i < n; i++) cr_assert_eq(out[i], (a[i] + b[i]) * 2);
@@ -145,7 +149,7 @@ SETTINGS(iota_in_all_widths) {
     close_setting();
 }
 
-// ---- reductions --------------------------------------------------------------------------------------------------------
+// ---- reductions
 
 static void check_row_sums(int64_t rows, int64_t n) {
     float *a = random_floats(rows * n + 1, 5), *out = random_floats(rows, 6), *maxima = random_floats(rows, 7);
@@ -165,14 +169,16 @@ static void check_row_sums(int64_t rows, int64_t n) {
             exact += (double)a[r * n + i] * a[r * n + i];
             largest = a[r * n + i] > largest ? a[r * n + i] : largest;
         }
-        cr_assert_float_eq(out[r], exact, 1e-5 * exact, "%lld x %lld: %g, not %g", (long long)rows, (long long)n, out[r], exact);
+        cr_assert_float_eq(out[r], exact, 1e-5 * exact, "%lld x %lld: %g, not %g", (long long)rows, (long long)n,
+                           out[r], exact);
         cr_assert_eq(maxima[r], largest);
     }
 }
 
 SETTINGS(reduces_rows) {
     open_setting(setting);
-    static const int64_t shapes[][2] = {{1, 1}, {7, 0}, {1000, 3}, {33, 64}, {5, 1024}, {3, 5000}, {2, 200000}, {1, 500001}};
+    static const int64_t shapes[][2] = {{1, 1},    {7, 0},    {1000, 3},   {33, 64},
+                                        {5, 1024}, {3, 5000}, {2, 200000}, {1, 500001}};
     for (int s = 0; s < 8; s++) check_row_sums(shapes[s][0], shapes[s][1]);
     close_setting();
 }
@@ -197,7 +203,8 @@ SETTINGS(reduces_columns) {
                 exact += term;
                 magnitude += fabs(term);
             }
-            cr_assert_float_eq(out[k], exact * bias[k % d[2]], 1e-5 * magnitude, "shape %d column %lld", s, (long long)k);
+            cr_assert_float_eq(out[k], exact * bias[k % d[2]], 1e-5 * magnitude, "shape %d column %lld", s,
+                               (long long)k);
         }
     }
     close_setting();
@@ -248,7 +255,8 @@ SETTINGS(reduces_with_any_combiner) {
     int32_t where[37];
     for (int i = 0; i < 1300 * 37; i++) a[i] = floorf(a[i] * 10);
     CpuLoopBuilder *b = new_builder(0, 1, 1, dims);
-    const CpuValue values[] = {load(b, 0, HLO_F32, 0, full), cpu_loop_index(b, HLO_S32, &(CpuIndexMap){0, (int64_t[]){1, 0}})};
+    const CpuValue values[] = {load(b, 0, HLO_F32, 0, full),
+                               cpu_loop_index(b, HLO_S32, &(CpuIndexMap){0, (int64_t[]){1, 0}})};
     const int32_t zero = 0;
     const CpuValue inits[] = {constant_f32(b, -INFINITY), cpu_loop_constant(b, HLO_S32, &zero)};
     CpuValue acc[2], element[2], results[2];
@@ -277,12 +285,12 @@ Test(cpu_loop, results_do_not_depend_on_workers) {
         const int64_t dims[] = {1, 600000}, columns[] = {9000, 63};
         float *a = random_floats(600000, 21);
         CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
-        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){0, 1}), constant_f32(b, 0)), 63,
-              (int64_t[]){0, 0});
+        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){0, 1}), constant_f32(b, 0)),
+              63, (int64_t[]){0, 0});
         run(b, (void *[]){a, results[w]});
         b = new_builder(0, 1, 1, columns);
-        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){63, 1}), constant_f32(b, 0)), 0,
-              (int64_t[]){0, 1});
+        store(b, 1, cpu_loop_reduce(b, CPU_REDUCE_ADD, load(b, 0, HLO_F32, 0, (int64_t[]){63, 1}), constant_f32(b, 0)),
+              0, (int64_t[]){0, 1});
         run(b, (void *[]){a, results[w]});
         close_setting();
     }
@@ -297,7 +305,8 @@ Test(cpu_loop, converts_stochastically) {
     const uint32_t random[6] = {0x3fffffff, 0x40000000, 0x3fffffff, 0x40000000, 0, 0};
     int8_t out[6];
     CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
-    const CpuValue value = cpu_loop_stochastic_convert(b, HLO_S8, load(b, 0, HLO_F32, 0, one), load(b, 1, HLO_U32, 0, one));
+    const CpuValue value =
+        cpu_loop_stochastic_convert(b, HLO_S8, load(b, 0, HLO_F32, 0, one), load(b, 1, HLO_U32, 0, one));
     store(b, 2, value, 0, one);
     run(b, (void *[]){(void *)(uintptr_t)in, (void *)(uintptr_t)random, out});
     cr_assert(out[0] == 2 && out[1] == 1 && out[2] == -2 && out[3] == -1 && out[4] == 0 && out[5] == 127);

@@ -13,8 +13,12 @@
 
 typedef long double LongFunction(long double x);
 
-static long double rsqrt_l(long double x) { return 1 / sqrtl(x); }
-static long double logistic_l(long double x) { return 1 / (1 + expl(-x)); }
+static long double rsqrt_l(long double x) {
+    return 1 / sqrtl(x);
+}
+static long double logistic_l(long double x) {
+    return 1 / (1 + expl(-x));
+}
 
 typedef struct Function {
     char name[12];
@@ -37,11 +41,11 @@ enum { kFunctionCount = sizeof kFunctions / sizeof kFunctions[0], kBlock = 1024 
 static int kFunctionNumbers[kFunctionCount] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
 
 // Distance of `got` from the true value in units of the last place of the rounded true value.
-static double ulp_error(double got, long double exact, int mantissa_bits, int lowest_exponent,
-                        long double overflow) {
+static double ulp_error(double got, long double exact, int mantissa_bits, int lowest_exponent, long double overflow) {
     if (isnan(got) || isnan(exact)) return isnan(got) && isnan(exact) ? 0 : INFINITY;
     if (isinf(got) || fabsl(exact) >= overflow) {
-        if (isinf(got) && fabsl(exact) >= overflow * (1 - ldexpl(3, -mantissa_bits)) && (got > 0) == (exact > 0)) return 0;
+        if (isinf(got) && fabsl(exact) >= overflow * (1 - ldexpl(3, -mantissa_bits)) && (got > 0) == (exact > 0))
+            return 0;
         return isinf(got) ? INFINITY : fabsl(exact) < overflow * (1 + ldexpl(3, -mantissa_bits)) ? 1 : INFINITY;
     }
     if (exact == 0) return got == 0 ? 0 : INFINITY;
@@ -51,8 +55,12 @@ static double ulp_error(double got, long double exact, int mantissa_bits, int lo
     return (double)(fabsl((long double)got - exact) / ldexpl(1, exponent));
 }
 
-static double ulp_error_f32(float got, long double exact) { return ulp_error(got, exact, 24, -149, 0x1p128L); }
-static double ulp_error_f64(double got, long double exact) { return ulp_error(got, exact, 53, -1074, 0x1p1024L); }
+static double ulp_error_f32(float got, long double exact) {
+    return ulp_error(got, exact, 24, -149, 0x1p128L);
+}
+static double ulp_error_f64(double got, long double exact) {
+    return ulp_error(got, exact, 53, -1074, 0x1p1024L);
+}
 
 static uint32_t next_random(uint32_t *state) {
     *state ^= *state << 13;
@@ -70,7 +78,9 @@ static void fill_f32(float *values, uint32_t *state) {
     for (int i = 0; i < kBlock; i += 2) values[i] = (float)((double)(int32_t)next_random(state) * 0x1p-31 * 20);
 }
 
-static bool verbose(void) { return getenv("MESHLO_TEST_VERBOSE") != NULL; }
+static bool verbose(void) {
+    return getenv("MESHLO_TEST_VERBOSE") != NULL;
+}
 
 static double worst_f32(const CpuLoopKernels *kernels, const Function *function, float *where) {
     float in[kBlock], out[kBlock];
@@ -96,8 +106,11 @@ ParameterizedTest(int *number, cpu_math, f32_within_2_ulp) {
     for (int set = 0; set <= (int)cpu_features_detect(); set++) {
         float where = 0;
         const double worst = worst_f32(cpu_isa_loop_kernels((CpuFeatures)set), function, &where);
-        if (verbose()) fprintf(stderr, "f32 %s %s %.2f at %a\n", function->name, cpu_features_name((CpuFeatures)set), worst, where);
-        cr_expect(worst <= 2.0, "%s on %s: %.2f ulp at %a", function->name, cpu_features_name((CpuFeatures)set), worst, where);
+        if (verbose())
+            fprintf(stderr, "f32 %s %s %.2f at %a\n", function->name, cpu_features_name((CpuFeatures)set), worst,
+                    where);
+        cr_expect(worst <= 2.0, "%s on %s: %.2f ulp at %a", function->name, cpu_features_name((CpuFeatures)set), worst,
+                  where);
     }
 }
 
@@ -111,7 +124,8 @@ ParameterizedTest(int *number, cpu_math, f64_within_1_ulp) {
     double in[kBlock], out[kBlock], worst = 0, where = 0;
     uint32_t state = 362436069;
     for (int round = 0; round < 30; round++) {
-        for (int i = 0; i < kBlock; i++) in[i] = ldexp((double)(int32_t)next_random(&state), (int)(next_random(&state) % 40) - 52);
+        for (int i = 0; i < kBlock; i++)
+            in[i] = ldexp((double)(int32_t)next_random(&state), (int)(next_random(&state) % 40) - 52);
         kernels->operation[function->op][CPU_REGISTER_F64](out, in, NULL, NULL, kBlock, 0);
         for (int i = 0; i < kBlock; i++) {
             const double error = ulp_error_f64(out[i], function->exact(in[i]));
@@ -141,17 +155,26 @@ static void check_binary_f32(const char *name, CpuLoopOp op, LongFunction2 *exac
                 if (error > worst) worst = error, x = a[i], y = b[i];
             }
         }
-        if (verbose()) fprintf(stderr, "f32 %s %s %.2f at %a %a\n", name, cpu_features_name((CpuFeatures)set), worst, x, y);
-        cr_expect(worst <= limit, "%s on %s: %.2f ulp at %a %a", name, cpu_features_name((CpuFeatures)set), worst, x, y);
+        if (verbose())
+            fprintf(stderr, "f32 %s %s %.2f at %a %a\n", name, cpu_features_name((CpuFeatures)set), worst, x, y);
+        cr_expect(worst <= limit, "%s on %s: %.2f ulp at %a %a", name, cpu_features_name((CpuFeatures)set), worst, x,
+                  y);
     }
 }
 
-Test(cpu_math, power_within_2_ulp) { check_binary_f32("power", CPU_OP_POWER, powl, 2); }
-Test(cpu_math, atan2_within_2_ulp) { check_binary_f32("atan2", CPU_OP_ATAN2, atan2l, 2); }
-Test(cpu_math, remainder_is_exact) { check_binary_f32("remainder", CPU_OP_REMAINDER, fmodl, 0); }
+Test(cpu_math, power_within_2_ulp) {
+    check_binary_f32("power", CPU_OP_POWER, powl, 2);
+}
+Test(cpu_math, atan2_within_2_ulp) {
+    check_binary_f32("atan2", CPU_OP_ATAN2, atan2l, 2);
+}
+Test(cpu_math, remainder_is_exact) {
+    check_binary_f32("remainder", CPU_OP_REMAINDER, fmodl, 0);
+}
 
-static const float kSpecials[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, FLT_MIN, -FLT_MIN, 0x1p-149f,
-                                  -0x1p-149f, FLT_MAX, -FLT_MAX, 0.5f, -0.5f, 2.0f, -2.0f, 3.0f, -3.0f, 1e30f, 2.5f};
+static const float kSpecials[] = {0.0f,    -0.0f,    1.0f,      -1.0f,      INFINITY, -INFINITY, NAN,
+                                  FLT_MIN, -FLT_MIN, 0x1p-149f, -0x1p-149f, FLT_MAX,  -FLT_MAX,  0.5f,
+                                  -0.5f,   2.0f,     -2.0f,     3.0f,       -3.0f,    1e30f,     2.5f};
 enum { kSpecialCount = sizeof kSpecials / sizeof kSpecials[0] };
 
 static bool same_special(float got, float want) {
@@ -165,11 +188,11 @@ Test(cpu_math, exact_at_special_points) {
         for (int f = 0; f < kFunctionCount; f++)
             for (int i = 0; i < kSpecialCount; i++) {
                 float out;
-                cpu_isa_loop_kernels((CpuFeatures)set)->operation[kFunctions[f].op][CPU_REGISTER_F32](
-                    &out, &kSpecials[i], NULL, NULL, 1, 0);
+                cpu_isa_loop_kernels((CpuFeatures)set)
+                    ->operation[kFunctions[f].op][CPU_REGISTER_F32](&out, &kSpecials[i], NULL, NULL, 1, 0);
                 const float want = (float)kFunctions[f].exact(kSpecials[i]);
-                cr_expect(same_special(out, want), "%s(%a) on set %d: %a, expected %a", kFunctions[f].name, kSpecials[i],
-                          set, out, want);
+                cr_expect(same_special(out, want), "%s(%a) on set %d: %a, expected %a", kFunctions[f].name,
+                          kSpecials[i], set, out, want);
             }
 }
 
@@ -183,9 +206,10 @@ Test(cpu_math, power_atan2_and_remainder_at_special_points) {
             for (int i = 0; i < kSpecialCount * kSpecialCount; i++) {
                 const float x = kSpecials[i / kSpecialCount], y = kSpecials[i % kSpecialCount];
                 float out;
-                cpu_isa_loop_kernels((CpuFeatures)set)->operation[rows[f].op][CPU_REGISTER_F32](&out, &x, &y, NULL, 1, 0);
+                cpu_isa_loop_kernels((CpuFeatures)set)
+                    ->operation[rows[f].op][CPU_REGISTER_F32](&out, &x, &y, NULL, 1, 0);
                 const float want = (float)rows[f].exact(x, y);
-                cr_expect(same_special(out, want), "op %d (%a, %a) on set %d: %a, expected %a", (int)rows[f].op, x, y, set,
-                          out, want);
+                cr_expect(same_special(out, want), "op %d (%a, %a) on set %d: %a, expected %a", (int)rows[f].op, x, y,
+                          set, out, want);
             }
 }

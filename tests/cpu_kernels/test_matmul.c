@@ -12,10 +12,10 @@ typedef struct TypeCase {
     HloType in, out;
 } TypeCase;
 
-static TypeCase kTypes[] = {{HLO_F32, HLO_F32},   {HLO_F64, HLO_F64}, {HLO_C64, HLO_C64}, {HLO_C128, HLO_C128},
-                            {HLO_BF16, HLO_F32},  {HLO_BF16, HLO_BF16}, {HLO_F16, HLO_F32}, {HLO_F8E5M2, HLO_F32},
-                            {HLO_S8, HLO_S32},    {HLO_S8, HLO_S8},   {HLO_U16, HLO_U16}, {HLO_S32, HLO_S32},
-                            {HLO_S64, HLO_S64},   {HLO_S4, HLO_S32},  {HLO_PRED, HLO_PRED}, {HLO_F32, HLO_F64}};
+static TypeCase kTypes[] = {{HLO_F32, HLO_F32},  {HLO_F64, HLO_F64},   {HLO_C64, HLO_C64},   {HLO_C128, HLO_C128},
+                            {HLO_BF16, HLO_F32}, {HLO_BF16, HLO_BF16}, {HLO_F16, HLO_F32},   {HLO_F8E5M2, HLO_F32},
+                            {HLO_S8, HLO_S32},   {HLO_S8, HLO_S8},     {HLO_U16, HLO_U16},   {HLO_S32, HLO_S32},
+                            {HLO_S64, HLO_S64},  {HLO_S4, HLO_S32},    {HLO_PRED, HLO_PRED}, {HLO_F32, HLO_F64}};
 enum { kTypeCount = sizeof kTypes / sizeof kTypes[0] };
 
 static uint32_t state;
@@ -33,7 +33,9 @@ static void put(HloType type, void *array, int64_t at, int value) {
         memcpy(to, type == HLO_C64 ? (const void *)narrow : parts, (size_t)hlo_type_bytes(type));
         return;
     }
-    const uint64_t bits = hlo_type_is_float(type) ? hlo_float_encode(type, value) : type == HLO_PRED ? (uint64_t)(value & 1) : (uint64_t)value;
+    const uint64_t bits = hlo_type_is_float(type) ? hlo_float_encode(type, value)
+                          : type == HLO_PRED      ? (uint64_t)(value & 1)
+                                                  : (uint64_t)value;
     memcpy(to, &bits, (size_t)hlo_type_bytes(type));
 }
 
@@ -45,7 +47,8 @@ static double get(HloType type, const void *array, int64_t at) {
     if (type == HLO_C128) return *(const double *)(const void *)from;
     if (hlo_type_is_float(type)) return hlo_float_decode(type, bits);
     const int width = 8 * hlo_type_bytes(type);
-    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (double)((int64_t)(bits << (64 - width)) >> (64 - width)) : (double)bits;
+    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (double)((int64_t)(bits << (64 - width)) >> (64 - width))
+                                                  : (double)bits;
 }
 
 enum { kLargest = 20000 };
@@ -62,12 +65,19 @@ static double wrap(HloType type, double value) {
     if (info->kind == HLO_KIND_FLOAT) return hlo_float_decode(type, hlo_float_encode(type, value));
     if (info->kind == HLO_KIND_COMPLEX || info->bits >= 32) return value;
     const int64_t bits = (int64_t)((uint64_t)(int64_t)value << (64 - info->bits));
-    return info->kind == HLO_KIND_SIGNED ? (double)(bits >> (64 - info->bits)) : (double)((uint64_t)bits >> (64 - info->bits));
+    return info->kind == HLO_KIND_SIGNED ? (double)(bits >> (64 - info->bits))
+                                         : (double)((uint64_t)bits >> (64 - info->bits));
 }
 
 static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int layouts) {
     static double a_store[2 * kLargest], b_store[2 * kLargest], out_store[2 * kLargest];
-    CpuMatmul mm = {.lhs_type = types->in, .rhs_type = types->in, .out_type = types->out, .batch = 2, .m = size[0], .n = size[1], .k = size[2]};
+    CpuMatmul mm = {.lhs_type = types->in,
+                    .rhs_type = types->in,
+                    .out_type = types->out,
+                    .batch = 2,
+                    .m = size[0],
+                    .n = size[1],
+                    .k = size[2]};
     layout_strides(layouts % 3, mm.m, mm.k, &mm.lhs_m_stride, &mm.lhs_k_stride);
     layout_strides(layouts / 3 % 3, mm.k, mm.n, &mm.rhs_k_stride, &mm.rhs_n_stride);
     layout_strides(layouts / 9, mm.m, mm.n, &mm.out_m_stride, &mm.out_n_stride);
@@ -82,16 +92,21 @@ static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int
             const int64_t m = i / mm.n, n = i % mm.n;
             double sum = 0;
             for (int64_t k = 0; k < mm.k; k++) {
-                const double x = get(types->in, a_store, b * mm.lhs_batch_stride + m * mm.lhs_m_stride + k * mm.lhs_k_stride);
+                const double x =
+                    get(types->in, a_store, b * mm.lhs_batch_stride + m * mm.lhs_m_stride + k * mm.lhs_k_stride);
                 const double y = get(types->in, b_store, k * mm.rhs_k_stride + n * mm.rhs_n_stride);
                 sum += hlo_type_is_complex(types->in) ? x * y - (x - 1) * (y - 1) : x * y;
             }
-            const double got = get(types->out, out_store, b * mm.out_batch_stride + m * mm.out_m_stride + n * mm.out_n_stride);
-            cr_assert_eq(got, wrap(types->out, sum), "%s: %g, not %g at %lld,%lld", hlo_type_text(types->in), got, wrap(types->out, sum), (long long)m, (long long)n);
+            const double got =
+                get(types->out, out_store, b * mm.out_batch_stride + m * mm.out_m_stride + n * mm.out_n_stride);
+            cr_assert_eq(got, wrap(types->out, sum), "%s: %g, not %g at %lld,%lld", hlo_type_text(types->in), got,
+                         wrap(types->out, sum), (long long)m, (long long)n);
         }
 }
 
-ParameterizedTestParameters(cpu_matmul, products_of_all_types) { return cr_make_param_array(TypeCase, kTypes, kTypeCount); }
+ParameterizedTestParameters(cpu_matmul, products_of_all_types) {
+    return cr_make_param_array(TypeCase, kTypes, kTypeCount);
+}
 
 ParameterizedTest(TypeCase *types, cpu_matmul, products_of_all_types) {
     static const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {1, 33, 20}, {33, 1, 20}, {40, 50, 60}, {4, 4, 0}};
@@ -122,9 +137,20 @@ Test(cpu_matmul, bf16_passes) {
     }
     static const double low[] = {0, 1e-3, 1e-6, 0}, high[] = {1e-5, 0.1, 3e-4, 1e-5};
     for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++) {
-        const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_F32, .out_type = HLO_F32, .precision = (CpuPrecision)p, .batch = 1,
-                              .m = kSize, .n = kSize, .k = kSize, .lhs_m_stride = kSize, .lhs_k_stride = 1, .rhs_k_stride = kSize,
-                              .rhs_n_stride = 1, .out_m_stride = kSize, .out_n_stride = 1};
+        const CpuMatmul mm = {.lhs_type = HLO_F32,
+                              .rhs_type = HLO_F32,
+                              .out_type = HLO_F32,
+                              .precision = (CpuPrecision)p,
+                              .batch = 1,
+                              .m = kSize,
+                              .n = kSize,
+                              .k = kSize,
+                              .lhs_m_stride = kSize,
+                              .lhs_k_stride = 1,
+                              .rhs_k_stride = kSize,
+                              .rhs_n_stride = 1,
+                              .out_m_stride = kSize,
+                              .out_n_stride = 1};
         cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
         double worst = 0, worst_defined = 0;
         for (int i = 0; i < kSize * kSize; i++) {
@@ -149,8 +175,19 @@ Test(cpu_matmul, results_do_not_depend_on_workers) {
     for (int w = 0; w < 2; w++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(w ? 5 : 1, CPU_FEATURES_AMX, &pool));
-        const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_F32, .out_type = HLO_F32, .batch = 1, .m = kSize, .n = kSize, .k = kSize,
-                              .lhs_m_stride = kSize, .lhs_k_stride = 1, .rhs_k_stride = kSize, .rhs_n_stride = 1, .out_m_stride = kSize, .out_n_stride = 1};
+        const CpuMatmul mm = {.lhs_type = HLO_F32,
+                              .rhs_type = HLO_F32,
+                              .out_type = HLO_F32,
+                              .batch = 1,
+                              .m = kSize,
+                              .n = kSize,
+                              .k = kSize,
+                              .lhs_m_stride = kSize,
+                              .lhs_k_stride = 1,
+                              .rhs_k_stride = kSize,
+                              .rhs_n_stride = 1,
+                              .out_m_stride = kSize,
+                              .out_n_stride = 1};
         cr_assert_null(cpu_matmul(pool, &mm, outs[w], a, b));
         cpu_pool_free(pool);
     }
@@ -164,8 +201,19 @@ Test(cpu_matmul, sums_of_bytes_are_exact) {
     uint32_t out[6];
     for (int i = 0; i < 2 * kDepth; i++) a[i] = (uint8_t)(255 - i % 3);
     for (int i = 0; i < 3 * kDepth; i++) b[i] = (uint8_t)(254 + i % 2);
-    const CpuMatmul mm = {.lhs_type = HLO_U8, .rhs_type = HLO_U8, .out_type = HLO_U32, .batch = 1, .m = 2, .n = 3, .k = kDepth, .lhs_m_stride = kDepth,
-                          .lhs_k_stride = 1, .rhs_k_stride = 3, .rhs_n_stride = 1, .out_m_stride = 3, .out_n_stride = 1};
+    const CpuMatmul mm = {.lhs_type = HLO_U8,
+                          .rhs_type = HLO_U8,
+                          .out_type = HLO_U32,
+                          .batch = 1,
+                          .m = 2,
+                          .n = 3,
+                          .k = kDepth,
+                          .lhs_m_stride = kDepth,
+                          .lhs_k_stride = 1,
+                          .rhs_k_stride = 3,
+                          .rhs_n_stride = 1,
+                          .out_m_stride = 3,
+                          .out_n_stride = 1};
     cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
     for (int i = 0; i < 6; i++) {
         uint32_t want = 0;
@@ -175,7 +223,8 @@ Test(cpu_matmul, sums_of_bytes_are_exact) {
 }
 
 Test(cpu_matmul, refuses_mixed_kinds) {
-    const CpuMatmul mm = {.lhs_type = HLO_F32, .rhs_type = HLO_S32, .out_type = HLO_S32, .batch = 1, .m = 1, .n = 1, .k = 1};
+    const CpuMatmul mm = {
+        .lhs_type = HLO_F32, .rhs_type = HLO_S32, .out_type = HLO_S32, .batch = 1, .m = 1, .n = 1, .k = 1};
     const HloStatus status = cpu_matmul(NULL, &mm, NULL, NULL, NULL);
     cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
     hlo_status_free(status);

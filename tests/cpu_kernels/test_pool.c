@@ -53,7 +53,9 @@ ParameterizedTest(int *workers, cpu_pool, covers_every_index_once) {
     cpu_pool_free(pool);
 }
 
-Test(cpu_pool, runs_inline_without_a_pool) { check_all_forms(NULL); }
+Test(cpu_pool, runs_inline_without_a_pool) {
+    check_all_forms(NULL);
+}
 
 static void nest(void *argument, int64_t begin, int64_t end, int worker) {
     Cover *cover = argument;

@@ -58,7 +58,12 @@ Test(cpu_random, threefry_halves_a_dimension, .init = open_pools, .fini = close_
     static uint32_t out32[600000];
     for (int s = 0; s < 5; s++) {
         const int64_t *d = shapes[s], total = d[0] * d[1] * d[2];
-        const int dim = d[0] % 2 == 0 ? 0 : d[1] % 2 == 0 ? 1 : d[2] % 2 == 0 ? 2 : d[2] >= d[1] && d[2] > d[0] ? 2 : d[1] > d[0] ? 1 : 0;
+        const int dim = d[0] % 2 == 0                 ? 0
+                        : d[1] % 2 == 0               ? 1
+                        : d[2] % 2 == 0               ? 2
+                        : d[2] >= d[1] && d[2] > d[0] ? 2
+                        : d[1] > d[0]                 ? 1
+                                                      : 0;
         int64_t half[3] = {d[0], d[1], d[2]};
         half[dim] = (half[dim] + 1) / 2;
         const uint64_t state[2] = {0x123456789abcdef0, 0xfffffff0};
@@ -66,7 +71,7 @@ Test(cpu_random, threefry_halves_a_dimension, .init = open_pools, .fini = close_
         cpu_rng_threefry(pools[pool_count - 1], state, next, 3, d, 32, out32);
         cpu_rng_threefry(pools[0], state, next, 3, d, 16, out16);
         cr_assert_eq(next[1], state[1] + (uint64_t)(half[0] * half[1] * half[2]));
-        for (int64_t i = 0; i < total; i += total > 10000 ? 97 : 1) {
+        for (int64_t i = 0; i<total; i += total> 10000 ? 97 : 1) {
             int64_t index[3] = {i / (d[1] * d[2]), i / d[2] % d[1], i % d[2]};
             const int word = (int)(index[dim] % 2);
             index[dim] /= 2;
@@ -88,7 +93,8 @@ Test(cpu_random, jax_partitionable_bits, .init = open_pools, .fini = close_pools
         cpu_threefry_counter_bits(pools[p], key, 0, 3, 64, out64);
         cpu_threefry_counter_bits(pools[p], key, 0, 3, 8, out8);
         static const uint32_t want32[3] = {1111271205u, 2679469115u, 974515252u};
-        static const uint64_t want64[3] = {UINT64_C(3182764935064573181), UINT64_C(366096495144982249), UINT64_C(241365115613244543)};
+        static const uint64_t want64[3] = {UINT64_C(3182764935064573181), UINT64_C(366096495144982249),
+                                           UINT64_C(241365115613244543)};
         static const uint8_t want8[3] = {37, 59, 52};
         cr_assert_eq(memcmp(out32, want32, sizeof out32), 0);
         cr_assert_eq(memcmp(out64, want64, sizeof out64), 0);

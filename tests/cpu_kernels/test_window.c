@@ -9,8 +9,12 @@
 #include "targets/cpu/window.h"
 
 static CpuPool *pool;
-static void open_pool(void) { cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool)); }
-static void close_pool(void) { cpu_pool_free(pool); }
+static void open_pool(void) {
+    cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
+}
+static void close_pool(void) {
+    cpu_pool_free(pool);
+}
 
 static uint32_t state = 17;
 static int small_random(void) {
@@ -27,10 +31,13 @@ static double get(HloType type, const void *array, int64_t i) {
     uint64_t bits = 0;
     const int width = hlo_type_bytes(type);
     memcpy(&bits, (const char *)array + i * width, (size_t)width);
-    return hlo_type_is_float(type) ? hlo_float_decode(type, bits) : (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
+    return hlo_type_is_float(type) ? hlo_float_decode(type, bits)
+                                   : (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
 }
 
-static double combine(CpuReduceOp op, double a, double b) { return op == CPU_REDUCE_ADD ? a + b : op == CPU_REDUCE_MAXIMUM ? fmax(a, b) : fmin(a, b); }
+static double combine(CpuReduceOp op, double a, double b) {
+    return op == CPU_REDUCE_ADD ? a + b : op == CPU_REDUCE_MAXIMUM ? fmax(a, b) : fmin(a, b);
+}
 
 static const HloType kTypes[] = {HLO_F32, HLO_F64, HLO_S32, HLO_S64, HLO_S16, HLO_BF16};
 
@@ -41,8 +48,10 @@ Test(cpu_window, scans_every_form, .init = open_pool, .fini = close_pool) {
             for (int form = 0; form < 6; form++) {
                 const int64_t *d = shapes[s], total = d[0] * d[1] * d[2], width = hlo_type_bytes(kTypes[t]);
                 if (width < 4 && d[1] > 1000) continue;
-                const CpuReduceOp op = (CpuReduceOp[]){CPU_REDUCE_ADD, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM}[form / 2];
-                char *in = hlo_allocate_aligned((size_t)(total * width)), *out = hlo_allocate_aligned((size_t)(total * width)), init[8];
+                const CpuReduceOp op =
+                    (CpuReduceOp[]){CPU_REDUCE_ADD, CPU_REDUCE_MAXIMUM, CPU_REDUCE_MINIMUM}[form / 2];
+                char *in = hlo_allocate_aligned((size_t)(total * width)),
+                     *out = hlo_allocate_aligned((size_t)(total * width)), init[8];
                 for (int64_t i = 0; i < total; i++) put(kTypes[t], in, i, small_random());
                 put(kTypes[t], init, 0, op == CPU_REDUCE_ADD ? 1 : op == CPU_REDUCE_MAXIMUM ? -2 : 2);
                 cr_assert_null(cpu_scan(pool, kTypes[t], op, form & 1, d[0], d[1], d[2], init, out, in));
@@ -51,8 +60,10 @@ Test(cpu_window, scans_every_form, .init = open_pool, .fini = close_pool) {
                     for (int64_t i = 0; i < d[1]; i++) {
                         const int64_t at = (c / d[2] * d[1] + (form & 1 ? d[1] - 1 - i : i)) * d[2] + c % d[2];
                         sum = combine(op, sum, get(kTypes[t], in, at));
-                        const double want = kTypes[t] == HLO_BF16 ? hlo_float_decode(HLO_BF16, hlo_float_encode(HLO_BF16, sum)) : sum;
-                        cr_assert_eq(get(kTypes[t], out, at), want, "%s form %d shape %d at %lld", hlo_type_text(kTypes[t]), form, s, (long long)at);
+                        const double want =
+                            kTypes[t] == HLO_BF16 ? hlo_float_decode(HLO_BF16, hlo_float_encode(HLO_BF16, sum)) : sum;
+                        cr_assert_eq(get(kTypes[t], out, at), want, "%s form %d shape %d at %lld",
+                                     hlo_type_text(kTypes[t]), form, s, (long long)at);
                     }
                 }
                 hlo_free(in), hlo_free(out);
@@ -61,13 +72,17 @@ Test(cpu_window, scans_every_form, .init = open_pool, .fini = close_pool) {
 
 // Sizes of windows [size, stride, low, high, base dilation, window dilation] on 5 x 9 x 4 arrays.
 static const CpuWindowDim kWindows[][3] = {
-    {{1, 1, 0, 0, 1, 1}, {3, 1, 1, 1, 1, 1}, {1, 1, 0, 0, 1, 1}}, {{2, 2, 0, 0, 1, 1}, {3, 2, 1, 0, 1, 2}, {1, 1, 0, 0, 1, 1}},
-    {{1, 1, 0, 0, 1, 1}, {2, 1, 0, 1, 3, 1}, {2, 3, 2, -1, 1, 1}}, {{1, 1, 0, 0, 1, 1}, {9, 1, 8, 0, 1, 1}, {1, 1, 0, 0, 1, 1}},
-    {{1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}, {4, 1, 0, 3, 1, 1}}, {{5, 1, 4, 0, 1, 1}, {9, 1, 0, 8, 1, 1}, {2, 2, 0, 0, 2, 1}},
+    {{1, 1, 0, 0, 1, 1}, {3, 1, 1, 1, 1, 1}, {1, 1, 0, 0, 1, 1}},
+    {{2, 2, 0, 0, 1, 1}, {3, 2, 1, 0, 1, 2}, {1, 1, 0, 0, 1, 1}},
+    {{1, 1, 0, 0, 1, 1}, {2, 1, 0, 1, 3, 1}, {2, 3, 2, -1, 1, 1}},
+    {{1, 1, 0, 0, 1, 1}, {9, 1, 8, 0, 1, 1}, {1, 1, 0, 0, 1, 1}},
+    {{1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}, {4, 1, 0, 3, 1, 1}},
+    {{5, 1, 4, 0, 1, 1}, {9, 1, 0, 8, 1, 1}, {2, 2, 0, 0, 2, 1}},
 };
 
 static int64_t windows_along(const CpuWindowDim *w, int64_t n) {
-    const int64_t dilated = (n - 1) * w->base_dilation + 1 + w->padding_low + w->padding_high, reach = (w->size - 1) * w->window_dilation + 1;
+    const int64_t dilated = (n - 1) * w->base_dilation + 1 + w->padding_low + w->padding_high,
+                  reach = (w->size - 1) * w->window_dilation + 1;
     return dilated < reach ? 0 : (dilated - reach) / w->stride + 1;
 }
 
@@ -102,22 +117,28 @@ Test(cpu_window, reduces_windows, .init = open_pool, .fini = close_pool) {
                     const int64_t index[3] = {i / (outs[1] * outs[2]), i / outs[2] % outs[1], i % outs[2]};
                     double sum = 1;
                     for (int64_t p = 0; p < kWindows[w][0].size * kWindows[w][1].size * kWindows[w][2].size; p++) {
-                        const int64_t place[3] = {p / (kWindows[w][1].size * kWindows[w][2].size), p / kWindows[w][2].size % kWindows[w][1].size, p % kWindows[w][2].size};
+                        const int64_t place[3] = {p / (kWindows[w][1].size * kWindows[w][2].size),
+                                                  p / kWindows[w][2].size % kWindows[w][1].size,
+                                                  p % kWindows[w][2].size};
                         const int64_t element = under(kWindows[w], sizes, index, place);
                         if (element >= 0) sum = combine(op, sum, get(kTypes[t], in, element));
                     }
-                    cr_assert_eq(get(kTypes[t], out, i), sum, "%s window %d op %d at %lld: %g, not %g", hlo_type_text(kTypes[t]), w, form, (long long)i, get(kTypes[t], out, i), sum);
+                    cr_assert_eq(get(kTypes[t], out, i), sum, "%s window %d op %d at %lld: %g, not %g",
+                                 hlo_type_text(kTypes[t]), w, form, (long long)i, get(kTypes[t], out, i), sum);
                 }
                 if (kTypes[t] != HLO_F32 || form) continue;
                 float called[4000];
-                cr_assert_null(cpu_reduce_window_call(pool, 1, &kTypes[t], 3, sizes, outs, kWindows[w], (const void *[]){init}, (void *[]){called}, (const void *[]){in}, add_call, NULL));
+                cr_assert_null(cpu_reduce_window_call(pool, 1, &kTypes[t], 3, sizes, outs, kWindows[w],
+                                                      (const void *[]){init}, (void *[]){called}, (const void *[]){in},
+                                                      add_call, NULL));
                 cr_assert_eq(memcmp(called, out, sizeof(float) * (size_t)(outs[0] * outs[1] * outs[2])), 0);
             }
 }
 
 Test(cpu_window, selects_and_scatters, .init = open_pool, .fini = close_pool) {
     const int64_t sizes[3] = {5, 9, 4};
-    const CpuWindowDim windows[2][3] = {{{1, 1, 0, 0, 1, 1}, {3, 2, 1, 1, 1, 1}, {2, 2, 0, 0, 1, 1}}, {{2, 1, 0, 0, 1, 1}, {3, 3, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}}};
+    const CpuWindowDim windows[2][3] = {{{1, 1, 0, 0, 1, 1}, {3, 2, 1, 1, 1, 1}, {2, 2, 0, 0, 1, 1}},
+                                        {{2, 1, 0, 0, 1, 1}, {3, 3, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}}};
     for (int t = 0; t < 6; t++)
         for (int w = 0; w < 2; w++) {
             int64_t outs[3];
@@ -127,14 +148,17 @@ Test(cpu_window, selects_and_scatters, .init = open_pool, .fini = close_pool) {
             for (int i = 0; i < 180; i++) put(kTypes[t], operand, i, small_random()), want[i] = 2;
             for (int i = 0; i < outs[0] * outs[1] * outs[2]; i++) put(kTypes[t], source, i, small_random());
             put(kTypes[t], init, 0, 2);
-            cr_assert_null(cpu_select_and_scatter(pool, kTypes[t], CPU_OP_GE, CPU_REDUCE_ADD, 3, sizes, outs, windows[w], init, out, operand, source));
+            cr_assert_null(cpu_select_and_scatter(pool, kTypes[t], CPU_OP_GE, CPU_REDUCE_ADD, 3, sizes, outs,
+                                                  windows[w], init, out, operand, source));
             for (int64_t i = 0; i < outs[0] * outs[1] * outs[2]; i++) {
                 const int64_t index[3] = {i / (outs[1] * outs[2]), i / outs[2] % outs[1], i % outs[2]};
                 int64_t best = -1;
                 for (int64_t p = 0; p < windows[w][0].size * windows[w][1].size * windows[w][2].size; p++) {
-                    const int64_t place[3] = {p / (windows[w][1].size * windows[w][2].size), p / windows[w][2].size % windows[w][1].size, p % windows[w][2].size};
+                    const int64_t place[3] = {p / (windows[w][1].size * windows[w][2].size),
+                                              p / windows[w][2].size % windows[w][1].size, p % windows[w][2].size};
                     const int64_t element = under(windows[w], sizes, index, place);
-                    if (element >= 0 && (best < 0 || get(kTypes[t], operand, element) > get(kTypes[t], operand, best))) best = element;
+                    if (element >= 0 && (best < 0 || get(kTypes[t], operand, element) > get(kTypes[t], operand, best)))
+                        best = element;
                 }
                 want[best] += get(kTypes[t], source, i);
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published measurements against the model (docs/machine-model.md has the table). The programs are plain HLO: nothing in
-// the model knows them.
+// Published measurements against the model (docs/machine-model.md has the table). The programs are plain HLO: nothing
+// in the model knows them.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -25,13 +25,14 @@ static const char *shared_folder(void) {
     return folder ? folder : MESHLO_SOURCE_DIR "/../shared";
 }
 
-#define DOT(type, n)                                                                                     \
-    "HloModule dot\nENTRY e { a = " type "[" n "," n "] parameter(0)\n b = " type "[" n "," n "] parameter(1)\n" \
+#define DOT(type, n)                                                                          \
+    "HloModule dot\nENTRY e { a = " type "[" n "," n "] parameter(0)\n b = " type "[" n "," n \
+    "] parameter(1)\n"                                                                        \
     " ROOT d = " type "[" n "," n "] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"
-#define PERMUTE(n)                                                                     \
+#define PERMUTE(n)                                                                         \
     "HloModule p, num_partitions=4\nENTRY e { a = u8[" n "] parameter(0)\n ROOT b = u8[" n \
     "] collective-permute(a), channel_id=1, source_target_pairs={{0,1},{1,0}} }"
-#define ALL_GATHER(from, to)                                                                  \
+#define ALL_GATHER(from, to)                                                                   \
     "HloModule g, num_partitions=8\nENTRY e { a = u8[" from "] parameter(0)\n ROOT b = u8[" to \
     "] all-gather(a), channel_id=1, replica_groups=[1,8]<=[8], dimensions={0}, use_global_device_ids=true }"
 
@@ -40,11 +41,13 @@ ParameterizedTestParameters(emulator_calibration, points) {
         // JAX tutorial on v2-8: dot 8192^3 f32 on one core, and cut 4x2.
         {"v2-8", "1", 49.7e-3, 0.02, DOT("f32", "8192")},
         {"v2-8", "4,2", 7.47e-3, 0.05,
-         "HloModule dot, num_partitions=8\nENTRY e { a = f32[2048,8192] parameter(0)\n b = f32[8192,4096] parameter(1)\n"
+         "HloModule dot, num_partitions=8\nENTRY e { a = f32[2048,8192] parameter(0)\n b = f32[8192,4096] "
+         "parameter(1)\n"
          " ROOT d = f32[2048,4096] dot(a,b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"},
         // The same tutorial: sine of 8192x8192 over 8 cores.
         {"v2-8", "4,2", 2.4e-3, 0.05,
-         "HloModule sin, num_partitions=8\nENTRY e { a = f32[2048,4096] parameter(0)\n ROOT s = f32[2048,4096] sine(a) }"},
+         "HloModule sin, num_partitions=8\nENTRY e { a = f32[2048,4096] parameter(0)\n ROOT s = f32[2048,4096] sine(a) "
+         "}"},
         // The same tutorial's network, as libtpu compiled it: 8-way data parallel, and 4 x 2 data and tensor parallel.
         {"v2-8", "8", 53.8e-3, 0.06, "corpus/tpu-optimized/mlp_dp8.v2-8.hlo.xz"},
         {"v2-8", "4,2", 51.4e-3, 0.05, "corpus/tpu-optimized/mlp_dp4tp2.v2-8.hlo.xz"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The drawings of the JAX tutorials (G11): "Distributed arrays and automatic parallelization" on TPU v2-8, and its torchax
-// version on host processors, which shows the layout without lines. Their spaces are lost in the stored text of the
-// first; they were restored by running JAX's own code.
+// The drawings of the JAX tutorials (G11): "Distributed arrays and automatic parallelization" on TPU v2-8, and its
+// torchax version on host processors, which shows the layout without lines. Their spaces are lost in the stored text of
+// the first; they were restored by running JAX's own code.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <hwloc.h>
@@ -29,8 +29,7 @@ static void draw_spec(const char *topology_name, const int64_t *dims, int64_t ra
         if (*spec == 'a' || *spec == 'b') axes[dim][dimensions[dim].count++] = *spec - 'a';
     }
     cr_assert_null(emu_shards_of_spec(ids, mesh, 2, dims, rank, dimensions, shards));
-    HloStatus status =
-        emu_draw_sharding(topology_name[0] == 'c' ? "CPU" : "TPU", dims, rank, shards, 8, style, text);
+    HloStatus status = emu_draw_sharding(topology_name[0] == 'c' ? "CPU" : "TPU", dims, rank, shards, 8, style, text);
     cr_assert_null(status, "%s", hlo_status_message(status));
     emu_topology_free(topology);
 }
@@ -40,9 +39,11 @@ typedef struct BoxCase {
     char drawing[1024];
 } BoxCase;
 
-#define TALL "│           │           │\n│           │           │\n│           │           │\n│           │           │\n"
+#define TALL \
+    "│           │           │\n│           │           │\n│           │           │\n│           │           │\n"
 #define FOUR "│       │       │       │       │\n"
-#define FULL "│                       │\n│                       │\n│                       │\n│                       │\n"
+#define FULL \
+    "│                       │\n│                       │\n│                       │\n│                       │\n"
 
 ParameterizedTestParameters(emulator_draw, tutorial_boxes) {
     static BoxCase cases[] = {
@@ -50,18 +51,16 @@ ParameterizedTestParameters(emulator_draw, tutorial_boxes) {
          "┌──────────┬──────────┐\n│  TPU 0   │  TPU 1   │\n├──────────┼──────────┤\n│  TPU 2   │  TPU 3   │\n"
          "├──────────┼──────────┤\n│  TPU 6   │  TPU 7   │\n├──────────┼──────────┤\n│  TPU 4   │  TPU 5   │\n"
          "└──────────┴──────────┘\n"},
-        {"b,a",
-         "┌───────┬───────┬───────┬───────┐\n" FOUR "│ TPU 0 │ TPU 2 │ TPU 6 │ TPU 4 │\n" FOUR FOUR
-         "├───────┼───────┼───────┼───────┤\n" FOUR "│ TPU 1 │ TPU 3 │ TPU 7 │ TPU 5 │\n" FOUR FOUR
-         "└───────┴───────┴───────┴───────┘\n"},
+        {"b,a", "┌───────┬───────┬───────┬───────┐\n" FOUR "│ TPU 0 │ TPU 2 │ TPU 6 │ TPU 4 │\n" FOUR FOUR
+                "├───────┼───────┼───────┼───────┤\n" FOUR "│ TPU 1 │ TPU 3 │ TPU 7 │ TPU 5 │\n" FOUR FOUR
+                "└───────┴───────┴───────┴───────┘\n"},
         {"a,-",
          "┌───────────────────────┐\n│        TPU 0,1        │\n├───────────────────────┤\n│        TPU 2,3        │\n"
          "├───────────────────────┤\n│        TPU 6,7        │\n├───────────────────────┤\n│        TPU 4,5        │\n"
          "└───────────────────────┘\n"},
         {"-,b", "┌───────────┬───────────┐\n" TALL "│TPU 0,2,4,6│TPU 1,3,5,7│\n" TALL "└───────────┴───────────┘\n"},
-        {"-,a",
-         "┌───────┬───────┬───────┬───────┐\n" FOUR FOUR FOUR FOUR "│TPU 0,1│TPU 2,3│TPU 6,7│TPU 4,5│\n" FOUR FOUR FOUR
-             FOUR "└───────┴───────┴───────┴───────┘\n"},
+        {"-,a", "┌───────┬───────┬───────┬───────┐\n" FOUR FOUR FOUR FOUR
+                "│TPU 0,1│TPU 2,3│TPU 6,7│TPU 4,5│\n" FOUR FOUR FOUR FOUR "└───────┴───────┴───────┴───────┘\n"},
         {"ab,-",
          "┌───────────────────────┐\n│         TPU 0         │\n├───────────────────────┤\n│         TPU 1         │\n"
          "├───────────────────────┤\n│         TPU 2         │\n├───────────────────────┤\n│         TPU 3         │\n"
@@ -84,8 +83,8 @@ Test(emulator_draw, whole_array_on_one_device) {
     const EmuShard shard = {0, {0, 0}, {8192, 8192}};
     HloText text = {0};
     cr_assert_null(emu_draw_sharding("TPU", (int64_t[]){8192, 8192}, 2, &shard, 1, EMU_BOX_LINES, &text));
-    cr_assert_str_eq(text.data, "┌───────────────────────┐\n" FULL "│         TPU 0         │\n" FULL
-                                "└───────────────────────┘\n");
+    cr_assert_str_eq(
+        text.data, "┌───────────────────────┐\n" FULL "│         TPU 0         │\n" FULL "└───────────────────────┘\n");
     hlo_text_free(&text);
 }
 
@@ -93,8 +92,9 @@ Test(emulator_draw, whole_array_on_one_device) {
 Test(emulator_draw, narrow_array) {
     HloText text = {0};
     draw_spec("v2-8", (int64_t[]){8192, 784}, 2, "a,-", EMU_BOX_LINES, &text);
-    cr_assert_str_eq(text.data,
-                     "┌───────┐\n│TPU 0,1│\n├───────┤\n│TPU 2,3│\n├───────┤\n│TPU 6,7│\n├───────┤\n│TPU 4,5│\n└───────┘\n");
+    cr_assert_str_eq(
+        text.data,
+        "┌───────┐\n│TPU 0,1│\n├───────┤\n│TPU 2,3│\n├───────┤\n│TPU 6,7│\n├───────┤\n│TPU 4,5│\n└───────┘\n");
     hlo_text_free(&text);
 }
 

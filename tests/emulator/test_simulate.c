@@ -31,7 +31,8 @@ static EmuReport *simulate(const char *text, const char *spec) {
     return report;
 }
 
-static void expect_error(const char *text, const char *spec, const EmuOptions *options, HloCode code, const char *says) {
+static void expect_error(const char *text, const char *spec, const EmuOptions *options, HloCode code,
+                         const char *says) {
     HloModule *module = parse(text);
     EmuTopology *topology = NULL;
     EmuReport *report = NULL;
@@ -52,18 +53,18 @@ typedef struct TrafficCase {
     int64_t group_size;
 } TrafficCase;
 
-// Simulated bytes are the counted ones. Every way of putting groups on tori: rings, lines, grids, strided groups, groups
-// that are no grid, several slices.
+// Simulated bytes are the counted ones. Every way of putting groups on tori: rings, lines, grids, strided groups,
+// groups that are no grid, several slices.
 ParameterizedTestParameters(emulator_simulate, traffic) {
     static TrafficCase cases[] = {
-        {"v2-8", 8, "{{0,1,2,3,4,5,6,7}}", 8},     {"v2-8", 8, "{{0,1},{2,3},{4,5},{6,7}}", 2},
-        {"v2-8", 8, "{{0,2,4,6},{1,3,5,7}}", 4},   {"v2-8", 8, "{{0,7},{1,6},{2,5},{3,4}}", 2},
-        {"v5e-16", 16, "[1,16]<=[16]", 16},        {"v5e-16", 16, "[4,4]<=[16]", 4},
-        {"v5e-16", 16, "[4,4]<=[4,4]T(1,0)", 4},   {"v5e-256", 256, "[16,16]<=[256]", 16},
-        {"v5e-256", 256, "[1,256]<=[256]", 256},   {"v4-128", 64, "[1,64]<=[64]", 64},
-        {"v4-128", 64, "[8,8]<=[8,8]T(1,0)", 8},   {"v4-128", 64, "[2,32]<=[64]", 32},
-        {"tpu7x-64", 64, "[8,8]<=[64]", 8},        {"tpu7x-64", 64, "[2,32]<=[32,2]T(1,0)", 32},
-        {"v6e-64", 64, "[1,64]<=[64]", 64},        {"2xv5e-16", 32, "[1,32]<=[32]", 32},
+        {"v2-8", 8, "{{0,1,2,3,4,5,6,7}}", 8},       {"v2-8", 8, "{{0,1},{2,3},{4,5},{6,7}}", 2},
+        {"v2-8", 8, "{{0,2,4,6},{1,3,5,7}}", 4},     {"v2-8", 8, "{{0,7},{1,6},{2,5},{3,4}}", 2},
+        {"v5e-16", 16, "[1,16]<=[16]", 16},          {"v5e-16", 16, "[4,4]<=[16]", 4},
+        {"v5e-16", 16, "[4,4]<=[4,4]T(1,0)", 4},     {"v5e-256", 256, "[16,16]<=[256]", 16},
+        {"v5e-256", 256, "[1,256]<=[256]", 256},     {"v4-128", 64, "[1,64]<=[64]", 64},
+        {"v4-128", 64, "[8,8]<=[8,8]T(1,0)", 8},     {"v4-128", 64, "[2,32]<=[64]", 32},
+        {"tpu7x-64", 64, "[8,8]<=[64]", 8},          {"tpu7x-64", 64, "[2,32]<=[32,2]T(1,0)", 32},
+        {"v6e-64", 64, "[1,64]<=[64]", 64},          {"2xv5e-16", 32, "[1,32]<=[32]", 32},
         {"2xv5e-16", 32, "[16,2]<=[2,16]T(1,0)", 2}, {"4xv4-8", 16, "[4,4]<=[4,4]T(1,0)", 4},
     };
     return cr_make_param_array(TrafficCase, cases, sizeof(cases) / sizeof(cases[0]));
@@ -85,12 +86,16 @@ ParameterizedTest(TrafficCase *param, emulator_simulate, traffic) {
         char text[1024];
         const int64_t g = param->group_size, n = 1024 * g;
         const bool gather = op == 1, scatter = op == 2;
-        snprintf(text, sizeof(text),
-                 "HloModule t, num_partitions=%lld\n" ADD
-                 "ENTRY e { a = f32[%lld] parameter(0)\n ROOT c = f32[%lld] %s(a), channel_id=1, replica_groups=%s%s%s%s }",
-                 (long long)param->devices, (long long)n, (long long)(gather ? n * g : scatter ? n / g : n), ops[op],
-                 param->groups, op == 3 ? "" : ", use_global_device_ids=true", op ? ", dimensions={0}" : "",
-                 op == 0 || scatter ? ", to_apply=add" : "");
+        snprintf(
+            text, sizeof(text),
+            "HloModule t, num_partitions=%lld\n" ADD
+            "ENTRY e { a = f32[%lld] parameter(0)\n ROOT c = f32[%lld] %s(a), channel_id=1, replica_groups=%s%s%s%s }",
+            (long long)param->devices, (long long)n,
+            (long long)(gather    ? n * g
+                        : scatter ? n / g
+                                  : n),
+            ops[op], param->groups, op == 3 ? "" : ", use_global_device_ids=true", op ? ", dimensions={0}" : "",
+            op == 0 || scatter ? ", to_apply=add" : "");
         EmuReport *report = simulate(text, param->spec);
         const int64_t full = 4 * (gather ? n * g : n), counted = full / g * (g - 1) * (op == 0 ? 2 : 1);
         cr_assert_eq(report->collective_bytes_per_device, counted, "%s", ops[op]);
@@ -106,8 +111,8 @@ ParameterizedTest(TrafficCase *param, emulator_simulate, traffic) {
 
 // Groups that are rings, lines or grids of neighbours: link bytes equal counted bytes exactly.
 Test(emulator_simulate, neighbours_carry_each_byte_once) {
-    static const char *const cases[][2] = {{"v2-8", "8"}, {"v5e-16", "16"}, {"v5e-256", "256"}, {"v4-128", "64"},
-                                           {"tpu7x-64", "64"}};
+    static const char *const cases[][2] = {
+        {"v2-8", "8"}, {"v5e-16", "16"}, {"v5e-256", "256"}, {"v4-128", "64"}, {"tpu7x-64", "64"}};
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         char text[512];
         snprintf(text, sizeof(text),
@@ -116,8 +121,8 @@ Test(emulator_simulate, neighbours_carry_each_byte_once) {
                  " replica_groups={}, use_global_device_ids=true, to_apply=add }",
                  cases[i][1]);
         EmuReport *report = simulate(text, cases[i][0]);
-        cr_assert_float_eq(bytes_per_device(report) / (double)report->collective_bytes_per_device, 1, 1e-9,
-                           "%s", cases[i][0]);
+        cr_assert_float_eq(bytes_per_device(report) / (double)report->collective_bytes_per_device, 1, 1e-9, "%s",
+                           cases[i][0]);
         emu_report_free(report);
     }
 }
@@ -125,9 +130,10 @@ Test(emulator_simulate, neighbours_carry_each_byte_once) {
 // A ring's time is what the scaling book writes: 2 V (N-1)/N over both directions of a wrapping axis.
 Test(emulator_simulate, ring_time_follows_the_formula) {
     EmuReport *report = NULL;
-    HloModule *module = parse("HloModule t, num_partitions=256\n" ADD
-                              "ENTRY e { a = f32[67108864] parameter(0)\n ROOT c = f32[67108864] all-reduce(a),"
-                              " channel_id=1, replica_groups=[16,16]<=[256], use_global_device_ids=true, to_apply=add }");
+    HloModule *module =
+        parse("HloModule t, num_partitions=256\n" ADD
+              "ENTRY e { a = f32[67108864] parameter(0)\n ROOT c = f32[67108864] all-reduce(a),"
+              " channel_id=1, replica_groups=[16,16]<=[256], use_global_device_ids=true, to_apply=add }");
     EmuTopology *topology = NULL;
     int64_t ids[256];
     cr_assert_null(emu_topology_parse("v5e-256", &topology));
@@ -141,17 +147,17 @@ Test(emulator_simulate, ring_time_follows_the_formula) {
     hlo_module_free(module);
 }
 
-#define OVERLAP(first, second)                                                                                        \
-    "HloModule t, is_scheduled=true, num_partitions=4\n" ADD                                                         \
-    "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] parameter(1)\n" first                            \
-    " d = f32[4096,4096] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" second                      \
+#define OVERLAP(first, second)                                                                   \
+    "HloModule t, is_scheduled=true, num_partitions=4\n" ADD                                     \
+    "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] parameter(1)\n" first        \
+    " d = f32[4096,4096] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n" second \
     " ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }"
 #define GROUPS ", channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add\n"
 
 // A collective that is started before a product and awaited after it hides behind the product; on v2 nothing overlaps.
 Test(emulator_simulate, asynchronous_collectives_overlap) {
-    const char *asynchronous = OVERLAP(" s = f32[4096,4096] all-reduce-start(a)" GROUPS,
-                                       " c = f32[4096,4096] all-reduce-done(s)\n");
+    const char *asynchronous =
+        OVERLAP(" s = f32[4096,4096] all-reduce-start(a)" GROUPS, " c = f32[4096,4096] all-reduce-done(s)\n");
     const char *synchronous = OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, "");
     EmuReport *hidden = simulate(asynchronous, "v5p-8"), *waiting = simulate(synchronous, "v5p-8");
     cr_assert_eq(hidden->collective_picoseconds, waiting->collective_picoseconds);
@@ -165,24 +171,27 @@ Test(emulator_simulate, asynchronous_collectives_overlap) {
     emu_report_free(hidden);
 }
 
-#define LOOP(condition, start, step)                                                                               \
-    "HloModule t\ncond { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"      \
-    " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=" condition " }\n"                          \
-    "body { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"                  \
-    " x = f32[1024,1024] get-tuple-element(p), index=1\n one = s32[] constant(" step ")\n j = s32[] add(i, one)\n"   \
-    " y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                          \
-    " ROOT t = (s32[], f32[1024,1024]) tuple(j, y) }\n"                                                             \
-    "ENTRY e { z = s32[] constant(" start ")\n a = f32[1024,1024] parameter(0)\n"                                   \
-    " t = (s32[], f32[1024,1024]) tuple(z, a)\n"                                                                    \
-    " w = (s32[], f32[1024,1024]) while(t), condition=cond, body=body\n"                                            \
+#define LOOP(condition, start, step)                                                                           \
+    "HloModule t\ncond { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n" \
+    " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=" condition                            \
+    " }\n"                                                                                                     \
+    "body { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"              \
+    " x = f32[1024,1024] get-tuple-element(p), index=1\n one = s32[] constant(" step                           \
+    ")\n j = s32[] add(i, one)\n"                                                                              \
+    " y = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                      \
+    " ROOT t = (s32[], f32[1024,1024]) tuple(j, y) }\n"                                                        \
+    "ENTRY e { z = s32[] constant(" start                                                                      \
+    ")\n a = f32[1024,1024] parameter(0)\n"                                                                    \
+    " t = (s32[], f32[1024,1024]) tuple(z, a)\n"                                                               \
+    " w = (s32[], f32[1024,1024]) while(t), condition=cond, body=body\n"                                       \
     " ROOT r = f32[1024,1024] get-tuple-element(w), index=1 }"
 
 Test(emulator_simulate, loops_count_their_trips) {
     static const struct {
         const char *text;
         double trips;
-    } cases[] = {{LOOP("LT", "0", "1"), 10},  {LOOP("LE", "0", "1"), 11}, {LOOP("LT", "3", "2"), 4},
-                 {LOOP("NE", "0", "2"), 5},   {LOOP("GT", "20", "-1"), 10}, {LOOP("LT", "12", "1"), 0},
+    } cases[] = {{LOOP("LT", "0", "1"), 10}, {LOOP("LE", "0", "1"), 11},   {LOOP("LT", "3", "2"), 4},
+                 {LOOP("NE", "0", "2"), 5},  {LOOP("GT", "20", "-1"), 10}, {LOOP("LT", "12", "1"), 0},
                  {LOOP("GE", "20", "-5"), 3}};
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         EmuReport *report = simulate(cases[i].text, "v5e-1");
@@ -200,8 +209,8 @@ Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
         "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] negate(a)\n"
         " c = f32[4096,4096] abs(b)\n d = f32[4096,4096] add(c, a)\n ROOT r = f32[4096,4096] multiply(d, d) }",
         "v5e-1");
-    EmuReport *single =
-        simulate("HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT r = f32[4096,4096] negate(a) }", "v5e-1");
+    EmuReport *single = simulate(
+        "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n ROOT r = f32[4096,4096] negate(a) }", "v5e-1");
     cr_assert_eq(chain->hbm_bytes_per_device, single->hbm_bytes_per_device);
     cr_assert_eq(chain->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
     cr_assert_eq(chain->temp_bytes, 0);
@@ -212,11 +221,11 @@ Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
 
 // A reduction of what a kernel writes anyway reads nothing more.
 Test(emulator_simulate, reductions_join_their_producer) {
-    EmuReport *both = simulate(
-        "HloModule t\n" ADD "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
-        " z = f32[] constant(0)\n s = f32[4096] reduce(b, z), dimensions={1}, to_apply=add\n"
-        " ROOT t = (f32[4096,4096], f32[4096]) tuple(b, s) }",
-        "v5e-1");
+    EmuReport *both = simulate("HloModule t\n" ADD
+                               "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] exponential(a)\n"
+                               " z = f32[] constant(0)\n s = f32[4096] reduce(b, z), dimensions={1}, to_apply=add\n"
+                               " ROOT t = (f32[4096,4096], f32[4096]) tuple(b, s) }",
+                               "v5e-1");
     cr_assert_eq(both->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4 + 4096 * 4);
     cr_assert_eq(both->op_count, 1);
     emu_report_free(both);
@@ -295,8 +304,13 @@ Test(emulator_simulate, running_out_of_hbm_is_explained) {
     cr_assert(emu_report_out_of_memory(report));
     HloText text = {0};
     emu_report_write_out_of_memory(report, &text);
-    static const char *const says[] = {"E1000", "Used 64.00G of 31.25G hbm", "Exceeded hbm capacity by 32.75G",
-                                       "arguments         32.00G", "Unpadded size: 1.00G", "(32.0x expansion)", "f.py:7",
+    static const char *const says[] = {"E1000",
+                                       "Used 64.00G of 31.25G hbm",
+                                       "Exceeded hbm capacity by 32.75G",
+                                       "arguments         32.00G",
+                                       "Unpadded size: 1.00G",
+                                       "(32.0x expansion)",
+                                       "f.py:7",
                                        "s32[8388608,8,4]{2,1,0:T(8,128)}"};
     for (size_t i = 0; i < HLO_COUNT_OF(says); i++)
         cr_assert_not_null(strstr(text.data, says[i]), "%s not in:\n%s", says[i], text.data);
@@ -305,10 +319,23 @@ Test(emulator_simulate, running_out_of_hbm_is_explained) {
 }
 
 Test(emulator_simulate, reports_are_json) {
-    static const char *const keys[] = {
-        "topology", "num_devices", "step_seconds", "compute_seconds", "memory_seconds", "collective_seconds",
-        "exposed_collective_seconds", "flops_per_device", "mfu", "hbm_peak_bytes", "hbm_capacity_bytes", "argument_bytes",
-        "output_bytes", "alias_bytes", "temp_bytes", "ops", "links"};
+    static const char *const keys[] = {"topology",
+                                       "num_devices",
+                                       "step_seconds",
+                                       "compute_seconds",
+                                       "memory_seconds",
+                                       "collective_seconds",
+                                       "exposed_collective_seconds",
+                                       "flops_per_device",
+                                       "mfu",
+                                       "hbm_peak_bytes",
+                                       "hbm_capacity_bytes",
+                                       "argument_bytes",
+                                       "output_bytes",
+                                       "alias_bytes",
+                                       "temp_bytes",
+                                       "ops",
+                                       "links"};
     EmuReport *report = simulate(OVERLAP(" c = f32[4096,4096] all-reduce(a)" GROUPS, ""), "v5p-8");
     HloArena *arena = hlo_arena_new();
     HloText text = {0};
@@ -320,7 +347,8 @@ Test(emulator_simulate, reports_are_json) {
     cr_assert_eq(ops->count, 2);
     cr_assert_eq(links->count, 8);
     cr_assert_str_eq(hlo_json_get(ops->items[0], "opcode")->string, "all-reduce");
-    const double parts = hlo_json_get(value, "compute_seconds")->number + hlo_json_get(value, "memory_seconds")->number +
+    const double parts = hlo_json_get(value, "compute_seconds")->number +
+                         hlo_json_get(value, "memory_seconds")->number +
                          hlo_json_get(value, "exposed_collective_seconds")->number;
     cr_assert_float_eq(parts / hlo_json_get(value, "step_seconds")->number, 1, 1e-9);
     hlo_text_free(&text);
@@ -350,15 +378,17 @@ Test(emulator_simulate, bad_input_is_refused) {
     expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8, NULL}, HLO_INVALID_ARGUMENT, "twice");
     expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8, NULL}, HLO_INVALID_ARGUMENT, "does not exist");
     expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 7, NULL}, HLO_INVALID_ARGUMENT, "7 entries");
-    expect_error("HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
-                 " channel_id=1, source_target_pairs={{0,5}} }",
-                 "v5e-4", NULL, HLO_INVALID_ARGUMENT, "{0,5}");
+    expect_error(
+        "HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
+        " channel_id=1, source_target_pairs={{0,5}} }",
+        "v5e-4", NULL, HLO_INVALID_ARGUMENT, "{0,5}");
 }
 
-#define REDUCE_ALL                                                                                               \
-    "HloModule t, num_partitions=8\n" ADD                                                                       \
-    "ENTRY e { a = f32[1048576] parameter(0)\n n = f32[1048576] negate(a)\n"                                    \
-    " ROOT c = f32[1048576] all-reduce(n), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add }"
+#define REDUCE_ALL                                                                                                     \
+    "HloModule t, num_partitions=8\n" ADD                                                                              \
+    "ENTRY e { a = f32[1048576] parameter(0)\n n = f32[1048576] negate(a)\n"                                           \
+    " ROOT c = f32[1048576] all-reduce(n), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add " \
+    "}"
 
 // A slow link and a straggler cost time, and the report says how much.
 Test(emulator_simulate, faults_cost_time) {
@@ -385,23 +415,24 @@ Test(emulator_simulate, faults_that_stop_the_program_are_named) {
     expect_error(REDUCE_ALL, "v2-8", &(EmuOptions){.faults = "dead:3"}, HLO_UNAVAILABLE, "participant 3 on device 3");
     // Two chips that are left talk through the dead one.
     const int64_t around[] = {0, 2};
-    expect_error("HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
-                 " channel_id=1, source_target_pairs={{0,1}} }",
-                 "v5e:4x4", &(EmuOptions){around, 2, "dead:1"}, HLO_UNAVAILABLE, "dead chip of device 1");
-    static const char *const bad[] = {"nonsense", "link:0", "link:0-2", "link:0-2:0", "link:0-7:0.5", "straggler:0:-1",
-                                      "straggler:99:2", "dead:", "dead:0;dead:1"};
+    expect_error(
+        "HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
+        " channel_id=1, source_target_pairs={{0,1}} }",
+        "v5e:4x4", &(EmuOptions){around, 2, "dead:1"}, HLO_UNAVAILABLE, "dead chip of device 1");
+    static const char *const bad[] = {"nonsense",       "link:0",         "link:0-2", "link:0-2:0",   "link:0-7:0.5",
+                                      "straggler:0:-1", "straggler:99:2", "dead:",    "dead:0;dead:1"};
     for (size_t i = 0; i < HLO_COUNT_OF(bad); i++)
         expect_error(REDUCE_ALL, "v2-8", &(EmuOptions){.faults = bad[i]}, HLO_INVALID_ARGUMENT, "fault");
 }
 
 // The whole machine: 4,096 chips are simulated as quickly as one.
 Test(emulator_simulate, full_pods_are_quick) {
-    EmuReport *report = simulate(
-        "HloModule t, num_partitions=4096\n" ADD
-        "ENTRY e { a = f32[8192,8192] parameter(0)\n b = f32[8192,8192] dot(a, a), lhs_contracting_dims={1},"
-        " rhs_contracting_dims={0}\n ROOT c = f32[8192,8192] all-reduce(b), channel_id=1, replica_groups={},"
-        " use_global_device_ids=true, to_apply=add }",
-        "v4:16x16x16");
+    EmuReport *report =
+        simulate("HloModule t, num_partitions=4096\n" ADD
+                 "ENTRY e { a = f32[8192,8192] parameter(0)\n b = f32[8192,8192] dot(a, a), lhs_contracting_dims={1},"
+                 " rhs_contracting_dims={0}\n ROOT c = f32[8192,8192] all-reduce(b), channel_id=1, replica_groups={},"
+                 " use_global_device_ids=true, to_apply=add }",
+                 "v4:16x16x16");
     cr_assert_eq(report->num_devices, 4096);
     cr_assert_eq(report->link_count, 4096 * 6);
     emu_report_free(report);

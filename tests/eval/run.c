@@ -33,7 +33,8 @@ static void free_arguments(const HloModule *module, HloLiteral **arguments) {
 HloLiteral *run_floats(const char *text, const float *values, const HloEvalOptions *options, HloStatus *status) {
     HloModule *module = parse_text(text);
     HloLiteral **arguments = make_arguments(module, values), *result = NULL;
-    *status = hlo_evaluate(module, (const HloLiteral *const *)arguments, module->entry->parameters.count, options, &result);
+    *status =
+        hlo_evaluate(module, (const HloLiteral *const *)arguments, module->entry->parameters.count, options, &result);
     free_arguments(module, arguments);
     hlo_module_free(module);
     return *status ? NULL : result;
@@ -59,8 +60,8 @@ void expect_floats(const HloLiteral *literal, const float *want, int64_t count) 
     cr_assert_not_null(literal);
     cr_assert_eq(hlo_shape_elements(literal->shape), count);
     for (int64_t i = 0; i < count; i++) {
-        cr_expect_float_eq(((const float *)literal->data)[i], want[i], 0, "element %lld is %.9g instead of %.9g", (long long)i,
-                           (double)((const float *)literal->data)[i], (double)want[i]);
+        cr_expect_float_eq(((const float *)literal->data)[i], want[i], 0, "element %lld is %.9g instead of %.9g",
+                           (long long)i, (double)((const float *)literal->data)[i], (double)want[i]);
     }
 }
 

@@ -10,8 +10,9 @@ typedef struct Check {
 } Check;
 
 // Each program returns the largest error of an identity that the decomposition must satisfy.
-#define ERROR_OF(x, shape, dims)                                                                                      \
-    " size = " shape " abs(" x ")\n zero = f32[] constant(0)\n"                                                       \
+#define ERROR_OF(x, shape, dims)     \
+    " size = " shape " abs(" x       \
+    ")\n zero = f32[] constant(0)\n" \
     " ROOT r = f32[] reduce(size, zero), dimensions=" dims ", to_apply=max }\n"
 #define MAXIMUM "HloModule m\nmax { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] maximum(x, y) }\n"
 
@@ -19,31 +20,39 @@ ParameterizedTestParameters(custom_calls, identity) {
     static Check checks[] = {
         // q r = a
         {MAXIMUM "ENTRY e { a = f32[2,5,3] parameter(0)\n"
-         " qr = (f32[2,5,3], f32[2,3]) custom-call(a), custom_call_target=\"Qr\"\n"
-         " f = f32[2,5,3] get-tuple-element(qr), index=0\n t = f32[2,3] get-tuple-element(qr), index=1\n"
-         " q = f32[2,5,3] custom-call(f, t), custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n"
-         " top = f32[2,3,3] slice(f), slice={[0:2],[0:3],[0:3]}\n i = s32[2,3,3] iota(), iota_dimension=1\n"
-         " j = s32[2,3,3] iota(), iota_dimension=2\n up = pred[2,3,3] compare(i, j), direction=LE\n nil = f32[] constant(0)\n"
-         " nils = f32[2,3,3] broadcast(nil), dimensions={}\n r0 = f32[2,3,3] select(up, top, nils)\n"
-         " p = f32[2,5,3] dot(q, r0), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
-         " d = f32[2,5,3] subtract(p, a)\n" ERROR_OF("d", "f32[2,5,3]", "{0,1,2}")},
+                 " qr = (f32[2,5,3], f32[2,3]) custom-call(a), custom_call_target=\"Qr\"\n"
+                 " f = f32[2,5,3] get-tuple-element(qr), index=0\n t = f32[2,3] get-tuple-element(qr), index=1\n"
+                 " q = f32[2,5,3] custom-call(f, t), custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n"
+                 " top = f32[2,3,3] slice(f), slice={[0:2],[0:3],[0:3]}\n i = s32[2,3,3] iota(), iota_dimension=1\n"
+                 " j = s32[2,3,3] iota(), iota_dimension=2\n up = pred[2,3,3] compare(i, j), direction=LE\n nil = "
+                 "f32[] constant(0)\n"
+                 " nils = f32[2,3,3] broadcast(nil), dimensions={}\n r0 = f32[2,3,3] select(up, top, nils)\n"
+                 " p = f32[2,5,3] dot(q, r0), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                 "rhs_contracting_dims={1}\n"
+                 " d = f32[2,5,3] subtract(p, a)\n" ERROR_OF("d", "f32[2,5,3]", "{0,1,2}")},
         // v w = a v for the symmetric a whose lower triangle is given
-        {MAXIMUM "ENTRY e { a = f32[4,4] parameter(0)\n s = f32[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        {MAXIMUM
+         "ENTRY e { a = f32[4,4] parameter(0)\n s = f32[4,4] dot(a, a), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={1}\n"
          " vw = (f32[4,4], f32[4]) custom-call(s), custom_call_target=\"Eigh\", backend_config=\"1,1,100,1e-6\"\n"
          " v = f32[4,4] get-tuple-element(vw), index=0\n w = f32[4] get-tuple-element(vw), index=1\n"
          " wb = f32[4,4] broadcast(w), dimensions={1}\n x = f32[4,4] multiply(v, wb)\n"
-         " y = f32[4,4] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n d = f32[4,4] subtract(x, y)\n"
-         ERROR_OF("d", "f32[4,4]", "{0,1}")},
+         " y = f32[4,4] dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n d = f32[4,4] subtract(x, "
+         "y)\n" ERROR_OF("d", "f32[4,4]", "{0,1}")},
         // l u = a[permutation]
-        {MAXIMUM "ENTRY e { a = f32[3,3] parameter(0)\n"
+        {MAXIMUM
+         "ENTRY e { a = f32[3,3] parameter(0)\n"
          " t = (f32[3,3], s32[3], s32[3]) custom-call(a), custom_call_target=\"LuDecomposition\"\n"
          " f = f32[3,3] get-tuple-element(t), index=0\n o = s32[3] get-tuple-element(t), index=2\n"
          " i = s32[3,3] iota(), iota_dimension=0\n j = s32[3,3] iota(), iota_dimension=1\n nil = f32[] constant(0)\n"
-         " nils = f32[3,3] broadcast(nil), dimensions={}\n one = f32[] constant(1)\n ones = f32[3,3] broadcast(one), dimensions={}\n"
+         " nils = f32[3,3] broadcast(nil), dimensions={}\n one = f32[] constant(1)\n ones = f32[3,3] broadcast(one), "
+         "dimensions={}\n"
          " below = pred[3,3] compare(i, j), direction=GT\n on = pred[3,3] compare(i, j), direction=EQ\n"
-         " diag = f32[3,3] select(on, ones, nils)\n l = f32[3,3] select(below, f, diag)\n u = f32[3,3] select(below, nils, f)\n"
+         " diag = f32[3,3] select(on, ones, nils)\n l = f32[3,3] select(below, f, diag)\n u = f32[3,3] select(below, "
+         "nils, f)\n"
          " p = f32[3,3] dot(l, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-         " g = f32[3,3] gather(a, o), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}\n"
+         " g = f32[3,3] gather(a, o), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+         "index_vector_dim=1, slice_sizes={1,3}\n"
          " d = f32[3,3] subtract(p, g)\n" ERROR_OF("d", "f32[3,3]", "{0,1}")},
     };
     return cr_make_param_array(Check, checks, HLO_COUNT_OF(checks));
@@ -63,11 +72,14 @@ Test(custom_calls, approximate_top_k_is_exact) {
     const float values[6] = {3, 1, 2, 5, 9, 7}, want[4] = {3, 2, 9, 7};
     HloStatus status;
     HloLiteral *result = run_floats(
-        "HloModule m\nmore { x = f32[] parameter(0)\n y = f32[] parameter(1)\n i = s32[] parameter(2)\n j = s32[] parameter(3)\n"
+        "HloModule m\nmore { x = f32[] parameter(0)\n y = f32[] parameter(1)\n i = s32[] parameter(2)\n j = s32[] "
+        "parameter(3)\n"
         " ROOT z = pred[] compare(x, y), direction=GT }\n"
         "ENTRY e { a = f32[2,3] parameter(0)\n n = s32[2,3] iota(), iota_dimension=1\n low = f32[] constant(-inf)\n"
-        " none = s32[] constant(-1)\n t = (f32[2,2], s32[2,2]) custom-call(a, n, low, none), custom_call_target=\"ApproxTopK\", "
-        "called_computations={more}\n ROOT r = f32[2,2] get-tuple-element(t), index=0 }\n", values, NULL, &status);
+        " none = s32[] constant(-1)\n t = (f32[2,2], s32[2,2]) custom-call(a, n, low, none), "
+        "custom_call_target=\"ApproxTopK\", "
+        "called_computations={more}\n ROOT r = f32[2,2] get-tuple-element(t), index=0 }\n",
+        values, NULL, &status);
     cr_assert_null(status, "%s", hlo_status_message(status));
     expect_floats(result, want, 4);
     hlo_literal_free(result);
@@ -79,11 +91,14 @@ ParameterizedTestParameters(custom_calls, misfit) {
          " ROOT t = (f32[3,3], s32[1], s32[3]) custom-call(a), custom_call_target=\"LuDecomposition\" }\n"},
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n"
          " ROOT t = (f32[3,3], f64[3]) custom-call(a), custom_call_target=\"Eigh\" }\n"},
-        {"HloModule m\nENTRY e { a = f32[9] parameter(0)\n ROOT t = (f32[9], f32[3]) custom-call(a), custom_call_target=\"Qr\" }\n"},
+        {"HloModule m\nENTRY e { a = f32[9] parameter(0)\n ROOT t = (f32[9], f32[3]) custom-call(a), "
+         "custom_call_target=\"Qr\" }\n"},
         {"HloModule m\nENTRY e { a = f32[2,4] parameter(0)\n"
          " ROOT t = (f32[2,5], s32[2,5]) custom-call(a), custom_call_target=\"TopK\" }\n"},
-        {"HloModule m\nENTRY e { a = f32[2,4] parameter(0)\n ROOT t = f32[9] custom-call(a), custom_call_target=\"Sharding\" }\n"},
-        {"HloModule m\nENTRY e { a = f32[2,4] parameter(0)\n ROOT t = f64[2,4] custom-call(a), custom_call_target=\"mhlo.erf\" }\n"},
+        {"HloModule m\nENTRY e { a = f32[2,4] parameter(0)\n ROOT t = f32[9] custom-call(a), "
+         "custom_call_target=\"Sharding\" }\n"},
+        {"HloModule m\nENTRY e { a = f32[2,4] parameter(0)\n ROOT t = f64[2,4] custom-call(a), "
+         "custom_call_target=\"mhlo.erf\" }\n"},
     };
     return cr_make_param_array(Check, checks, HLO_COUNT_OF(checks));
 }

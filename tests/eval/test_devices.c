@@ -18,9 +18,9 @@ static void fill_values(void) {
 
 TestSuite(devices, .init = fill_values);
 
-#define PROGRAM(shape, op)                                                                                            \
-    "HloModule m, num_partitions=4\n"                                                                                 \
-    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"                            \
+#define PROGRAM(shape, op)                                                                 \
+    "HloModule m, num_partitions=4\n"                                                      \
+    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n" \
     "ENTRY e { p = f32[4,2] parameter(0)\n ROOT r = " shape " " op " }\n"
 
 typedef struct Exchange {
@@ -31,21 +31,38 @@ typedef struct Exchange {
 
 ParameterizedTestParameters(devices, exchange) {
     static Exchange cases[] = {
-        {PROGRAM("f32[4,2]", "all-reduce(p), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add"), 8,
+        {PROGRAM("f32[4,2]",
+                 "all-reduce(p), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add"),
+         8,
          {{60, 64, 68, 72}, {60, 64, 68, 72}, {60, 64, 68, 72}, {60, 64, 68, 72}}},
-        {PROGRAM("f32[4,2]", "all-reduce(p), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), use_global_device_ids=true, to_apply=add"),
-         8, {{20, 22, 24, 26}, {40, 42, 44, 46}, {20, 22, 24, 26}, {40, 42, 44, 46}}},
-        {PROGRAM("f32[4,4]", "all-gather(p), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, dimensions={1}"),
-         16, {{0, 1, 10, 11}, {0, 1, 10, 11}, {20, 21, 30, 31}, {20, 21, 30, 31}}},
-        {PROGRAM("f32[4,4]", "all-gather(p), channel_id=1, replica_groups={{1,0},{3,2}}, use_global_device_ids=true, dimensions={1}"),
-         16, {{10, 11, 0, 1}, {10, 11, 0, 1}, {30, 31, 20, 21}, {30, 31, 20, 21}}},
-        {PROGRAM("f32[1,2]", "reduce-scatter(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply=add"),
-         2, {{60, 64}, {68, 72}, {76, 80}, {84, 88}}},
-        {PROGRAM("f32[4,2]", "all-to-all(p), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0}"), 8,
+        {PROGRAM("f32[4,2]",
+                 "all-reduce(p), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), use_global_device_ids=true, "
+                 "to_apply=add"),
+         8,
+         {{20, 22, 24, 26}, {40, 42, 44, 46}, {20, 22, 24, 26}, {40, 42, 44, 46}}},
+        {PROGRAM(
+             "f32[4,4]",
+             "all-gather(p), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, dimensions={1}"),
+         16,
+         {{0, 1, 10, 11}, {0, 1, 10, 11}, {20, 21, 30, 31}, {20, 21, 30, 31}}},
+        {PROGRAM(
+             "f32[4,4]",
+             "all-gather(p), channel_id=1, replica_groups={{1,0},{3,2}}, use_global_device_ids=true, dimensions={1}"),
+         16,
+         {{10, 11, 0, 1}, {10, 11, 0, 1}, {30, 31, 20, 21}, {30, 31, 20, 21}}},
+        {PROGRAM("f32[1,2]",
+                 "reduce-scatter(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, "
+                 "dimensions={0}, to_apply=add"),
+         2,
+         {{60, 64}, {68, 72}, {76, 80}, {84, 88}}},
+        {PROGRAM("f32[4,2]", "all-to-all(p), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0}"),
+         8,
          {{0, 1, 10, 11}, {2, 3, 12, 13}, {4, 5, 14, 15}, {6, 7, 16, 17}}},
-        {PROGRAM("f32[4,2]", "collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,2},{2,0}}"), 8,
+        {PROGRAM("f32[4,2]", "collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,2},{2,0}}"),
+         8,
          {{20, 21, 22, 23}, {0, 1, 2, 3}, {10, 11, 12, 13}, {0, 0, 0, 0}}},
-        {PROGRAM("f32[4,2]", "collective-broadcast(p), channel_id=1, replica_groups={{2,0},{1,3}}"), 8,
+        {PROGRAM("f32[4,2]", "collective-broadcast(p), channel_id=1, replica_groups={{2,0},{1,3}}"),
+         8,
          {{20, 21, 22, 23}, {10, 11, 12, 13}, {20, 21, 22, 23}, {10, 11, 12, 13}}},
     };
     return cr_make_param_array(Exchange, cases, HLO_COUNT_OF(cases));
@@ -59,19 +76,21 @@ ParameterizedTest(Exchange *c, devices, exchange) {
     for (int d = 0; d < 4; d++) {
         cr_expect_eq(hlo_shape_elements(results[d]->shape), c->count);
         int64_t shown = c->count < 4 ? c->count : 4;
-        cr_expect_eq(memcmp(results[d]->data, c->first[d], (size_t)shown * sizeof(float)), 0, "device %d of %s", d, c->text);
+        cr_expect_eq(memcmp(results[d]->data, c->first[d], (size_t)shown * sizeof(float)), 0, "device %d of %s", d,
+                     c->text);
         hlo_literal_free(results[d]);
     }
 }
 
 Test(devices, async_pair_gathers_like_the_plain_op) {
     HloLiteral *results[4] = {NULL};
-    HloStatus status = run_devices("HloModule m, num_partitions=4\n"
-                                   "ENTRY e { p = f32[4,2] parameter(0)\n"
-                                   " s = (f32[4,2], f32[4,4]) all-gather-start(p), channel_id=1, replica_groups={{0,1},{2,3}}, "
-                                   "use_global_device_ids=true, dimensions={1}\n"
-                                   " ROOT r = f32[4,4] all-gather-done(s) }\n",
-                                   4, rows, NULL, results);
+    HloStatus status = run_devices(
+        "HloModule m, num_partitions=4\n"
+        "ENTRY e { p = f32[4,2] parameter(0)\n"
+        " s = (f32[4,2], f32[4,4]) all-gather-start(p), channel_id=1, replica_groups={{0,1},{2,3}}, "
+        "use_global_device_ids=true, dimensions={1}\n"
+        " ROOT r = f32[4,4] all-gather-done(s) }\n",
+        4, rows, NULL, results);
     cr_assert_null(status, "%s", hlo_status_message(status));
     const float want[4] = {20, 21, 30, 31};
     cr_expect_eq(memcmp(results[3]->data, want, sizeof(want)), 0);
@@ -79,7 +98,8 @@ Test(devices, async_pair_gathers_like_the_plain_op) {
 }
 
 Test(devices, one_thread_gives_the_same_as_many) {
-    const char *text = PROGRAM("f32[4,2]", "all-reduce(p), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add");
+    const char *text =
+        PROGRAM("f32[4,2]", "all-reduce(p), channel_id=1, replica_groups={}, use_global_device_ids=true, to_apply=add");
     for (int64_t threads = 1; threads <= 4; threads++) {
         HloEvalOptions options = {.thread_count = threads};
         HloLiteral *results[4] = {NULL};
@@ -103,7 +123,8 @@ Test(devices, deadlock_names_who_waits_where) {
         " high = pred[] compare(d, one), direction=GT\n"
         " ROOT r = f32[4,2] conditional(high, p, p), true_computation=yes, false_computation=no }\n",
         4, rows, NULL, results);
-    expect_error(status, HLO_FAILED_PRECONDITION, "device 2 waits at %sum (all-reduce) for device 0 (finished), 1 (finished)");
+    expect_error(status, HLO_FAILED_PRECONDITION,
+                 "device 2 waits at %sum (all-reduce) for device 0 (finished), 1 (finished)");
     cr_expect_null(results[0]);
 }
 
@@ -124,10 +145,11 @@ Test(devices, failure_on_one_device_ends_the_run) {
 
 Test(devices, replicas_and_partitions_have_numbers) {
     HloLiteral *results[4] = {NULL};
-    HloStatus status = run_devices("HloModule m, replica_count=2, num_partitions=2\n"
-                                   "ENTRY e { p = u32[] partition-id()\n r = u32[] replica-id()\n"
-                                   " ROOT t = (u32[], u32[]) tuple(r, p) }\n",
-                                   4, NULL, NULL, results);
+    HloStatus status = run_devices(
+        "HloModule m, replica_count=2, num_partitions=2\n"
+        "ENTRY e { p = u32[] partition-id()\n r = u32[] replica-id()\n"
+        " ROOT t = (u32[], u32[]) tuple(r, p) }\n",
+        4, NULL, NULL, results);
     cr_assert_null(status, "%s", hlo_status_message(status));
     for (int64_t d = 0; d < 4; d++) {
         cr_expect_eq(hlo_literal_get_int64(results[d]->elements[0], 0), d / 2);
@@ -138,19 +160,20 @@ Test(devices, replicas_and_partitions_have_numbers) {
 
 Test(devices, single_device_refuses_a_larger_group) {
     HloStatus status;
-    HloLiteral *result =
-        run_floats(PROGRAM("f32[4,2]", "all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add"),
-                   device_values[0], NULL, &status);
+    HloLiteral *result = run_floats(
+        PROGRAM("f32[4,2]",
+                "all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add"),
+        device_values[0], NULL, &status);
     cr_expect_null(result);
     expect_error(status, HLO_INVALID_ARGUMENT, "%r");
 }
 
 // A manual region of an unpartitioned program: shard_map of a@b with psum over y, plus the row of the mesh.
-#define MANUAL_BODY                                                                                                   \
-    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"                            \
-    "body { a = f32[2,2] parameter(0)\n b = f32[2,1] parameter(1)\n"                                                  \
-    " d = f32[2,1] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                                   \
-    " ROOT s = f32[2,1] all-reduce(d), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, "      \
+#define MANUAL_BODY                                                                                              \
+    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"                       \
+    "body { a = f32[2,2] parameter(0)\n b = f32[2,1] parameter(1)\n"                                             \
+    " d = f32[2,1] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"                              \
+    " ROOT s = f32[2,1] all-reduce(d), channel_id=1, replica_groups={{0,1},{2,3}}, use_global_device_ids=true, " \
     "to_apply=add }\n"
 
 static const char *const manual_programs[] = {
@@ -165,7 +188,8 @@ static const char *const manual_programs[] = {
     " cs = f32[2,1] custom-call(c), custom_call_target=\"Sharding\", sharding={manual}\n"
     " ROOT r = f32[4,1] custom-call(cs), custom_call_target=\"SPMDShardToFullShape\", "
     "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate} }\n",
-    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, \"y\"=2]>}}\n" MANUAL_BODY
+    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, "
+    "\"y\"=2]>}}\n" MANUAL_BODY
     "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
     " t = (f32[2,2], f32[2,1]) custom-call(p, q), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
     "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {\\\"y\\\"}]>, "

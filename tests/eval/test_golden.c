@@ -17,8 +17,9 @@ static uint64_t mix(int64_t parameter, int64_t index) {
 }
 
 static double float_element(char mode, int64_t parameter, int64_t index) {
-    static const double edges[] = {0.0,  -0.0, 1.0,  -1.0,  INFINITY, -INFINITY, NAN,  0.5,  -0.5, 2.0,        -2.0, 3e38,  -3e38, 1e-7,
-                                   100., -100., 1.5, 2.5,   -1.5,     -2.5,      0.1,  -0.9, 0.9,  3.14159265, 88.0, -88.0, 1e10,  7.0};
+    static const double edges[] = {0.0,  -0.0, 1.0,   -1.0,       INFINITY, -INFINITY, NAN,  0.5, -0.5, 2.0,
+                                   -2.0, 3e38, -3e38, 1e-7,       100.,     -100.,     1.5,  2.5, -1.5, -2.5,
+                                   0.1,  -0.9, 0.9,   3.14159265, 88.0,     -88.0,     1e10, 7.0};
     uint64_t noise = mix(parameter, index);
     if (mode == 'i') return (double)(noise % 11) - 2;
     size_t edge = (size_t)(index + 5 * parameter) % 32;
@@ -33,7 +34,8 @@ static int64_t integer_element(HloType type, char mode, int64_t parameter, int64
     bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
     if (mode == 's') return is_signed ? (int64_t)(noise % 11) - 5 : (int64_t)(noise % 6);
     uint64_t bits = (uint64_t)hlo_type_info(type)->bits, top = (uint64_t)1 << (bits - 1);
-    const uint64_t edges[] = {0, 1, 2, 3, top - 1, top, top + 1, 2 * top - 1, 2 * top - 2, 5, 7, 8, bits - 1, bits, bits + 1, 31};
+    const uint64_t edges[] = {0,           1, 2, 3, top - 1,  top,  top + 1,  2 * top - 1,
+                              2 * top - 2, 5, 7, 8, bits - 1, bits, bits + 1, 31};
     return (int64_t)(mode == 'f' && index < 32 ? edges[(index + 3 * parameter) % 16] : noise);
 }
 
@@ -50,7 +52,8 @@ static HloLiteral *make_input(const HloShape *shape, char mode, int64_t paramete
     int64_t count = hlo_shape_elements(shape);
     for (int64_t i = 0; i < count; i++) {
         if (hlo_type_is_complex(shape->type)) {
-            hlo_literal_set_complex(literal, i, CMPLX(complex_part(mode, parameter, i, 0), complex_part(mode, parameter, i, 1)));
+            hlo_literal_set_complex(literal, i,
+                                    CMPLX(complex_part(mode, parameter, i, 0), complex_part(mode, parameter, i, 1)));
         } else if (hlo_type_is_float(shape->type)) {
             hlo_literal_set_double(literal, i, float_element(mode, parameter, i));
         } else {
@@ -77,7 +80,8 @@ typedef struct Case {
 static void check_array(const Case *c, const HloLiteral *got, const char *hex) {
     HloLiteral *want = hlo_literal_new(got->shape);
     int64_t bytes = hlo_shape_bytes(got->shape), count = hlo_shape_elements(got->shape);
-    cr_assert_eq((int64_t)strlen(hex), 2 * bytes, "%s: %zu digits for %lld bytes", c->name, strlen(hex), (long long)bytes);
+    cr_assert_eq((int64_t)strlen(hex), 2 * bytes, "%s: %zu digits for %lld bytes", c->name, strlen(hex),
+                 (long long)bytes);
     for (int64_t i = 0; i < bytes; i++) {
         char pair[3] = {hex[2 * i], hex[2 * i + 1], 0};
         ((uint8_t *)want->data)[i] = (uint8_t)strtoul(pair, NULL, 16);
@@ -88,7 +92,8 @@ static void check_array(const Case *c, const HloLiteral *got, const char *hex) {
         bool same;
         if (hlo_type_is_complex(type)) {
             double _Complex a = hlo_literal_get_complex(want, i), b = hlo_literal_get_complex(got, i);
-            double room = c->atol + (isfinite(cabs(a)) ? c->rtol * cabs(a) : 0);  // either part may err with the other's size
+            double room =
+                c->atol + (isfinite(cabs(a)) ? c->rtol * cabs(a) : 0);  // either part may err with the other's size
             same = close_enough(creal(a), creal(b), c->rtol, room) && close_enough(cimag(a), cimag(b), c->rtol, room);
         } else if (hlo_type_is_float(type)) {
             same = close_enough(hlo_literal_get_double(want, i), hlo_literal_get_double(got, i), c->rtol, c->atol);
@@ -97,9 +102,10 @@ static void check_array(const Case *c, const HloLiteral *got, const char *hex) {
         } else {
             same = hlo_literal_get_int64(want, i) == hlo_literal_get_int64(got, i);
         }
-        cr_expect(same, "%s: element %lld is %.17g, XLA gives %.17g", c->name, (long long)i,
-                  hlo_type_is_complex(type) ? creal(hlo_literal_get_complex(got, i)) : hlo_literal_get_double(got, i),
-                  hlo_type_is_complex(type) ? creal(hlo_literal_get_complex(want, i)) : hlo_literal_get_double(want, i));
+        cr_expect(
+            same, "%s: element %lld is %.17g, XLA gives %.17g", c->name, (long long)i,
+            hlo_type_is_complex(type) ? creal(hlo_literal_get_complex(got, i)) : hlo_literal_get_double(got, i),
+            hlo_type_is_complex(type) ? creal(hlo_literal_get_complex(want, i)) : hlo_literal_get_double(want, i));
         if (!same) break;
     }
     hlo_literal_free(want);
@@ -121,7 +127,8 @@ static HloLiteral *run_case(const Case *c) {
     }
     HloLiteral *arguments[8] = {NULL}, *result = NULL;
     int64_t count = module->entry->parameters.count;
-    for (int64_t p = 0; p < count; p++) arguments[p] = make_input(module->entry->parameters.items[p]->shape, c->modes[p], p);
+    for (int64_t p = 0; p < count; p++)
+        arguments[p] = make_input(module->entry->parameters.items[p]->shape, c->modes[p], p);
     status = hlo_evaluate(module, (const HloLiteral *const *)arguments, count, NULL, &result);
     if (status) fail_with(c, status);
     for (int64_t p = 0; p < count; p++) hlo_literal_free(arguments[p]);

@@ -4,8 +4,9 @@
 
 #include "tests/eval/run.h"
 
-#define DOT(k, more)                                                                                                  \
-    "HloModule m\nENTRY e { a = f32[2," k "] parameter(0)\n b = f32[" k ",2] parameter(1)\n"                          \
+#define DOT(k, more)                                                    \
+    "HloModule m\nENTRY e { a = f32[2," k "] parameter(0)\n b = f32[" k \
+    ",2] parameter(1)\n"                                                \
     " ROOT r = f32[2,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}" more " }\n"
 
 static const float g7[8] = {.3744f, .1656f, .4707f, .1663f, .3946f, .1186f, .1569f, .3145f};
@@ -32,17 +33,18 @@ Test(numerics, exact_gives_what_a_cpu_printed) {
 
 // G8: jax#16349, printed on a TPU v3-8; the operands are normal(1,2,4) and (4,2) of PRNGKey(0) split in three.
 Test(numerics, issue_16349_reproduced) {
-    const float values[16] = {-1.619368553161621f,  1.2838611602783203f,  -1.136875033378601f,  -0.4885568618774414f,
+    const float values[16] = {-1.619368553161621f,   1.2838611602783203f,  -1.136875033378601f,   -0.4885568618774414f,
                               -0.19522805511951447f, 1.5411550998687744f,  -0.37026986479759216f, -0.17854981124401093f,
-                              -0.38537442684173584f, -1.4707388877868652f, 0.5467919707298279f,  2.095505475997925f,
-                              1.1165616512298584f,   0.1611746996641159f,  -0.5371373891830444f, -0.8921382427215576f};
+                              -0.38537442684173584f, -1.4707388877868652f, 0.5467919707298279f,   2.095505475997925f,
+                              1.1165616512298584f,   0.1611746996641159f,  -0.5371373891830444f,  -0.8921382427215576f};
     const float want[4] = {.31184387f, 5.3089447f, .5985794f, 3.6086464f};
     check_dot(DOT("4", ""), values, HLO_NUMERICS_TPU, want);
 }
 
 // Three passes leave an error near 2^-16, six near 2^-24.
 Test(numerics, more_passes_come_closer) {
-    const char *texts[] = {DOT("2", ", operand_precision={high,high}"), DOT("2", ", operand_precision={highest,default}"),
+    const char *texts[] = {DOT("2", ", operand_precision={high,high}"),
+                           DOT("2", ", operand_precision={highest,default}"),
                            DOT("2", ", algorithm=dot_bf16_bf16_f32_x9")};
     const double limits[] = {2e-5, 1e-7, 3e-8};
     const double want[4] = {.3744 * .3946 + .1656 * .1569, .3744 * .1186 + .1656 * .3145, .4707 * .3946 + .1663 * .1569,
@@ -52,7 +54,8 @@ Test(numerics, more_passes_come_closer) {
         HloStatus status;
         HloLiteral *result = run_floats(texts[i], g7, &options, &status);
         cr_assert_null(status);
-        for (int e = 0; e < 4; e++) cr_expect_float_eq(hlo_literal_get_double(result, e), want[e], limits[i] * want[e] + 1e-8);
+        for (int e = 0; e < 4; e++)
+            cr_expect_float_eq(hlo_literal_get_double(result, e), want[e], limits[i] * want[e] + 1e-8);
         hlo_literal_free(result);
     }
 }
@@ -60,9 +63,10 @@ Test(numerics, more_passes_come_closer) {
 Test(numerics, matrix_vector_products_stay_f32) {
     HloEvalOptions options = {.numerics = HLO_NUMERICS_TPU};
     HloStatus status;
-    HloLiteral *result = run_floats("HloModule m\nENTRY e { a = f32[2,2] parameter(0)\n b = f32[2] parameter(1)\n"
-                                    " ROOT r = f32[2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n",
-                                    g7, &options, &status);
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e { a = f32[2,2] parameter(0)\n b = f32[2] parameter(1)\n"
+        " ROOT r = f32[2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n",
+        g7, &options, &status);
     cr_assert_null(status);
     const float want[2] = {.3744f * .3946f + .1656f * .1186f, .4707f * .3946f + .1663f * .1186f};
     for (int i = 0; i < 2; i++) cr_expect_float_eq(((float *)result->data)[i], want[i], 3e-8);
@@ -73,8 +77,10 @@ Test(numerics, nan_trap_names_the_instruction) {
     HloEvalOptions options = {.trap_nan = true};
     HloStatus status;
     const float value = -1;
-    HloLiteral *result = run_floats("HloModule m\nENTRY e { a = f32[] parameter(0)\n culprit = f32[] log(a)\n"
-                                    " ROOT r = f32[] add(culprit, a) }\n", &value, &options, &status);
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e { a = f32[] parameter(0)\n culprit = f32[] log(a)\n"
+        " ROOT r = f32[] add(culprit, a) }\n",
+        &value, &options, &status);
     cr_expect_null(result);
     expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (log) makes a NaN");
 }
@@ -86,16 +92,18 @@ Test(numerics, wrong_arguments_are_refused) {
     HloArena *arena = hlo_arena_new();
     const int64_t dims[1] = {3};
     const HloLiteral *argument = hlo_literal_in_arena(arena, hlo_shape_array(arena, HLO_F32, dims, 1));
-    expect_error(hlo_evaluate(module, &argument, 1, NULL, &result), HLO_INVALID_ARGUMENT, "f32[3] given, f32[2] wanted");
+    expect_error(hlo_evaluate(module, &argument, 1, NULL, &result), HLO_INVALID_ARGUMENT,
+                 "f32[3] given, f32[2] wanted");
     hlo_arena_free(arena);
     hlo_module_free(module);
 }
 
 Test(numerics, transfers_are_refused_by_name) {
     HloStatus status;
-    HloLiteral *result = run_floats("HloModule m\nENTRY e { t = token[] after-all()\n"
-                                    " i = (f32[2], token[]) infeed(t)\n ROOT r = f32[2] get-tuple-element(i), index=0 }\n",
-                                    NULL, NULL, &status);
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e { t = token[] after-all()\n"
+        " i = (f32[2], token[]) infeed(t)\n ROOT r = f32[2] get-tuple-element(i), index=0 }\n",
+        NULL, NULL, &status);
     cr_expect_null(result);
     expect_error(status, HLO_UNIMPLEMENTED, "%i (infeed)");
 }
@@ -126,8 +134,10 @@ Test(numerics, mixed_float_types_are_refused) {
 Test(numerics, memory_limit_is_kept) {
     HloEvalOptions options = {.memory_limit = 1 << 20};
     HloStatus status;
-    HloLiteral *result = run_floats("HloModule m\nENTRY e { z = f32[] constant(1)\n b = f32[1024,1024] broadcast(z), dimensions={}\n"
-                                    " ROOT r = f32[4,4] slice(b), slice={[0:4],[0:4]} }\n", NULL, &options, &status);
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e { z = f32[] constant(1)\n b = f32[1024,1024] broadcast(z), dimensions={}\n"
+        " ROOT r = f32[4,4] slice(b), slice={[0:4],[0:4]} }\n",
+        NULL, &options, &status);
     cr_expect_null(result);
     expect_error(status, HLO_RESOURCE_EXHAUSTED, "4194304 bytes");
 }

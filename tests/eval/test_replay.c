@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that a TPU compiler left behind give the numbers of the program they came from: the tutorial network's gradient,
-// data parallel on 8 devices (where the shared corpus is), against examples/mlp_gradient_8192.hlo, both shrunk by name of
-// their dimensions, under the numerics of a TPU.
+// Programs that a TPU compiler left behind give the numbers of the program they came from: the tutorial network's
+// gradient, data parallel on 8 devices (where the shared corpus is), against examples/mlp_gradient_8192.hlo, both
+// shrunk by name of their dimensions, under the numerics of a TPU.
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <math.h>
@@ -82,7 +82,8 @@ static double largest_difference(const HloLiteral *a, const HloLiteral *b) {
 Test(replay, tpu_dump_gives_the_numbers_of_its_source) {
     const char *shared = getenv("MESHLO_SHARED");
     char path[1024];
-    snprintf(path, sizeof(path), "%s/corpus/tpu-optimized/mlp_dp8.v2-8.hlo.xz", shared ? shared : MESHLO_SOURCE_DIR "/../shared");
+    snprintf(path, sizeof(path), "%s/corpus/tpu-optimized/mlp_dp8.v2-8.hlo.xz",
+             shared ? shared : MESHLO_SOURCE_DIR "/../shared");
     HloModule *dump = load(path), *source = load(MESHLO_SOURCE_DIR "/examples/mlp_gradient_8192.hlo");
     if (!dump || !source) {
         hlo_module_free(dump);
@@ -94,13 +95,15 @@ Test(replay, tpu_dump_gives_the_numbers_of_its_source) {
     const HloLiteral *const *rows[DEVICES];
     for (int64_t p = 0; p < PARAMETERS; p++) arguments[p] = make_argument(source->entry->parameters.items[p]->shape, p);
     for (int64_t d = 0; d < DEVICES; d++) {
-        for (int64_t p = 0; p < PARAMETERS; p++) shards[d][p] = shard(arguments[p], dump->entry->parameters.items[p]->shape, d);
+        for (int64_t p = 0; p < PARAMETERS; p++)
+            shards[d][p] = shard(arguments[p], dump->entry->parameters.items[p]->shape, d);
         rows[d] = (const HloLiteral *const *)shards[d];
     }
     cr_assert_null(hlo_evaluate(source, (const HloLiteral *const *)arguments, PARAMETERS, &options, &want));
     cr_assert_null(hlo_evaluate_partitioned(dump, DEVICES, rows, PARAMETERS, &options, got));
     for (int64_t g = 0; g < 8; g++) {  // the source returns the loss first
-        cr_expect_lt(largest_difference(want->elements[g + 1], got[0]->elements[g]), 1e-6, "gradient %lld", (long long)g);
+        cr_expect_lt(largest_difference(want->elements[g + 1], got[0]->elements[g]), 1e-6, "gradient %lld",
+                     (long long)g);
         cr_expect(hlo_literal_equal(got[0]->elements[g], got[DEVICES - 1]->elements[g]), "devices agree");
     }
     for (int64_t d = 0; d < DEVICES; d++) {

@@ -75,13 +75,17 @@ static char *compare_literals(const HloLiteral *want, const HloLiteral *got, int
     for (int64_t i = 0; i < count; i++) {
         if (exact) {
             int64_t a = hlo_literal_get_int64(want, i), b = hlo_literal_get_int64(got, i);
-            if (a != b) return message("result %lld [%lld]: %lld, not %lld", (long long)result, (long long)i, (long long)b, (long long)a);
+            if (a != b)
+                return message("result %lld [%lld]: %lld, not %lld", (long long)result, (long long)i, (long long)b,
+                               (long long)a);
             continue;
         }
         double _Complex a = hlo_literal_get_complex(want, i), b = hlo_literal_get_complex(got, i);
         double error = cabs(a - b), scale = cabs(a);
-        bool same = error <= 1e-5 + 2e-4 * scale + 1e-4 * largest || (isnan(scale) && isnan(cabs(b))) || creal(a) == creal(b);
-        if (!same) return message("result %lld [%lld]: %g, not %g", (long long)result, (long long)i, creal(b), creal(a));
+        bool same =
+            error <= 1e-5 + 2e-4 * scale + 1e-4 * largest || (isnan(scale) && isnan(cabs(b))) || creal(a) == creal(b);
+        if (!same)
+            return message("result %lld [%lld]: %g, not %g", (long long)result, (long long)i, creal(b), creal(a));
     }
     return NULL;
 }
@@ -91,8 +95,8 @@ typedef struct Trial {
     HloModule *module, *partitioned;
     SpmdBoundary *boundary;
     int64_t devices;
-    HloLiteral *inputs[64];            // whole parameters
-    HloLiteral **shards[64];           // by parameter, by device
+    HloLiteral *inputs[64];              // whole parameters
+    HloLiteral **shards[64];             // by parameter, by device
     const HloLiteral **arguments[4096];  // by device, by parameter
     HloLiteral *want;
     HloLiteral *results[4096];
@@ -151,8 +155,8 @@ static char *run_trial(Trial *trial, const char *text, const SpmdOptions *option
     HloEvalOptions eval = {.thread_count = 1, .device_count = trial->devices};
     status = hlo_evaluate(trial->module, (const HloLiteral *const *)trial->inputs, count, &eval, &trial->want);
     if (status) return status_message("evaluate", status);
-    status = hlo_evaluate_partitioned(trial->partitioned, trial->devices, (const HloLiteral *const *const *)trial->arguments,
-                                      count, &eval, trial->results);
+    status = hlo_evaluate_partitioned(trial->partitioned, trial->devices,
+                                      (const HloLiteral *const *const *)trial->arguments, count, &eval, trial->results);
     if (status) return status_message("evaluate partitioned", status);
     return compare_results(trial);
 }

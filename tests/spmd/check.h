@@ -15,8 +15,8 @@ uint64_t random_below(Random *random, uint64_t limit);
 // Parses HLO text; fails the test when it does not parse.
 HloModule *parse_text(const char *text);
 
-// Partitions `text`, runs both forms in the evaluator on the same pseudo-random inputs, and compares. Returns NULL when they
-// agree, else what went wrong (free with hlo_free()).
+// Partitions `text`, runs both forms in the evaluator on the same pseudo-random inputs, and compares. Returns NULL when
+// they agree, else what went wrong (free with hlo_free()).
 char *compare_partitioned(const char *text, const SpmdOptions *options, uint64_t seed);
 
 // As above, but fails the current test, showing the program.

@@ -22,9 +22,13 @@ typedef struct Program {
     int64_t mesh[3], mesh_rank, devices;
 } Program;
 
-static int64_t pick(Program *program, int64_t limit) { return (int64_t)random_below(&program->random, (uint64_t)limit); }
+static int64_t pick(Program *program, int64_t limit) {
+    return (int64_t)random_below(&program->random, (uint64_t)limit);
+}
 
-static const char *type_of(const Value *value) { return value->integer ? "s32" : "f32"; }
+static const char *type_of(const Value *value) {
+    return value->integer ? "s32" : "f32";
+}
 
 static void put_dims(HloText *text, const Value *value) {
     hlo_text_format(text, "%s[", type_of(value));
@@ -47,7 +51,9 @@ static Value *begin(Program *program, const Value *like) {
     return value;
 }
 
-static Value random_value(Program *program) { return program->pool[pick(program, program->count)]; }
+static Value random_value(Program *program) {
+    return program->pool[pick(program, program->count)];
+}
 
 // A random value of rank at least `rank`.
 static Value value_of_rank(Program *program, int64_t rank) {
@@ -84,16 +90,19 @@ static void put_sharding(Program *program, const Value *value) {
         return;
     }
     hlo_text_string(&program->body, "sharding={devices=[");
-    for (int64_t d = 0; d < value->rank; d++) hlo_text_format(&program->body, d ? ",%lld" : "%lld", (long long)tiles[d]);
+    for (int64_t d = 0; d < value->rank; d++)
+        hlo_text_format(&program->body, d ? ",%lld" : "%lld", (long long)tiles[d]);
     if (tiles[RANK] > 1) hlo_text_format(&program->body, ",%lld", (long long)tiles[RANK]);
     hlo_text_string(&program->body, "]<=[");
-    for (int64_t a = 0; a < program->mesh_rank; a++) hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)program->mesh[a]);
+    for (int64_t a = 0; a < program->mesh_rank; a++)
+        hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)program->mesh[a]);
     // XLA refuses to transpose one dimension.
     hlo_text_string(&program->body, program->mesh_rank > 1 ? "]T(" : "]");
     for (int64_t a = 0; program->mesh_rank > 1 && a < program->mesh_rank; a++) {
         hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)order[a]);
     }
-    hlo_text_format(&program->body, "%s%s}", program->mesh_rank > 1 ? ")" : "", tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
+    hlo_text_format(&program->body, "%s%s}", program->mesh_rank > 1 ? ")" : "",
+                    tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
 }
 
 static Value *parameter(Program *program, const Value *like) {
@@ -205,7 +214,8 @@ static void add_slice(Program *program) {
     begin(program, &result);
     hlo_text_format(&program->body, "slice(%s), slice={", a.name);
     for (int64_t d = 0; d < a.rank; d++) {
-        hlo_text_format(&program->body, "%s[%lld:%lld:%lld]", d ? ", " : "", (long long)start[d], (long long)limit[d], (long long)stride[d]);
+        hlo_text_format(&program->body, "%s[%lld:%lld:%lld]", d ? ", " : "", (long long)start[d], (long long)limit[d],
+                        (long long)stride[d]);
     }
     hlo_text_string(&program->body, "}\n");
 }
@@ -230,7 +240,8 @@ static void add_pad(Program *program) {
     begin(program, &result);
     hlo_text_format(&program->body, "pad(%s, %s), padding=", a.name, fill.name);
     for (int64_t d = 0; d < a.rank; d++) {
-        hlo_text_format(&program->body, "%s%lld_%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d], (long long)inner[d]);
+        hlo_text_format(&program->body, "%s%lld_%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d],
+                        (long long)inner[d]);
     }
     hlo_text_char(&program->body, '\n');
 }
@@ -265,8 +276,9 @@ static void add_concatenate(Program *program) {
 static const char *reducer(Program *program, const Value *value, const char *op, char *name) {
     snprintf(name, 32, "r%lld", (long long)program->names++);
     const char *type = type_of(value);
-    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = %s[] %s(x, y)\n}\n\n",
-                    name, type, type, type, op);
+    hlo_text_format(&program->computations,
+                    "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = %s[] %s(x, y)\n}\n\n", name,
+                    type, type, type, op);
     return name;
 }
 
@@ -299,12 +311,13 @@ static void add_argmax(Program *program) {
     char name[32];
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
-    hlo_text_format(&program->computations,
-                    "%s {\n  a = %s[] parameter(0)\n  i = s32[] parameter(1)\n  b = %s[] parameter(2)\n  j = s32[] parameter(3)\n"
-                    "  gt = pred[] compare(a, b), direction=GT\n  eq = pred[] compare(a, b), direction=EQ\n"
-                    "  lt = pred[] compare(i, j), direction=LT\n  tie = pred[] and(eq, lt)\n  first = pred[] or(gt, tie)\n"
-                    "  v = %s[] select(first, a, b)\n  k = s32[] select(first, i, j)\n  ROOT t = (%s[], s32[]) tuple(v, k)\n}\n\n",
-                    name, t, t, t, t);
+    hlo_text_format(
+        &program->computations,
+        "%s {\n  a = %s[] parameter(0)\n  i = s32[] parameter(1)\n  b = %s[] parameter(2)\n  j = s32[] parameter(3)\n"
+        "  gt = pred[] compare(a, b), direction=GT\n  eq = pred[] compare(a, b), direction=EQ\n"
+        "  lt = pred[] compare(i, j), direction=LT\n  tie = pred[] and(eq, lt)\n  first = pred[] or(gt, tie)\n"
+        "  v = %s[] select(first, a, b)\n  k = s32[] select(first, i, j)\n  ROOT t = (%s[], s32[]) tuple(v, k)\n}\n\n",
+        name, t, t, t, t);
     index.integer = true;
     Value iota = *begin(program, &index);
     hlo_text_format(&program->body, "iota(), iota_dimension=%lld\n", (long long)dim);
@@ -314,13 +327,14 @@ static void add_argmax(Program *program) {
     int64_t id = program->names++;
     Value values = result;
     values.integer = a.integer;
-    hlo_text_format(&program->body, "  low%lld = %s[] constant(-1000000)\n  none%lld = s32[] constant(1000000)\n  both%lld = (",
+    hlo_text_format(&program->body,
+                    "  low%lld = %s[] constant(-1000000)\n  none%lld = s32[] constant(1000000)\n  both%lld = (",
                     (long long)id, t, (long long)id, (long long)id);
     put_dims(&program->body, &values);
     hlo_text_string(&program->body, ", ");
     put_dims(&program->body, &result);
-    hlo_text_format(&program->body, ") reduce(%s, %s, low%lld, none%lld), dimensions={%lld}, to_apply=%s\n", a.name, iota.name,
-                    (long long)id, (long long)id, (long long)dim, name);
+    hlo_text_format(&program->body, ") reduce(%s, %s, low%lld, none%lld), dimensions={%lld}, to_apply=%s\n", a.name,
+                    iota.name, (long long)id, (long long)id, (long long)dim, name);
     begin(program, &result);
     hlo_text_format(&program->body, "get-tuple-element(both%lld), index=1\n", (long long)id);
 }
@@ -363,10 +377,13 @@ static void add_sort(Program *program) {
     char name[32];
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
-    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=LT\n}\n\n",
-                    name, t, t);
+    hlo_text_format(
+        &program->computations,
+        "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=LT\n}\n\n",
+        name, t, t);
     begin(program, &a);
-    hlo_text_format(&program->body, "sort(%s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name, (long long)pick(program, a.rank), name);
+    hlo_text_format(&program->body, "sort(%s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name,
+                    (long long)pick(program, a.rank), name);
 }
 
 static void add_dynamic_slice(Program *program) {
@@ -454,7 +471,8 @@ static void add_cumulative(Program *program) {
     reducer(program, &a, pick(program, 2) ? "add" : "maximum", name);
     begin(program, &a);
     hlo_text_format(&program->body, "reduce-window(%s, %s), window={size=", a.name, init.name);
-    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", d == dim ? (long long)size : 1LL);
+    for (int64_t d = 0; d < a.rank; d++)
+        hlo_text_format(&program->body, d ? "x%lld" : "%lld", d == dim ? (long long)size : 1LL);
     hlo_text_string(&program->body, " pad=");
     for (int64_t d = 0; d < a.rank; d++) {
         long long before = d == dim && forward ? size - 1 : 0, behind = d == dim && !forward ? size - 1 : 0;
@@ -491,7 +509,8 @@ static void add_reduce_window(Program *program) {
     hlo_text_string(&program->body, " stride=");
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)stride[d]);
     hlo_text_string(&program->body, " pad=");
-    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d]);
+    for (int64_t d = 0; d < a.rank; d++)
+        hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d]);
     hlo_text_string(&program->body, " rhs_dilate=");
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)dilate[d]);
     hlo_text_format(&program->body, "}, to_apply=%s\n", name);
@@ -524,11 +543,13 @@ static void add_convolution(Program *program) {
     }
     Value a = *parameter(program, &input), b = *parameter(program, &kernel);
     begin(program, &result);
-    hlo_text_format(&program->body, "convolution(%s, %s), window={size=%lldx%lld stride=%lldx%lld pad=%lld_%lldx%lld_%lld lhs_dilate=%lldx%lld "
-                    "rhs_dilate=%lldx%lld}, dim_labels=b01f_01io->b01f, feature_group_count=%lld, batch_group_count=%lld\n", a.name, b.name,
-                    (long long)size[0], (long long)size[1], (long long)stride[0], (long long)stride[1], (long long)low[0], (long long)high[0],
-                    (long long)low[1], (long long)high[1], (long long)base[0], (long long)base[1], (long long)dilate[0], (long long)dilate[1],
-                    (long long)groups, (long long)batch_groups);
+    hlo_text_format(
+        &program->body,
+        "convolution(%s, %s), window={size=%lldx%lld stride=%lldx%lld pad=%lld_%lldx%lld_%lld lhs_dilate=%lldx%lld "
+        "rhs_dilate=%lldx%lld}, dim_labels=b01f_01io->b01f, feature_group_count=%lld, batch_group_count=%lld\n",
+        a.name, b.name, (long long)size[0], (long long)size[1], (long long)stride[0], (long long)stride[1],
+        (long long)low[0], (long long)high[0], (long long)low[1], (long long)high[1], (long long)base[0],
+        (long long)base[1], (long long)dilate[0], (long long)dilate[1], (long long)groups, (long long)batch_groups);
 }
 
 // Gradient of a max pool.
@@ -546,12 +567,17 @@ static void add_select_and_scatter(Program *program) {
     Value scalar = {.rank = 0};
     Value init = *parameter(program, &scalar);
     snprintf(select, sizeof(select), "r%lld", (long long)program->names++);
-    hlo_text_format(&program->computations, "%s {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT z = pred[] compare(x, y), direction=GE\n}\n\n", select);
+    hlo_text_format(&program->computations,
+                    "%s {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT z = pred[] compare(x, y), "
+                    "direction=GE\n}\n\n",
+                    select);
     reducer(program, &a, "add", scatter);
     begin(program, &a);
-    hlo_text_format(&program->body, "select-and-scatter(%s, %s, %s), window={size=%lldx%lldx%lld stride=%lldx%lldx%lld}, select=%s, scatter=%s\n",
-                    operand.name, given.name, init.name, (long long)size[0], (long long)size[1], (long long)size[2],
-                    (long long)stride[0], (long long)stride[1], (long long)stride[2], select, scatter);
+    hlo_text_format(
+        &program->body,
+        "select-and-scatter(%s, %s, %s), window={size=%lldx%lldx%lld stride=%lldx%lldx%lld}, select=%s, scatter=%s\n",
+        operand.name, given.name, init.name, (long long)size[0], (long long)size[1], (long long)size[2],
+        (long long)stride[0], (long long)stride[1], (long long)stride[2], select, scatter);
 }
 
 // The largest elements along the last dimension.
@@ -581,13 +607,19 @@ static void add_batched_gather(Program *program) {
     result.dims[2] = table.dims[2];
     Value a = *parameter(program, &table), b = *parameter(program, &indices);
     Value rows = *begin(program, &result);
-    hlo_text_format(&program->body, "gather(%s, %s), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
-                    "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,%lld}\n", a.name, b.name, (long long)table.dims[2]);
+    hlo_text_format(
+        &program->body,
+        "gather(%s, %s), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
+        "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,%lld}\n",
+        a.name, b.name, (long long)table.dims[2]);
     char name[32];
     reducer(program, &table, "add", name);
     begin(program, &table);
-    hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={2}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
-                    "input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=%s\n", a.name, b.name, rows.name, name);
+    hlo_text_format(
+        &program->body,
+        "scatter(%s, %s, %s), update_window_dims={2}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+        "input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=%s\n",
+        a.name, b.name, rows.name, name);
 }
 
 // Two indices a vector, at one place of the index array or another.
@@ -601,13 +633,19 @@ static void add_two_index_gather(Program *program) {
     result.dims[1] = table.dims[1];
     Value a = *parameter(program, &table), b = *parameter(program, &indices);
     Value rows = *begin(program, &result);
-    hlo_text_format(&program->body, "gather(%s, %s), offset_dims={1}, collapsed_slice_dims={0,2}, start_index_map={2,0}, index_vector_dim=%d, "
-                    "slice_sizes={1,%lld,1}\n", a.name, b.name, leading ? 0 : 1, (long long)table.dims[1]);
+    hlo_text_format(
+        &program->body,
+        "gather(%s, %s), offset_dims={1}, collapsed_slice_dims={0,2}, start_index_map={2,0}, index_vector_dim=%d, "
+        "slice_sizes={1,%lld,1}\n",
+        a.name, b.name, leading ? 0 : 1, (long long)table.dims[1]);
     char name[32];
     reducer(program, &table, pick(program, 2) ? "add" : "minimum", name);
     begin(program, &table);
-    hlo_text_format(&program->body, "scatter(%s, %s, %s), update_window_dims={1}, inserted_window_dims={0,2}, scatter_dims_to_operand_dims={2,0}, "
-                    "index_vector_dim=%d, to_apply=%s\n", a.name, b.name, rows.name, leading ? 0 : 1, name);
+    hlo_text_format(
+        &program->body,
+        "scatter(%s, %s, %s), update_window_dims={1}, inserted_window_dims={0,2}, scatter_dims_to_operand_dims={2,0}, "
+        "index_vector_dim=%d, to_apply=%s\n",
+        a.name, b.name, rows.name, leading ? 0 : 1, name);
 }
 
 // Factorisation and solve of diagonally dominant matrices, and a transform.
@@ -622,8 +660,11 @@ static void add_linear_algebra(Program *program) {
     put_dims(&program->body, &matrix);
     hlo_text_format(&program->body, " iota(), iota_dimension=1\n  j%lld = ", id);
     put_dims(&program->body, &matrix);
-    hlo_text_format(&program->body, " iota(), iota_dimension=2\n  e%lld = pred[%lld,%lld,%lld] compare(i%lld, j%lld), direction=EQ\n  big%lld = f32[] constant(64)\n  d%lld = ",
-                    id, (long long)matrix.dims[0], (long long)matrix.dims[1], (long long)matrix.dims[2], id, id, id, id);
+    hlo_text_format(&program->body,
+                    " iota(), iota_dimension=2\n  e%lld = pred[%lld,%lld,%lld] compare(i%lld, j%lld), direction=EQ\n  "
+                    "big%lld = f32[] constant(64)\n  d%lld = ",
+                    id, (long long)matrix.dims[0], (long long)matrix.dims[1], (long long)matrix.dims[2], id, id, id,
+                    id);
     put_dims(&program->body, &matrix);
     hlo_text_format(&program->body, " broadcast(big%lld), dimensions={}\n  m%lld = ", id, id);
     put_dims(&program->body, &matrix);
@@ -635,7 +676,8 @@ static void add_linear_algebra(Program *program) {
         b = *parameter(program, &right);
     }
     begin(program, &right);
-    hlo_text_format(&program->body, "triangular-solve(m%lld, %s), left_side=%s, lower=true, transpose_a=NO_TRANSPOSE\n", id, b.name, left ? "true" : "false");
+    hlo_text_format(&program->body, "triangular-solve(m%lld, %s), left_side=%s, lower=true, transpose_a=NO_TRANSPOSE\n",
+                    id, b.name, left ? "true" : "false");
     begin(program, &matrix);
     hlo_text_format(&program->body, "cholesky(m%lld), lower=true\n", id);
 }
@@ -649,8 +691,9 @@ static void add_fft(Program *program) {
     hlo_text_string(&dims, "[");
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
     hlo_text_string(&dims, "]");
-    hlo_text_format(&program->body, "  z%lld = c64%s convert(%s)\n  fft%lld = c64%s fft(z%lld), fft_type=FFT, fft_length={%lld}\n", id, dims.data, a.name, id,
-                    dims.data, id, (long long)a.dims[a.rank - 1]);
+    hlo_text_format(&program->body,
+                    "  z%lld = c64%s convert(%s)\n  fft%lld = c64%s fft(z%lld), fft_type=FFT, fft_length={%lld}\n", id,
+                    dims.data, a.name, id, dims.data, id, (long long)a.dims[a.rank - 1]);
     begin(program, &real);
     hlo_text_format(&program->body, "real(fft%lld)\n", id);
     hlo_text_free(&dims);
@@ -691,13 +734,17 @@ static void add_sort_pairs(Program *program) {
     long long id = program->names++;
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
     const char *t = type_of(&a);
-    hlo_text_format(&program->computations, "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  u = %s[] parameter(2)\n  v = %s[] parameter(3)\n"
-                    "  ROOT z = pred[] compare(x, y), direction=GT\n}\n\n", name, t, t, t, t);
+    hlo_text_format(
+        &program->computations,
+        "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  u = %s[] parameter(2)\n  v = %s[] parameter(3)\n"
+        "  ROOT z = pred[] compare(x, y), direction=GT\n}\n\n",
+        name, t, t, t, t);
     hlo_text_format(&program->body, "  pair%lld = (", id);
     put_dims(&program->body, &a);
     hlo_text_string(&program->body, ", ");
     put_dims(&program->body, &a);
-    hlo_text_format(&program->body, ") sort(%s, %s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name, b.name, (long long)pick(program, a.rank), name);
+    hlo_text_format(&program->body, ") sort(%s, %s), dimensions={%lld}, is_stable=true, to_apply=%s\n", a.name, b.name,
+                    (long long)pick(program, a.rank), name);
     begin(program, &a);
     hlo_text_format(&program->body, "get-tuple-element(pair%lld), index=1\n", id);
 }
@@ -713,9 +760,11 @@ static void add_random(Program *program) {
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&dims, d ? ",%lld" : "%lld", (long long)a.dims[d]);
     hlo_text_string(&dims, "]");
     const char *type = types[pick(program, 3)];
-    hlo_text_format(&program->body, "  seed%lld = u64[2] constant({77, 5})\n  g%lld = (u64[2], %s%s) rng-bit-generator(seed%lld), algorithm=%s\n"
-                    "  w%lld = %s%s get-tuple-element(g%lld), index=1\n  int%lld = s32%s convert(w%lld)\n", id, id, type, dims.data, id,
-                    algorithms[pick(program, 3)], id, type, dims.data, id, id, dims.data, id);
+    hlo_text_format(
+        &program->body,
+        "  seed%lld = u64[2] constant({77, 5})\n  g%lld = (u64[2], %s%s) rng-bit-generator(seed%lld), algorithm=%s\n"
+        "  w%lld = %s%s get-tuple-element(g%lld), index=1\n  int%lld = s32%s convert(w%lld)\n",
+        id, id, type, dims.data, id, algorithms[pick(program, 3)], id, type, dims.data, id, id, dims.data, id);
     Value integer = a;
     integer.integer = true;
     begin(program, &integer);
@@ -750,14 +799,18 @@ static void add_loop(Program *program) {
     long long id = program->names++;
     put_dims(&shape, &a);
     const char *s = shape.data;
-    hlo_text_format(&program->computations,
-                    "cond%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  n = s32[] constant(3)\n"
-                    "  ROOT c = pred[] compare(i, n), direction=LT\n}\n\n"
-                    "body%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  one = s32[] constant(1)\n"
-                    "  j = s32[] add(i, one)\n  x = %s get-tuple-element(p), index=1\n  y = %s get-tuple-element(p), index=2\n"
-                    "  z = %s add(x, y)\n  ROOT t = (s32[], %s, %s) tuple(j, z, y)\n}\n\n",
-                    id, s, s, id, s, s, s, s, s, s, s);
-    hlo_text_format(&program->body, "  zero%lld = s32[] constant(0)\n  init%lld = (s32[], %s, %s) tuple(zero%lld, %s, %s)\n"
+    hlo_text_format(
+        &program->computations,
+        "cond%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  n = s32[] "
+        "constant(3)\n"
+        "  ROOT c = pred[] compare(i, n), direction=LT\n}\n\n"
+        "body%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  one = s32[] "
+        "constant(1)\n"
+        "  j = s32[] add(i, one)\n  x = %s get-tuple-element(p), index=1\n  y = %s get-tuple-element(p), index=2\n"
+        "  z = %s add(x, y)\n  ROOT t = (s32[], %s, %s) tuple(j, z, y)\n}\n\n",
+        id, s, s, id, s, s, s, s, s, s, s);
+    hlo_text_format(&program->body,
+                    "  zero%lld = s32[] constant(0)\n  init%lld = (s32[], %s, %s) tuple(zero%lld, %s, %s)\n"
                     "  loop%lld = (s32[], %s, %s) while(init%lld), condition=cond%lld, body=body%lld\n",
                     id, id, s, s, id, a.name, b.name, id, s, s, id, id, id);
     begin(program, &a);
@@ -772,10 +825,13 @@ static void add_conditional(Program *program) {
     long long id = program->names++;
     put_dims(&shape, &a);
     const char *s = shape.data;
-    hlo_text_format(&program->computations, "yes%lld {\n  p = %s parameter(0)\n  ROOT n = %s negate(p)\n}\n\nno%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n",
+    hlo_text_format(&program->computations,
+                    "yes%lld {\n  p = %s parameter(0)\n  ROOT n = %s negate(p)\n}\n\nno%lld {\n  p = %s parameter(0)\n "
+                    " ROOT n = %s add(p, p)\n}\n\n",
                     id, s, s, id, s, s);
     begin(program, &a);
-    hlo_text_format(&program->body, "conditional(%s, %s, %s), branch_computations={yes%lld, no%lld}\n", which.name, a.name, b.name, id, id);
+    hlo_text_format(&program->body, "conditional(%s, %s, %s), branch_computations={yes%lld, no%lld}\n", which.name,
+                    a.name, b.name, id, id);
     hlo_text_free(&shape);
 }
 
@@ -784,7 +840,8 @@ static void add_call(Program *program) {
     HloText shape = {0};
     long long id = program->names++;
     put_dims(&shape, &a);
-    hlo_text_format(&program->computations, "twice%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n", id, shape.data, shape.data);
+    hlo_text_format(&program->computations, "twice%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n", id,
+                    shape.data, shape.data);
     begin(program, &a);
     hlo_text_format(&program->body, "call(%s), to_apply=twice%lld\n", a.name, id);
     hlo_text_free(&shape);
@@ -794,22 +851,74 @@ static const struct {
     const char *name;
     void (*add)(Program *program);
 } families[] = {
-    {"elementwise", add_elementwise}, {"broadcast", add_broadcast}, {"transpose", add_transpose},
-    {"reshape", add_reshape}, {"slice", add_slice}, {"pad", add_pad}, {"reverse", add_reverse},
-    {"concatenate", add_concatenate}, {"reduce", add_reduce}, {"argmax", add_argmax}, {"dot", add_dot},
-    {"sort", add_sort}, {"dynamic-slice", add_dynamic_slice}, {"dynamic-update-slice", add_dynamic_update},
-    {"gather", add_gather}, {"scatter", add_scatter}, {"reduce-window", add_reduce_window}, {"iota", add_iota},
-    {"constraint", add_constraint}, {"while", add_loop}, {"conditional", add_conditional}, {"call", add_call},
-    {"convolution", add_convolution}, {"select-and-scatter", add_select_and_scatter}, {"topk", add_topk},
-    {"batched-gather", add_batched_gather}, {"two-index-gather", add_two_index_gather},
-    {"linear-algebra", add_linear_algebra}, {"fft", add_fft}, {"choice", add_choice}, {"sort-pairs", add_sort_pairs},
-    {"random", add_random}, {"cumulative", add_cumulative},
+    {"elementwise", add_elementwise},
+    {"broadcast", add_broadcast},
+    {"transpose", add_transpose},
+    {"reshape", add_reshape},
+    {"slice", add_slice},
+    {"pad", add_pad},
+    {"reverse", add_reverse},
+    {"concatenate", add_concatenate},
+    {"reduce", add_reduce},
+    {"argmax", add_argmax},
+    {"dot", add_dot},
+    {"sort", add_sort},
+    {"dynamic-slice", add_dynamic_slice},
+    {"dynamic-update-slice", add_dynamic_update},
+    {"gather", add_gather},
+    {"scatter", add_scatter},
+    {"reduce-window", add_reduce_window},
+    {"iota", add_iota},
+    {"constraint", add_constraint},
+    {"while", add_loop},
+    {"conditional", add_conditional},
+    {"call", add_call},
+    {"convolution", add_convolution},
+    {"select-and-scatter", add_select_and_scatter},
+    {"topk", add_topk},
+    {"batched-gather", add_batched_gather},
+    {"two-index-gather", add_two_index_gather},
+    {"linear-algebra", add_linear_algebra},
+    {"fft", add_fft},
+    {"choice", add_choice},
+    {"sort-pairs", add_sort_pairs},
+    {"random", add_random},
+    {"cumulative", add_cumulative},
 };
-const char *const generate_families[] = {
-    "elementwise", "broadcast", "transpose", "reshape", "slice", "pad", "reverse", "concatenate", "reduce", "argmax", "dot",
-    "sort", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "reduce-window", "iota", "constraint", "while",
-    "conditional", "call", "convolution", "select-and-scatter", "topk", "batched-gather", "two-index-gather", "linear-algebra",
-    "fft", "choice", "sort-pairs", "random", "cumulative", NULL};
+const char *const generate_families[] = {"elementwise",
+                                         "broadcast",
+                                         "transpose",
+                                         "reshape",
+                                         "slice",
+                                         "pad",
+                                         "reverse",
+                                         "concatenate",
+                                         "reduce",
+                                         "argmax",
+                                         "dot",
+                                         "sort",
+                                         "dynamic-slice",
+                                         "dynamic-update-slice",
+                                         "gather",
+                                         "scatter",
+                                         "reduce-window",
+                                         "iota",
+                                         "constraint",
+                                         "while",
+                                         "conditional",
+                                         "call",
+                                         "convolution",
+                                         "select-and-scatter",
+                                         "topk",
+                                         "batched-gather",
+                                         "two-index-gather",
+                                         "linear-algebra",
+                                         "fft",
+                                         "choice",
+                                         "sort-pairs",
+                                         "random",
+                                         "cumulative",
+                                         NULL};
 
 static void add_family(Program *program, const char *family) {
     int64_t number = pick(program, (int64_t)HLO_COUNT_OF(families));
@@ -820,7 +929,8 @@ static void add_family(Program *program, const char *family) {
 }
 
 static void choose_mesh(Program *program) {
-    static const int64_t meshes[][3] = {{2, 0, 0}, {4, 0, 0}, {3, 0, 0}, {2, 2, 0}, {4, 2, 0}, {2, 3, 0}, {2, 2, 2}, {2, 4, 0}};
+    static const int64_t meshes[][3] = {{2, 0, 0}, {4, 0, 0}, {3, 0, 0}, {2, 2, 0},
+                                        {4, 2, 0}, {2, 3, 0}, {2, 2, 2}, {2, 4, 0}};
     const int64_t *mesh = meshes[pick(program, (int64_t)HLO_COUNT_OF(meshes))];
     program->devices = 1;
     for (int64_t a = 0; a < 3 && mesh[a]; a++) {
@@ -848,7 +958,8 @@ char *generate_program(uint64_t seed, const char *family) {
         put_dims(&text, &program.pool[program.count - 1 - i]);
     }
     hlo_text_string(&text, ") tuple(");
-    for (int64_t i = 0; i < results; i++) hlo_text_format(&text, "%s%s", i ? ", " : "", program.pool[program.count - 1 - i].name);
+    for (int64_t i = 0; i < results; i++)
+        hlo_text_format(&text, "%s%s", i ? ", " : "", program.pool[program.count - 1 - i].name);
     hlo_text_string(&text, ")\n}\n");
     hlo_text_free(&program.body);
     hlo_text_free(&program.computations);

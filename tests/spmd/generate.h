@@ -5,8 +5,8 @@
 
 #include "tests/spmd/check.h"
 
-// A program that follows from the seed. `family` picks one op family (its name in generate.c), NULL mixes all. Free with
-// hlo_free().
+// A program that follows from the seed. `family` picks one op family (its name in generate.c), NULL mixes all. Free
+// with hlo_free().
 char *generate_program(uint64_t seed, const char *family);
 // Names of the families, NULL-terminated.
 extern const char *const generate_families[];

@@ -20,39 +20,57 @@ static const struct {
     const char *body, *want;
 } minimal[] = {
     // A product whose summed dimension is sharded: one all-reduce; one reduce-scatter where the result is sharded too.
-    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
-     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}", "1 all-reduce"},
-    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), sharding={devices=[4,1]<=[4]}\n"
-     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}", "1 reduce-scatter"},
+    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), "
+     "sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}",
+     "1 all-reduce"},
+    {"p = f32[8,16] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[16,8] parameter(1), "
+     "sharding={devices=[4,1]<=[4]}\n"
+     " ROOT d = f32[8,8] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}",
+     "1 reduce-scatter"},
     // From one dimension to another: one all-to-all. From another device order: one permute (jax#21562 in small).
-    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}", "1 all-to-all"},
-    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[2,2]T(1,0)}", "1 collective-permute"},
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), "
+     "sharding={devices=[1,4]<=[4]}",
+     "1 all-to-all"},
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT c = f32[8,8] copy(p), "
+     "sharding={devices=[4,1]<=[2,2]T(1,0)}",
+     "1 collective-permute"},
     {"p = f32[8,8] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
-     " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}", ""},
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
+     ""},
     // Rows of a sharded table: nobody gathers the table.
     {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n i = s32[3] parameter(1), sharding={replicated}\n"
-     " ROOT g = f32[3,8] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}, "
-     "sharding={replicated}", "1 all-reduce"},
+     " ROOT g = f32[3,8] gather(p, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,8}, "
+     "sharding={replicated}",
+     "1 all-reduce"},
     // An update at a run-time place of a sharded array needs nothing.
     {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n u = f32[3,8] parameter(1), sharding={replicated}\n"
      " i = s32[] parameter(2), sharding={replicated}\n z = s32[] constant(0)\n"
-     " ROOT g = f32[64,8] dynamic-update-slice(p, u, i, z), sharding={devices=[4,1]<=[4]}", ""},
+     " ROOT g = f32[64,8] dynamic-update-slice(p, u, i, z), sharding={devices=[4,1]<=[4]}",
+     ""},
     // Neighbours' borders only.
     {"p = f32[32] parameter(0), sharding={devices=[4]<=[4]}\n z = f32[] constant(0)\n"
-     " ROOT g = f32[32] pad(p, z), padding=1_-1, sharding={devices=[4]<=[4]}", "1 collective-permute"},
+     " ROOT g = f32[32] pad(p, z), padding=1_-1, sharding={devices=[4]<=[4]}",
+     "1 collective-permute"},
     // Random bits never communicate.
     {"s = u64[2] parameter(0), sharding={replicated}\n"
-     " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, {devices=[4,1]<=[4]}}", ""},
+     " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, "
+     "{devices=[4,1]<=[4]}}",
+     ""},
     // A sorted dimension: its axes move to the other one and back.
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
-     " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}", "2 all-to-all"},
+     " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}",
+     "2 all-to-all"},
 };
 
 Test(partition, minimal_collectives) {
     for (size_t i = 0; i < HLO_COUNT_OF(minimal); i++) {
         HloText text = {0};
-        hlo_text_format(&text, "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
-                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nENTRY e {\n %s\n}\n", minimal[i].body);
+        hlo_text_format(&text,
+                        "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nENTRY e {\n %s\n}\n",
+                        minimal[i].body);
         expect_collectives(text.data, NULL, minimal[i].want);
         hlo_text_free(&text);
     }
@@ -71,8 +89,8 @@ static char *read_example(const char *name) {
     return text;
 }
 
-// The third document's network, gradient on batch=4, model=2. XLA gives it these too: three sums of activations over model,
-// eight of gradients over batch (measured with jax 0.10.2 before its combiner runs).
+// The third document's network, gradient on batch=4, model=2. XLA gives it these too: three sums of activations over
+// model, eight of gradients over batch (measured with jax 0.10.2 before its combiner runs).
 Test(partition, tutorial_network_gradient) {
     char *text = read_example("mlp_gradient_512.hlo");
     SpmdOptions options = {.no_optimize = true};
@@ -91,18 +109,26 @@ static void expect_refused(const char *text, const SpmdOptions *options, HloCode
 }
 
 Test(partition, refuses_by_name) {
-    expect_refused("HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n"
-                   " ROOT c = f32[4] custom-call(p), custom_call_target=\"mystery\"\n}\n", NULL, HLO_UNIMPLEMENTED, "mystery");
-    expect_refused("HloModule m, num_partitions=2\nENTRY e {\n ROOT c = u32[] partition-id()\n}\n", NULL, HLO_UNIMPLEMENTED, "partition-id");
-    expect_refused("HloModule m, num_partitions=2\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n"
-                   "ENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] all-reduce(p), replica_groups={}, to_apply=sum\n}\n",
-                   NULL, HLO_UNIMPLEMENTED, "all-reduce");
-    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n}\n", NULL,
-                   HLO_INVALID_ARGUMENT, "2 devices");
-    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2,2]<=[4]}\n}\n", NULL,
-                   HLO_INVALID_ARGUMENT, "rank 1");
-    expect_refused("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[4]0,1,1,2}\n}\n", NULL,
-                   HLO_INVALID_ARGUMENT, "repeated");
+    expect_refused(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n"
+        " ROOT c = f32[4] custom-call(p), custom_call_target=\"mystery\"\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "mystery");
+    expect_refused("HloModule m, num_partitions=2\nENTRY e {\n ROOT c = u32[] partition-id()\n}\n", NULL,
+                   HLO_UNIMPLEMENTED, "partition-id");
+    expect_refused(
+        "HloModule m, num_partitions=2\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] "
+        "add(x, y)\n}\n"
+        "ENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] all-reduce(p), replica_groups={}, to_apply=sum\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "all-reduce");
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n}\n",
+        NULL, HLO_INVALID_ARGUMENT, "2 devices");
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[2,2]<=[4]}\n}\n",
+        NULL, HLO_INVALID_ARGUMENT, "rank 1");
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[4] parameter(0), sharding={devices=[4]0,1,1,2}\n}\n",
+        NULL, HLO_INVALID_ARGUMENT, "repeated");
     const char *plain = "ENTRY e {\n ROOT p = f32[4] parameter(0)\n}\n";
     const SpmdMeshAxis mesh[] = {{"x", 4}};
     const char *const shards[][1] = {{"p7=x"}, {"r9=x"}, {"q=x"}, {"p0"}, {"p0=y"}, {"p0=x,x"}};
@@ -119,8 +145,10 @@ Test(partition, options_shard_a_plain_program) {
     const SpmdMeshAxis mesh[] = {{"x", 2}, {"y", 2}};
     const char *const shards[] = {"p0=x,y", "p1=y,-", "r0=x,-"};
     SpmdOptions options = {.mesh = mesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 3};
-    expect_collectives("ENTRY e {\n p = f32[8,6] parameter(0)\n q = f32[6,5] parameter(1)\n"
-                       " ROOT d = f32[8,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n", &options, "1 all-reduce");
+    expect_collectives(
+        "ENTRY e {\n p = f32[8,6] parameter(0)\n q = f32[6,5] parameter(1)\n"
+        " ROOT d = f32[8,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+        &options, "1 all-reduce");
 }
 
 Test(report, says_why_where_and_how_much) {
@@ -160,12 +188,16 @@ Test(report, says_why_where_and_how_much) {
 // A collective in a loop counts as often as the loop runs.
 Test(report, counts_trips) {
     HloModule *module = parse_text(
-        "HloModule m, num_partitions=2\n\nc {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        "HloModule m, num_partitions=2\n\nc {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), "
+        "index=0\n"
         " n = s32[] constant(5)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
-        "b {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n o = s32[] constant(1)\n j = s32[] add(i, o)\n"
-        " x = f32[4,4] get-tuple-element(p), index=1\n d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "b {\n p = (s32[], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n o = s32[] constant(1)\n "
+        "j = s32[] add(i, o)\n"
+        " x = f32[4,4] get-tuple-element(p), index=1\n d = f32[4,4] dot(x, x), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}\n"
         " ROOT t = (s32[], f32[4,4]) tuple(j, d)\n}\n\n"
-        "ENTRY e {\n z = s32[] constant(0)\n a = f32[4,4] parameter(0), sharding={devices=[2,1]<=[2]}\n t = (s32[], f32[4,4]) tuple(z, a)\n"
+        "ENTRY e {\n z = s32[] constant(0)\n a = f32[4,4] parameter(0), sharding={devices=[2,1]<=[2]}\n t = (s32[], "
+        "f32[4,4]) tuple(z, a)\n"
         " w = (s32[], f32[4,4]) while(t), condition=c, body=b\n ROOT r = f32[4,4] get-tuple-element(w), index=1\n}\n");
     HloModule *partitioned;
     SpmdReport *report;
@@ -178,7 +210,8 @@ Test(report, counts_trips) {
 }
 
 Test(partition, a_partitioned_module_is_known_and_refused) {
-    HloModule *module = parse_text("HloModule m, num_partitions=2\nENTRY e {\n ROOT p = f32[5] parameter(0), sharding={devices=[2]<=[2]}\n}\n");
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=2\nENTRY e {\n ROOT p = f32[5] parameter(0), sharding={devices=[2]<=[2]}\n}\n");
     HloModule *partitioned, *again;
     cr_assert_null(spmd_partition(module, NULL, &partitioned, NULL));
     cr_expect(spmd_is_partitioned(partitioned) && !spmd_is_partitioned(module));
@@ -196,8 +229,9 @@ Test(partition, a_partitioned_module_is_known_and_refused) {
 }
 
 Test(partition, memory_failures_are_statuses) {
-    const char *text = "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
-                       " ROOT c = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}\n}\n";
+    const char *text =
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " ROOT c = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}\n}\n";
     HloModule *module = parse_text(text);
     for (int64_t countdown = 0; countdown < 40; countdown++) {
         HloModule *partitioned = NULL;

@@ -11,7 +11,8 @@
 static int64_t count_ops(const HloModule *module, HloOpcode opcode) {
     int64_t count = 0;
     for (int64_t c = 0; c < module->computations.count; c++) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) count += at->opcode == opcode;
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            count += at->opcode == opcode;
     }
     return count;
 }
@@ -25,7 +26,9 @@ static void expect_valid(const HloModule *module) {
 #define SUM "sum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n\n"
 
 Test(passes, identical_collectives_merge) {
-    HloModule *module = parse_text("HloModule m, num_partitions=4\n" SUM "ENTRY e {\n p = f32[4] parameter(0)\n"
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=4\n" SUM
+        "ENTRY e {\n p = f32[4] parameter(0)\n"
         " a = f32[4] all-reduce(p), channel_id=1, replica_groups=[1,4]<=[4], use_global_device_ids=true, to_apply=sum\n"
         " b = f32[4] all-reduce(p), channel_id=2, replica_groups=[1,4]<=[4], use_global_device_ids=true, to_apply=sum\n"
         " c = f32[4] all-reduce(p), channel_id=3, replica_groups=[2,2]<=[4], use_global_device_ids=true, to_apply=sum\n"
@@ -39,10 +42,14 @@ Test(passes, identical_collectives_merge) {
 }
 
 Test(passes, sliced_all_reduce_becomes_reduce_scatter) {
-    static const char *const text = "HloModule m, num_partitions=4\n" SUM "ENTRY e {\n p = f32[8] parameter(0)\n"
+    static const char *const text =
+        "HloModule m, num_partitions=4\n" SUM
+        "ENTRY e {\n p = f32[8] parameter(0)\n"
         " a = f32[8] all-reduce(p), channel_id=1, replica_groups=[1,4]<=[4], use_global_device_ids=true, to_apply=sum\n"
-        " t = s32[4] constant({0,2,4,%d})\n i = u32[] partition-id()\n s = s32[1] dynamic-slice(t, i), dynamic_slice_sizes={1}\n"
-        " o = s32[] reshape(s)\n d = f32[2] dynamic-slice(a, o), dynamic_slice_sizes={2}\n ROOT n = f32[2] negate(d)\n}\n";
+        " t = s32[4] constant({0,2,4,%d})\n i = u32[] partition-id()\n s = s32[1] dynamic-slice(t, i), "
+        "dynamic_slice_sizes={1}\n"
+        " o = s32[] reshape(s)\n d = f32[2] dynamic-slice(a, o), dynamic_slice_sizes={2}\n ROOT n = f32[2] "
+        "negate(d)\n}\n";
     for (int right = 0; right < 2; right++) {
         HloText whole = {0};
         hlo_text_format(&whole, text, right ? 6 : 5);
@@ -61,15 +68,19 @@ Test(passes, sliced_all_reduce_becomes_reduce_scatter) {
 // A weight that the loop only reads is gathered once, not five times.
 Test(passes, invariant_collectives_leave_loops) {
     static const char *const text =
-        "HloModule m, num_partitions=2\n\nc {\n p = (s32[], f32[4,4], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        "HloModule m, num_partitions=2\n\nc {\n p = (s32[], f32[4,4], f32[4,4]) parameter(0)\n i = s32[] "
+        "get-tuple-element(p), index=0\n"
         " n = s32[] constant(5)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
-        "b {\n p = (s32[], f32[4,4], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n o = s32[] constant(1)\n j = s32[] add(i, o)\n"
+        "b {\n p = (s32[], f32[4,4], f32[4,4]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n o = s32[] "
+        "constant(1)\n j = s32[] add(i, o)\n"
         " x = f32[4,4] get-tuple-element(p), index=1\n w = f32[4,4] get-tuple-element(p), index=2\n"
-        " g = f32[4,4] custom-call(w), custom_call_target=\"Sharding\", sharding={replicated}\n y = f32[4,4] add(x, g)\n"
+        " g = f32[4,4] custom-call(w), custom_call_target=\"Sharding\", sharding={replicated}\n y = f32[4,4] add(x, "
+        "g)\n"
         " ROOT t = (s32[], f32[4,4], f32[4,4]) tuple(j, y, w)\n}\n\n"
         "ENTRY e {\n z = s32[] constant(0)\n a = f32[4,4] parameter(0), sharding={replicated}\n"
         " v = f32[4,4] parameter(1), sharding={devices=[2,1]<=[2]}\n t = (s32[], f32[4,4], f32[4,4]) tuple(z, a, v)\n"
-        " w = (s32[], f32[4,4], f32[4,4]) while(t), condition=c, body=b\n ROOT r = f32[4,4] get-tuple-element(w), index=1\n}\n";
+        " w = (s32[], f32[4,4], f32[4,4]) while(t), condition=c, body=b\n ROOT r = f32[4,4] get-tuple-element(w), "
+        "index=1\n}\n";
     check_partitioned(text, NULL, 1);
     HloModule *module = parse_text(text), *partitioned;
     SpmdReport *report;
@@ -84,10 +95,14 @@ Test(passes, invariant_collectives_leave_loops) {
 // Sums that do not need each other travel together; one that needs another does not.
 Test(passes, independent_all_reduces_combine) {
     static const char *const text = "HloModule m, num_partitions=2\n" SUM
-        "ENTRY e {\n p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}\n q = f32[4,6] parameter(1), sharding={devices=[2,1]<=[2]}\n"
-        " z = f32[] constant(0)\n a = f32[6] reduce(p, z), dimensions={0}, to_apply=sum\n b = f32[6] reduce(q, z), dimensions={0}, to_apply=sum\n"
-        " s = f32[6] broadcast(z), dimensions={}\n t = f32[4,6] broadcast(a), dimensions={1}\n u = f32[4,6] multiply(t, p)\n"
-        " c = f32[6] reduce(u, z), dimensions={0}, to_apply=sum\n d = f32[6] add(a, b)\n ROOT r = f32[6] add(c, d)\n}\n";
+                                    "ENTRY e {\n p = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}\n q = "
+                                    "f32[4,6] parameter(1), sharding={devices=[2,1]<=[2]}\n"
+                                    " z = f32[] constant(0)\n a = f32[6] reduce(p, z), dimensions={0}, to_apply=sum\n "
+                                    "b = f32[6] reduce(q, z), dimensions={0}, to_apply=sum\n"
+                                    " s = f32[6] broadcast(z), dimensions={}\n t = f32[4,6] broadcast(a), "
+                                    "dimensions={1}\n u = f32[4,6] multiply(t, p)\n"
+                                    " c = f32[6] reduce(u, z), dimensions={0}, to_apply=sum\n d = f32[6] add(a, b)\n "
+                                    "ROOT r = f32[6] add(c, d)\n}\n";
     char *counts = collectives_of(text, NULL);
     cr_expect_str_eq(counts, "2 all-reduce");
     hlo_free(counts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioned == whole, over random programs, meshes, shardings and uneven sizes. MESHLO_SPMD_TRIALS=100000 runs as many;
-// MESHLO_SPMD_SEED=n shows one of the mixed programs alone.
+// Partitioned == whole, over random programs, meshes, shardings and uneven sizes. MESHLO_SPMD_TRIALS=100000 runs as
+// many; MESHLO_SPMD_SEED=n shows one of the mixed programs alone.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
@@ -16,7 +16,9 @@ static int64_t trials(void) {
 static void run_seed(uint64_t seed, const char *family) {
     char *text = generate_program(seed, family);
     char *problem = compare_partitioned(text, NULL, seed);
-    if (problem) cr_assert_fail("seed %llu of %s: %s\nof the program\n%s", (unsigned long long)seed, family ? family : "all", problem, text);
+    if (problem)
+        cr_assert_fail("seed %llu of %s: %s\nof the program\n%s", (unsigned long long)seed, family ? family : "all",
+                       problem, text);
     hlo_free(text);
 }
 
@@ -36,8 +38,11 @@ Test(random, mixed_programs) {
 ParameterizedTestParameters(random, families) {
     static char names[64][32];
     size_t count = 0;
-    for (; generate_families[count]; count++) snprintf(names[count], sizeof(names[count]), "%s", generate_families[count]);
+    for (; generate_families[count]; count++)
+        snprintf(names[count], sizeof(names[count]), "%s", generate_families[count]);
     return cr_make_param_array(char[32], names, count);
 }
 
-ParameterizedTest(char family[32], random, families) { run_family(family, trials() / 40); }
+ParameterizedTest(char family[32], random, families) {
+    run_family(family, trials() / 40);
+}

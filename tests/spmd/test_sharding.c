@@ -71,29 +71,36 @@ Test(sharding, device_lists_are_recognised) {
     const SpmdMesh *mesh;
     cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
     SpmdAnnotation annotation;
-    cr_assert_null(spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[2,4]0,2,4,6,1,3,5,7}"), 2, &annotation));
+    cr_assert_null(
+        spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[2,4]0,2,4,6,1,3,5,7}"), 2, &annotation));
     cr_expect_str_eq(spmd_sharding_text(arena, mesh, annotation.sharding), "[{y}, {x}]");
     cr_expect_null(annotation.devices);
     // An order that no product of strides gives: the same tiles, and where each belongs.
-    cr_assert_null(spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[8]0,1,2,3,7,6,5,4}"), 1, &annotation));
+    cr_assert_null(
+        spmd_annotation_from_hlo(arena, mesh, sharding_of(arena, "{devices=[8]0,1,2,3,7,6,5,4}"), 1, &annotation));
     cr_assert_not_null(annotation.devices);
     cr_expect_eq(annotation.devices[4], 7);
-    expect_text(spmd_sharding_to_hlo(arena, mesh, annotation.sharding, annotation.devices), "{devices=[8]0,1,2,3,7,6,5,4}");
+    expect_text(spmd_sharding_to_hlo(arena, mesh, annotation.sharding, annotation.devices),
+                "{devices=[8]0,1,2,3,7,6,5,4}");
     hlo_arena_free(arena);
 }
 
 Test(sharding, foreign_device_orders_cross_the_boundary) {
-    check_partitioned("ENTRY e {\n p = f32[16,3] parameter(0), sharding={devices=[8,1]0,1,2,3,7,6,5,4}\n"
-                      " q = f32[16,3] parameter(1), sharding={devices=[8,1]<=[8]}\n"
-                      " ROOT s = f32[16,3] add(p, q), sharding={devices=[4,2]7,3,1,5,0,2,4,6}\n}\n", NULL, 1);
+    check_partitioned(
+        "ENTRY e {\n p = f32[16,3] parameter(0), sharding={devices=[8,1]0,1,2,3,7,6,5,4}\n"
+        " q = f32[16,3] parameter(1), sharding={devices=[8,1]<=[8]}\n"
+        " ROOT s = f32[16,3] add(p, q), sharding={devices=[4,2]7,3,1,5,0,2,4,6}\n}\n",
+        NULL, 1);
 }
 
 // A factor order that conflicts with the first: 2x3 and 3x2 on six devices.
 Test(sharding, conflicting_factors_get_a_second_order) {
-    check_partitioned("ENTRY e {\n p = f32[6,6] parameter(0), sharding={devices=[2,3]<=[6]}\n"
-                      " q = f32[6,6] parameter(1), sharding={devices=[2,3]<=[3,2]T(1,0)}\n"
-                      " r = f32[6,6] parameter(2), sharding={devices=[2,3]<=[2,3]T(1,0)}\n"
-                      " s = f32[6,6] add(p, q)\n ROOT t = f32[6,6] add(s, r)\n}\n", NULL, 1);
+    check_partitioned(
+        "ENTRY e {\n p = f32[6,6] parameter(0), sharding={devices=[2,3]<=[6]}\n"
+        " q = f32[6,6] parameter(1), sharding={devices=[2,3]<=[3,2]T(1,0)}\n"
+        " r = f32[6,6] parameter(2), sharding={devices=[2,3]<=[2,3]T(1,0)}\n"
+        " s = f32[6,6] add(p, q)\n ROOT t = f32[6,6] add(s, r)\n}\n",
+        NULL, 1);
 }
 
 static void expect_error(HloStatus status, HloCode code, const char *part) {
@@ -109,9 +116,14 @@ Test(spec, reads_dimensions) {
     static const struct {
         const char *spec, *want;
         int64_t rank;
-    } cases[] = {{"batch,-", "[{batch}, {}]", 2}, {"-,model", "[{}, {model}]", 2}, {"batch+model,-", "[{batch+model}, {}]", 2},
-                 {"(model,batch),-", "[{model+batch}, {}]", 2}, {"batch", "[{batch}, {}, {}]", 3}, {"", "[{}]", 1},
-                 {"?,model", "[{}, {model}]", 2}, {"None,'model'", "[{}, {model}]", 2}};
+    } cases[] = {{"batch,-", "[{batch}, {}]", 2},
+                 {"-,model", "[{}, {model}]", 2},
+                 {"batch+model,-", "[{batch+model}, {}]", 2},
+                 {"(model,batch),-", "[{model+batch}, {}]", 2},
+                 {"batch", "[{batch}, {}, {}]", 3},
+                 {"", "[{}]", 1},
+                 {"?,model", "[{}, {model}]", 2},
+                 {"None,'model'", "[{}, {model}]", 2}};
     const SpmdMesh *mesh;
     cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
@@ -124,7 +136,8 @@ Test(spec, reads_dimensions) {
     }
     const HloSharding *sharding;
     expect_error(spmd_spec_parse(arena, axes, 2, "bach,-", 2, &sharding), HLO_INVALID_ARGUMENT, "did you mean 'batch'");
-    expect_error(spmd_spec_parse(arena, axes, 2, "zebra", 2, &sharding), HLO_INVALID_ARGUMENT, "the mesh has: batch, model");
+    expect_error(spmd_spec_parse(arena, axes, 2, "zebra", 2, &sharding), HLO_INVALID_ARGUMENT,
+                 "the mesh has: batch, model");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,batch", 2, &sharding), HLO_INVALID_ARGUMENT, "used twice");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,-,-", 2, &sharding), HLO_INVALID_ARGUMENT, "more dimensions");
     hlo_arena_free(arena);
@@ -157,9 +170,13 @@ Test(mesh, groups_are_iota) {
 
 Test(shards, split_and_join_uneven) {
     HloArena *arena = hlo_arena_new();
-    const char *const shardings[] = {"{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0)}",
-                                     "{devices=[2,1,2]<=[4] last_tile_dim_replicate}", "{replicated}",
-                                     "{mesh['x'=2,'y'=2], [{'y'}, {'x'}]}", "{devices=[2,2]3,1,0,2}"};
+    const char *const shardings[] = {"{devices=[4,1]<=[4]}",
+                                     "{devices=[1,4]<=[4]}",
+                                     "{devices=[2,2]<=[2,2]T(1,0)}",
+                                     "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
+                                     "{replicated}",
+                                     "{mesh['x'=2,'y'=2], [{'y'}, {'x'}]}",
+                                     "{devices=[2,2]3,1,0,2}"};
     const int64_t dims[] = {5, 7};
     HloLiteral *whole = hlo_literal_new(hlo_shape_array(arena, HLO_S32, dims, 2));
     for (int64_t i = 0; i < 35; i++) hlo_literal_set_int64(whole, i, i * 3 - 7);

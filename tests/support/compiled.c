@@ -70,7 +70,7 @@ static int64_t device_count(const HloModule *module) {
            (module->num_partitions > 0 ? module->num_partitions : 1);
 }
 
-// ---- running ---------------------------------------------------------------------------------------------------------
+// ---- running
 
 static const HloLiteral *leaf(const HloLiteral *literal, int64_t *index) {
     if (!hlo_shape_is_tuple(literal->shape)) return (*index)-- == 0 ? literal : NULL;
@@ -121,7 +121,8 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
     const int64_t devices = target_executable_device_count(executable);
     const int64_t count = target_executable_argument_count(executable);
     const int64_t result_count = target_executable_result_count(executable);
-    TargetBuffer ***inputs = calloc((size_t)devices, sizeof *inputs), ***outputs = calloc((size_t)devices, sizeof *outputs);
+    TargetBuffer ***inputs = calloc((size_t)devices, sizeof *inputs),
+                 ***outputs = calloc((size_t)devices, sizeof *outputs);
     bool ok = true;
     for (int64_t d = 0; d < devices; d++) {
         inputs[d] = calloc((size_t)count + 1, sizeof **inputs);
@@ -130,10 +131,11 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
         for (int64_t i = 0; i < module->entry->parameters.count && ok; i++) {
             const int64_t leaves = hlo_shape_leaf_count(arguments[d][i]->shape);
             for (int64_t k = 0; k < leaves && ok; k++)
-                ok = told(target_buffer_from_literal(
-                              leaf_of(arguments[d][i], k),
-                              target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next++]),
-                          "argument", message);
+                ok =
+                    told(target_buffer_from_literal(
+                             leaf_of(arguments[d][i], k),
+                             target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next++]),
+                         "argument", message);
         }
     }
     ok = ok && told(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
@@ -178,7 +180,7 @@ bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLitera
     return ok;
 }
 
-// ---- comparing -------------------------------------------------------------------------------------------------------
+// ---- comparing
 
 static double type_tolerance(HloType type, double f32_tolerance) {
     const HloTypeInfo *info = hlo_type_info(hlo_type_real_part(type));
@@ -206,7 +208,8 @@ static bool same_element(const HloLiteral *have, const HloLiteral *want, int64_t
     return hlo_literal_get_int64(have, i) == hlo_literal_get_int64(want, i);
 }
 
-static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, double tolerance, HloText *message) {
+static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, double tolerance,
+                    HloText *message) {
     for (int64_t k = 0; k < hlo_shape_leaf_count(want->shape); k++) {
         const HloLiteral *a = leaf_of(have, k), *b = leaf_of(want, k);
         const int64_t count = hlo_shape_elements(b->shape);
@@ -225,8 +228,8 @@ bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, H
     const int64_t devices = device_count(module);
     HloLiteral ***arguments = make_arguments(module, check);
     HloLiteral **have = calloc((size_t)devices, sizeof *have), **want = calloc((size_t)devices, sizeof *want);
-    const HloEvalOptions options = {
-        .numerics = check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
+    const HloEvalOptions options = {.numerics =
+                                        check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
     bool ok = run_with(module, arguments, check, have, message) &&
               told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
                                             module->entry->parameters.count, &options, want),

@@ -7,13 +7,13 @@
 #include "targets/client.h"
 
 typedef struct CompiledCheck {
-    const char *spec;         // the machine: "cpu:8"
-    int threads;              // 0: as many as there are cores
-    uint64_t seed;            // of the arguments
+    const char *spec;  // the machine: "cpu:8"
+    int threads;       // 0: as many as there are cores
+    uint64_t seed;     // of the arguments
     TargetNumerics numerics;
-    double tolerance;         // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
-    int64_t replicas;         // so many neighbouring devices get equal arguments; 0: 1
-    bool allow_fallback;      // instructions that the evaluator runs are no failure
+    double tolerance;     // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
+    int64_t replicas;     // so many neighbouring devices get equal arguments; 0: 1
+    bool allow_fallback;  // instructions that the evaluator runs are no failure
 } CompiledCheck;
 
 // Parses `text`; on error writes it to `message` and returns NULL.

@@ -30,8 +30,12 @@ static uint64_t draw(Generator *g) {
     return x ^ (x >> 31);
 }
 
-static int64_t below(Generator *g, int64_t limit) { return (int64_t)(draw(g) % (uint64_t)limit); }
-static bool chance(Generator *g, int64_t percent) { return below(g, 100) < percent; }
+static int64_t below(Generator *g, int64_t limit) {
+    return (int64_t)(draw(g) % (uint64_t)limit);
+}
+static bool chance(Generator *g, int64_t percent) {
+    return below(g, 100) < percent;
+}
 
 static int64_t elements(const Value *value) {
     int64_t product = 1;
@@ -39,9 +43,11 @@ static int64_t elements(const Value *value) {
     return product;
 }
 
-static bool is_float(HloType type) { return hlo_type_is_float(type); }
+static bool is_float(HloType type) {
+    return hlo_type_is_float(type);
+}
 
-// ---- text ------------------------------------------------------------------------------------------------------------
+// ---- text
 
 static void print_list(HloText *text, const char *name, const int64_t *items, int count) {
     hlo_text_format(text, "%s{", name);
@@ -65,9 +71,9 @@ static int begin(Generator *g, Value value) {
     return number;
 }
 
-// ---- leaves ----------------------------------------------------------------------------------------------------------
+// ---- leaves
 
-static const HloType kTypes[] = {HLO_F32, HLO_F32, HLO_F32, HLO_F32, HLO_S32, HLO_S32, HLO_PRED,
+static const HloType kTypes[] = {HLO_F32, HLO_F32,  HLO_F32, HLO_F32, HLO_S32, HLO_S32, HLO_PRED,
                                  HLO_F64, HLO_BF16, HLO_F16, HLO_U8,  HLO_S64, HLO_U32, HLO_S8};
 
 static Value random_value(Generator *g, HloType type) {
@@ -85,7 +91,9 @@ static int parameter(Generator *g, Value value) {
     return number;
 }
 
-static int pick(Generator *g) { return (int)below(g, g->count); }
+static int pick(Generator *g) {
+    return (int)below(g, g->count);
+}
 
 // A value that an op which needs `wanted` types may take, or -1.
 static int pick_where(Generator *g, bool (*wanted)(const Value *value)) {
@@ -123,12 +131,20 @@ static int broadcast_scalar(Generator *g, Value form, const char *literal) {
     return result;
 }
 
-// ---- elementwise -----------------------------------------------------------------------------------------------------
+// ---- elementwise
 
-static bool wants_float(const Value *value) { return is_float(value->type); }
-static bool wants_any(const Value *value) { return value->rank >= 0; }
-static bool wants_exact(const Value *value) { return value->exact && value->type != HLO_PRED; }
-static bool wants_dimensions(const Value *value) { return value->rank > 0; }
+static bool wants_float(const Value *value) {
+    return is_float(value->type);
+}
+static bool wants_any(const Value *value) {
+    return value->rank >= 0;
+}
+static bool wants_exact(const Value *value) {
+    return value->exact && value->type != HLO_PRED;
+}
+static bool wants_dimensions(const Value *value) {
+    return value->rank > 0;
+}
 
 static void smooth_unary(Generator *g) {
     static const char *const kOps[] = {"tanh", "sine", "cosine", "logistic", "negate", "abs", "erf", "atan2"};
@@ -160,16 +176,19 @@ static void jumping_unary(Generator *g) {
 
 static void binary(Generator *g) {
     static const char *const kNumber[] = {"add", "subtract", "maximum", "minimum", "multiply"};
-    static const char *const kInteger[] = {"and", "or", "xor", "divide", "remainder", "shift-left",
-                                           "shift-right-logical", "shift-right-arithmetic", "power"};
+    static const char *const kInteger[] = {
+        "and",  "or", "xor", "divide", "remainder", "shift-left", "shift-right-logical", "shift-right-arithmetic",
+        "power"};
     static const char *const kLogical[] = {"and", "or", "xor"};
     const int a = pick_where(g, wants_any);
     if (a < 0) return;
     const int b = partner(g, g->values[a]);
     Value value = g->values[a];
     const char *op = kNumber[below(g, 5)];
-    if (value.type == HLO_PRED) op = kLogical[below(g, 3)];
-    else if (!is_float(value.type) && chance(g, 60)) op = kInteger[below(g, 8)];
+    if (value.type == HLO_PRED)
+        op = kLogical[below(g, 3)];
+    else if (!is_float(value.type) && chance(g, 60))
+        op = kInteger[below(g, 8)];
     const bool chooses = op[0] == 'm' && op[1] != 'u';
     value.exact = g->values[a].exact && g->values[b].exact && (!is_float(value.type) || chooses);
     const int result = begin(g, value);
@@ -216,7 +235,7 @@ static void convert(Generator *g) {
     hlo_text_format(g->text, "convert(v%d)\n", a);
 }
 
-// ---- movement --------------------------------------------------------------------------------------------------------
+// ---- movement
 
 static void broadcast(Generator *g) {
     const int a = pick_where(g, wants_any);
@@ -378,7 +397,7 @@ static void iota(Generator *g) {
     hlo_text_format(g->text, "iota(), iota_dimension=%lld\n", (long long)dimension);
 }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------
+// ---- reductions
 
 static void reduce(Generator *g) {
     const int a = pick_where(g, wants_dimensions);
@@ -388,8 +407,10 @@ static void reduce(Generator *g) {
     int64_t dimensions[kMaximumRank];
     int reduced = 0, kept = 0;
     for (int d = 0; d < g->values[a].rank; d++) {
-        if (chance(g, 50)) dimensions[reduced++] = d;
-        else value.dims[kept++] = g->values[a].dims[d];
+        if (chance(g, 50))
+            dimensions[reduced++] = d;
+        else
+            value.dims[kept++] = g->values[a].dims[d];
     }
     value.rank = kept;
     value.exact = value.exact && (maximum || !is_float(value.type));
@@ -427,13 +448,13 @@ static void dot(Generator *g) {
     hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
 }
 
-// ---- the module ------------------------------------------------------------------------------------------------------
+// ---- the module
 
 typedef void Step(Generator *g);
 
-static Step *const kSteps[] = {smooth_unary, jumping_unary, binary,  binary,      binary,      compare_and_select,
-                               clamp,        convert,       broadcast, broadcast, reshape,     transpose,
-                               slice,        reverse,       pad,       concatenate, dynamic,   iota,
+static Step *const kSteps[] = {smooth_unary, jumping_unary, binary,    binary,      binary,  compare_and_select,
+                               clamp,        convert,       broadcast, broadcast,   reshape, transpose,
+                               slice,        reverse,       pad,       concatenate, dynamic, iota,
                                reduce,       reduce,        dot};
 
 static void print_reducers(HloText *text) {
@@ -446,7 +467,8 @@ static void print_reducers(HloText *text) {
                         "max_%s { x = %s[] parameter(0)\n y = %s[] parameter(1)\n ROOT r = %s[] maximum(x, y) }\n\n",
                         type, type, type, type);
     }
-    hlo_text_string(text, "or_pred { x = pred[] parameter(0)\n y = pred[] parameter(1)\n ROOT r = pred[] or(x, y) }\n\n");
+    hlo_text_string(text,
+                    "or_pred { x = pred[] parameter(0)\n y = pred[] parameter(1)\n ROOT r = pred[] or(x, y) }\n\n");
 }
 
 void random_module(uint64_t seed, int operations, HloText *text) {

@@ -15,9 +15,10 @@ typedef struct CpuGemmKernels {
     // to[lane / panel][k][lane % panel], missing lanes as zeros. Up to 64 bytes behind the last panel are overwritten.
     void (*pack)(void *to, int64_t panel, const void *from, int64_t lanes, int64_t depth, int64_t lane_stride,
                  int64_t depth_stride);
-    // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to or raised by the product of one panel of each operand. Each
-    // element is one chain of fused multiply-adds in rising k.
-    void (*tile)(int64_t depth, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n, int accumulate);
+    // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to or raised by the product of one panel of each operand.
+    // Each element is one chain of fused multiply-adds in rising k.
+    void (*tile)(int64_t depth, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n,
+                 int accumulate);
 } CpuGemmKernels;
 
 extern const CpuGemmKernels cpu_gemm_f32_baseline, cpu_gemm_f64_baseline;

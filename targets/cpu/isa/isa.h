@@ -40,13 +40,13 @@ enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
 
 // One instruction set's kernels of the fused-loop engine. A NULL entry: the type does not have the operation.
 typedef struct CpuLoopKernels {
-    CpuBlockKernel *operation[CPU_OP_COUNT][CPU_REGISTER_COUNT];             // by the type of the last operand
-    CpuBlockKernel *convert[CPU_REGISTER_COUNT][CPU_REGISTER_COUNT];         // [from][to]
-    CpuBlockKernel *decode[HLO_TYPE_COUNT];                                  // stored narrow float -> f32
-    CpuBlockKernel *encode[HLO_TYPE_COUNT];                                  // f32 -> stored narrow float
-    CpuBlockKernel *round[HLO_TYPE_COUNT];                                   // f32 -> f32 that the narrow type can hold
-    CpuBlockKernel *wrap[HLO_TYPE_COUNT];                                    // s8/u8 -> s8/u8 of fewer bits
-    CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];                    // immediate: exponent << 8 | mantissa bits
+    CpuBlockKernel *operation[CPU_OP_COUNT][CPU_REGISTER_COUNT];      // by the type of the last operand
+    CpuBlockKernel *convert[CPU_REGISTER_COUNT][CPU_REGISTER_COUNT];  // [from][to]
+    CpuBlockKernel *decode[HLO_TYPE_COUNT];                           // stored narrow float -> f32
+    CpuBlockKernel *encode[HLO_TYPE_COUNT];                           // f32 -> stored narrow float
+    CpuBlockKernel *round[HLO_TYPE_COUNT];                            // f32 -> f32 that the narrow type can hold
+    CpuBlockKernel *wrap[HLO_TYPE_COUNT];                             // s8/u8 -> s8/u8 of fewer bits
+    CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
 } CpuLoopKernels;
 
