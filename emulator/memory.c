@@ -327,15 +327,6 @@ static int compare_buffers(const void *left, const void *right) {
     return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
 }
 
-// The shape at an index path of a tuple tree; NULL where there is none.
-static const HloShape *shape_at(const HloShape *shape, HloInts index) {
-    for (int64_t i = 0; i < index.count; i++) {
-        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
-        shape = shape->elements[index.items[i]];
-    }
-    return shape;
-}
-
 // The number of the leaf at an index path.
 static int64_t leaf_at(const HloShape *shape, HloInts index) {
     int64_t leaf = 0;
@@ -355,7 +346,7 @@ static int64_t donated_bytes(const EmuProgram *program, const EmuChip *chip, boo
     for (int64_t d = 0; d < module->donor_count; d++) {
         const HloDonor *donor = &module->donors[d];
         if (donor->parameter < 0 || donor->parameter >= module->entry->parameters.count) continue;
-        const HloShape *given = shape_at(module->entry->parameters.items[donor->parameter]->shape, donor->index);
+        const HloShape *given = hlo_shape_at(module->entry->parameters.items[donor->parameter]->shape, donor->index);
         for (int64_t i = 0; given && i < outputs; i++) {
             const HloShape *output = hlo_shape_leaf(result, i);
             if (taken[i] || !hlo_shape_equal(given, output, HLO_COMPARE_IGNORE_LAYOUT)) continue;
@@ -374,7 +365,7 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     const HloShape *result = module->entry->root->shape;
     bool *taken = HLO_ARENA_NEW(program->arena, bool, hlo_shape_leaf_count(result));
     for (int64_t i = 0; i < module->aliases.count; i++) {
-        const HloShape *shape = shape_at(result, module->aliases.items[i].output_index);
+        const HloShape *shape = hlo_shape_at(result, module->aliases.items[i].output_index);
         if (!shape) continue;
         taken[leaf_at(result, module->aliases.items[i].output_index)] = true;
         total += emu_padded_bytes(chip, shape);

@@ -93,7 +93,7 @@ static const char *attribute(PodReader *reader, const xmlNode *node, const char 
     for (const xmlAttr *attr = node->properties; attr; attr = attr->next)
         if (!strcmp((const char *)attr->name, name)) {
             const char *text = attr->children && attr->children->content ? (const char *)attr->children->content : "";
-            return hlo_arena_string(reader->arena, text, strlen(text));
+            return hlo_arena_text(reader->arena, text);
         }
     return NULL;
 }

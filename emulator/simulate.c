@@ -52,7 +52,7 @@ static const char *source_of(HloArena *arena, const HloInstruction *instruction)
 }
 
 static const char *copy_string(HloArena *arena, const char *text) {
-    return text ? hlo_arena_string(arena, text, strlen(text)) : "";
+    return text ? hlo_arena_text(arena, text) : "";
 }
 
 // Puts an operation on the timeline; returns its number, -1 when the list is full.

@@ -103,7 +103,7 @@ static EmuTopology *new_topology(HloArena *arena, const char *name) {
     EmuTopology *topology = HLO_ARENA_NEW(arena, EmuTopology, 1);
     topology->storage = HLO_ARENA_NEW(arena, EmuTopologyStorage, 1);
     topology->storage->arena = arena;
-    topology->name = hlo_arena_string(arena, name, strlen(name));
+    topology->name = hlo_arena_text(arena, name);
     return topology;
 }
 

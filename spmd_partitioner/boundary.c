@@ -111,23 +111,14 @@ static void write_layouts(const SpmdPlan *plan, HloModule *module) {
         with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
 }
 
-// The part of a tuple shape at an index; NULL if there is none.
-static const HloShape *subshape(const HloShape *shape, HloInts index) {
-    for (int64_t i = 0; i < index.count; i++) {
-        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
-        shape = shape->elements[index.items[i]];
-    }
-    return shape;
-}
-
 static void drop_aliases(HloModule *module) {
     HloAlias *kept = HLO_ARENA_NEW(module->arena, HloAlias, module->aliases.count);
     int64_t count = 0;
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloAlias *alias = &module->aliases.items[i];
-        const HloShape *output = subshape(module->entry->root->shape, alias->output_index), *input = NULL;
+        const HloShape *output = hlo_shape_at(module->entry->root->shape, alias->output_index), *input = NULL;
         if (alias->operand >= 0 && alias->operand < module->entry->parameters.count) {
-            input = subshape(module->entry->parameters.items[alias->operand]->shape, alias->operand_index);
+            input = hlo_shape_at(module->entry->parameters.items[alias->operand]->shape, alias->operand_index);
         }
         if (output && input && hlo_shape_equal(output, input, HLO_COMPARE_IGNORE_LAYOUT)) kept[count++] = *alias;
     }

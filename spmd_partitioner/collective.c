@@ -4,10 +4,6 @@
 
 #include "spmd_partitioner/emit.h"
 
-static HloArena *arena_of(SpmdPartitioner *partitioner) {
-    return partitioner->module->arena;
-}
-
 // The shardings that disagree, as far as the reason knows them.
 static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdReason *reason) {
     if (reason->from) {
@@ -68,10 +64,10 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
                                        const SpmdReason *reason) {
     HloCollectiveAttributes attributes = {
         .channel_id = partitioner->next_channel++,
-        .replica_groups = spmd_mesh_groups(arena_of(partitioner), partitioner->mesh, axes->items, axes->count),
+        .replica_groups = spmd_mesh_groups(spmd_arena(partitioner), partitioner->mesh, axes->items, axes->count),
         .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL,
     };
-    if (dim >= 0) attributes.dimensions = hlo_ints(arena_of(partitioner), &dim, 1);
+    if (dim >= 0) attributes.dimensions = hlo_ints(spmd_arena(partitioner), &dim, 1);
     HloInstruction *made = spmd_emit(partitioner, opcode, shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, axes);
     explain_remedy(partitioner, made, reason, axes);
@@ -79,11 +75,11 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
 }
 
 static const HloShape *scaled(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
-    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, like->rank);
+    int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
-    return hlo_shape_with_default_layout(arena_of(partitioner),
-                                         hlo_shape_array(arena_of(partitioner), like->type, dims, like->rank));
+    return hlo_shape_with_default_layout(spmd_arena(partitioner),
+                                         hlo_shape_array(spmd_arena(partitioner), like->type, dims, like->rank));
 }
 
 HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
@@ -218,7 +214,7 @@ static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal
     SpmdAtomSet fixed = local->partial | local->sharding->manual;
     SpmdAxes before = tile_axes(mesh, local->sharding, fixed), after = tile_axes(mesh, step->after, fixed);
     int64_t *source = HLO_ARENA_NEW(partitioner->arena, int64_t, mesh->device_count);
-    HloPair *pairs = HLO_ARENA_NEW(arena_of(partitioner), HloPair, mesh->device_count);
+    HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
     for (int64_t i = 0; i < mesh->device_count; i++) source[spmd_axes_index(mesh, &before, i)] = i;
     for (int64_t i = 0; i < mesh->device_count; i++) {
         int64_t from = source[spmd_axes_index(mesh, &after, i)];
@@ -258,7 +254,7 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
 static HloInstruction *emit_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                     bool entering, const SpmdReason *reason) {
     int64_t count = partitioner->mesh->device_count;
-    HloPair *pairs = HLO_ARENA_NEW(arena_of(partitioner), HloPair, count);
+    HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, count);
     for (int64_t i = 0; i < count; i++) {
         pairs[i] = entering ? (HloPair){array->devices[i], i} : (HloPair){i, array->devices[i]};
     }

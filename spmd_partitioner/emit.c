@@ -3,19 +3,15 @@
 
 #include <string.h>
 
-static HloArena *arena_of(SpmdPartitioner *partitioner) {
-    return partitioner->module->arena;
-}
-
 // An array shape with the default layout.
 static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank) {
-    HloArena *arena = arena_of(partitioner);
+    HloArena *arena = spmd_arena(partitioner);
     return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, type, dims, rank));
 }
 
 // The shape of `like` with dimension `dim` changed.
 static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
-    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, like->rank);
+    int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
     return array_shape(partitioner, like->type, dims, like->rank);
@@ -68,7 +64,7 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
     int64_t *found = hlo_int_map_find(&partitioner->scope->scalars, key);
     HloInstruction *known = found ? (HloInstruction *)(intptr_t)*found : NULL;
     if (known && known->shape->type == type) return known;
-    HloLiteral *literal = hlo_literal_in_arena(arena_of(partitioner), array_shape(partitioner, type, NULL, 0));
+    HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
     if (hlo_type_is_complex(type)) {
         hlo_literal_set_complex(literal, 0, (double)value);
     } else if (hlo_type_is_float(type)) {
@@ -96,7 +92,7 @@ static int64_t integer_limit(HloType type, bool largest) {
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
     bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
     if (extreme && hlo_type_is_float(type)) {
-        HloLiteral *literal = hlo_literal_in_arena(arena_of(partitioner), array_shape(partitioner, type, NULL, 0));
+        HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
         hlo_literal_set_double(literal, 0, opcode == HLO_OP_MAXIMUM ? -__builtin_inf() : __builtin_inf());
         return emit_literal(partitioner, literal);
     }
@@ -127,9 +123,9 @@ HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *
 
 HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation) {
     const HloShape *from = operand->shape;
-    int64_t *dims = HLO_ARENA_NEW(arena_of(partitioner), int64_t, from->rank);
+    int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, from->rank);
     for (int32_t i = 0; i < from->rank; i++) dims[i] = from->dims[permutation[i]];
-    HloDimensionsAttributes attributes = {hlo_ints(arena_of(partitioner), permutation, from->rank)};
+    HloDimensionsAttributes attributes = {hlo_ints(spmd_arena(partitioner), permutation, from->rank)};
     return spmd_emit(partitioner, HLO_OP_TRANSPOSE, array_shape(partitioner, from->type, dims, from->rank), &operand, 1,
                      &attributes);
 }
@@ -138,7 +134,7 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
                                 int64_t limit, int64_t stride) {
     const HloShape *shape = operand->shape;
     if (start == 0 && limit == shape->dims[dim] && stride == 1) return operand;
-    HloArena *arena = arena_of(partitioner);
+    HloArena *arena = spmd_arena(partitioner);
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, shape->rank), *limits = HLO_ARENA_NEW(arena, int64_t, shape->rank);
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -170,7 +166,7 @@ HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *oper
                               int64_t high, HloInstruction *value) {
     const HloShape *shape = operand->shape;
     if (low == 0 && high == 0) return operand;
-    HloPadDimension *padding = HLO_ARENA_NEW(arena_of(partitioner), HloPadDimension, shape->rank);
+    HloPadDimension *padding = HLO_ARENA_NEW(spmd_arena(partitioner), HloPadDimension, shape->rank);
     padding[dim] = (HloPadDimension){low, high, 0};
     HloPadAttributes attributes = {{padding, shape->rank}};
     HloInstruction *operands[] = {operand, value ? value : spmd_emit_scalar(partitioner, shape->type, 0)};
@@ -183,7 +179,7 @@ HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstructi
     if (count == 1) return parts[0];
     int64_t size = 0;
     for (int64_t i = 0; i < count; i++) size += parts[i]->shape->dims[dim];
-    HloDimensionsAttributes attributes = {hlo_ints(arena_of(partitioner), &dim, 1)};
+    HloDimensionsAttributes attributes = {hlo_ints(spmd_arena(partitioner), &dim, 1)};
     return spmd_emit(partitioner, HLO_OP_CONCATENATE, resized(partitioner, parts[0]->shape, dim, size), parts, count,
                      &attributes);
 }

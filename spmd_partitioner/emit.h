@@ -5,6 +5,11 @@
 
 #include "spmd_partitioner/partitioner.h"
 
+// Where what is written lives: the memory of the partitioned module.
+static inline HloArena *spmd_arena(SpmdPartitioner *partitioner) {
+    return partitioner->module->arena;
+}
+
 // Any op; metadata comes from the op that is being partitioned.
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                           HloInstruction *const *operands, int64_t operand_count, const void *attributes);

@@ -14,7 +14,7 @@ typedef struct Builder {
 } Builder;
 
 static const char *keep(HloArena *arena, const char *text) {
-    return text ? hlo_arena_string(arena, text, strlen(text)) : "";
+    return text ? hlo_arena_text(arena, text) : "";
 }
 
 int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {

@@ -39,7 +39,7 @@ static HloStatus check_axes(const SpmdMeshAxis *axes, int64_t axis_count, int64_
 static const SpmdMeshAxis *copy_axes(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count) {
     SpmdMeshAxis *copy = HLO_ARENA_NEW(arena, SpmdMeshAxis, axis_count + 1);
     for (int64_t i = 0; i < axis_count; i++) {
-        copy[i] = (SpmdMeshAxis){hlo_arena_string(arena, axes[i].name, strlen(axes[i].name)), axes[i].size};
+        copy[i] = (SpmdMeshAxis){hlo_arena_text(arena, axes[i].name), axes[i].size};
     }
     return copy;
 }

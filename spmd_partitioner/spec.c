@@ -86,7 +86,7 @@ static HloMesh spec_mesh(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis
     const char **names = HLO_ARENA_NEW(arena, const char *, axis_count);
     int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count);
     for (int64_t i = 0; i < axis_count; i++) {
-        names[i] = hlo_arena_string(arena, mesh[i].name, strlen(mesh[i].name));
+        names[i] = hlo_arena_text(arena, mesh[i].name);
         sizes[i] = mesh[i].size;
     }
     return (HloMesh){.axis_names = names, .axis_sizes = {sizes, axis_count}};

@@ -166,6 +166,10 @@ char *hlo_arena_string(HloArena *arena, const char *text, size_t length) {
     return copy;
 }
 
+char *hlo_arena_text(HloArena *arena, const char *text) {
+    return text ? hlo_arena_string(arena, text, strlen(text)) : NULL;
+}
+
 char *hlo_arena_format(HloArena *arena, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

@@ -54,6 +54,8 @@ HLO_EXPORT void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes)
 HLO_EXPORT void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes);
 // A NUL-terminated copy of `length` characters.
 HLO_EXPORT char *hlo_arena_string(HloArena *arena, const char *text, size_t length);
+// A copy of a NUL-terminated text; NULL for NULL.
+HLO_EXPORT char *hlo_arena_text(HloArena *arena, const char *text);
 // printf into the arena.
 HLO_EXPORT char *hlo_arena_format(HloArena *arena, const char *format, ...) HLO_PRINTF(2, 3);
 // Bytes taken from the system so far.

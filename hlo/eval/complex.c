@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops on complex operands, computed in double complex and rounded once. Products are the plain formula,
 // which does not repair infinities.
-#include <complex.h>
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 typedef double _Complex Complex;
 
 #define NAN_PAIR CMPLX(NAN, NAN)
-
-static Complex multiply(Complex a, Complex b) {
-    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
-}
 
 static bool has_nan(Complex z) {
     return isnan(creal(z)) || isnan(cimag(z));
@@ -133,7 +129,7 @@ static Complex apply_binary(HloOpcode opcode, Complex a, Complex b) {
     switch (opcode) {
         case HLO_OP_ADD: return CMPLX(creal(a) + creal(b), cimag(a) + cimag(b));
         case HLO_OP_SUBTRACT: return CMPLX(creal(a) - creal(b), cimag(a) - cimag(b));
-        case HLO_OP_MULTIPLY: return multiply(a, b);
+        case HLO_OP_MULTIPLY: return hlo_complex_multiply(a, b);
         case HLO_OP_DIVIDE: return a / b;
         case HLO_OP_POWER: return power(a, b);
         case HLO_OP_ATAN2: return atan2_of(a, b);

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms of any length and number of dimensions, in double complex.
-#include <complex.h>
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 typedef double _Complex Complex;
 
 #define TWO_PI 6.283185307179586476925286766559
-
-static Complex times(Complex a, Complex b) {
-    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
-}
 
 static int64_t smallest_factor(int64_t n) {
     for (int64_t p = 2; p * p <= n; p++) {
@@ -34,7 +30,8 @@ static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n
     memcpy(spare, out, (size_t)n * sizeof(Complex));
     for (int64_t k = 0; k < n; k++) {
         Complex sum = 0;
-        for (int64_t r = 0; r < p; r++) sum += times(spare[r * m + k % m], roots[(r * k % n) * root_step]);
+        for (int64_t r = 0; r < p; r++)
+            sum += hlo_complex_multiply(spare[r * m + k % m], roots[(r * k % n) * root_step]);
         out[k] = sum;
     }
 }

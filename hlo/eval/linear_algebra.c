@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // cholesky and triangular-solve, in double complex, matrix by matrix.
-#include <complex.h>
 #include <math.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 typedef double _Complex Complex;
-
-// The plain formulas: C's own operators would repair infinities.
-static Complex times(Complex a, Complex b) {
-    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
-}
 
 static void decode(HloType type, const char *data, int64_t first, int64_t count, Complex *out) {
     hlo_eval_decode_complex(type, data + first * hlo_type_bytes(type), count, out);
@@ -33,7 +28,7 @@ static void encode(HloType type, const Complex *values, int64_t count, char *dat
 static void factor(Complex *a, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         double pivot = creal(a[j * n + j]);
-        for (int64_t k = 0; k < j; k++) pivot -= creal(times(a[j * n + k], conj(a[j * n + k])));
+        for (int64_t k = 0; k < j; k++) pivot -= creal(hlo_complex_multiply(a[j * n + k], conj(a[j * n + k])));
         if (!(pivot > 0)) {
             for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
             return;
@@ -42,7 +37,7 @@ static void factor(Complex *a, int64_t n) {
         a[j * n + j] = root;
         for (int64_t i = j + 1; i < n; i++) {
             Complex sum = a[i * n + j];
-            for (int64_t k = 0; k < j; k++) sum -= times(a[i * n + k], conj(a[j * n + k]));
+            for (int64_t k = 0; k < j; k++) sum -= hlo_complex_multiply(a[i * n + k], conj(a[j * n + k]));
             a[i * n + j] = CMPLX(creal(sum) / root, cimag(sum) / root);
         }
         for (int64_t i = 0; i < j; i++) a[i * n + j] = 0;
@@ -85,7 +80,7 @@ static void substitute(const Complex *a, Complex *b, int64_t n, int64_t m, bool 
         int64_t from = lower ? 0 : i + 1, to = lower ? i : n;
         for (int64_t column = 0; column < m; column++) {
             Complex sum = b[i * m + column];
-            for (int64_t k = from; k < to; k++) sum -= times(a[i * n + k], b[k * m + column]);
+            for (int64_t k = from; k < to; k++) sum -= hlo_complex_multiply(a[i * n + k], b[k * m + column]);
             b[i * m + column] = unit ? sum : sum / a[i * n + i];
         }
     }

@@ -106,6 +106,13 @@ bool hlo_ints_equal(HloInts a, HloInts b) {
     return a.count == b.count && (a.count == 0 || memcmp(a.items, b.items, (size_t)a.count * sizeof(*a.items)) == 0);
 }
 
+void hlo_ints_print(HloText *text, HloInts ints) {
+    for (int64_t i = 0; i < ints.count; i++) {
+        if (i > 0) hlo_text_char(text, ',');
+        hlo_text_int64(text, ints.items[i]);
+    }
+}
+
 bool hlo_ints_contain(HloInts ints, int64_t value) {
     for (int64_t i = 0; i < ints.count; i++) {
         if (ints.items[i] == value) return true;
@@ -115,10 +122,6 @@ bool hlo_ints_contain(HloInts ints, int64_t value) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Copying
-
-static const char *copy_string(HloArena *arena, const char *text) {
-    return text ? hlo_arena_string(arena, text, strlen(text)) : NULL;
-}
 
 static HloAliases copy_aliases(HloArena *arena, HloAliases from) {
     HloAlias *items = hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(*items));
@@ -170,7 +173,7 @@ static void copy_field(HloArena *arena, const HloField *field, void *to) {
         case HLO_FIELD_TRISTATE:
         case HLO_FIELD_FLOAT:
         case HLO_FIELD_ENUM: return;  // copied with the struct
-        case HLO_FIELD_STRING: *(const char **)to = copy_string(arena, *(const char **)to); return;
+        case HLO_FIELD_STRING: *(const char **)to = hlo_arena_text(arena, *(const char **)to); return;
         case HLO_FIELD_INTS: *(HloInts *)to = hlo_ints_copy(arena, *(HloInts *)to); return;
         case HLO_FIELD_INTS_LIST: *(HloIntsList *)to = copy_ints_list(arena, *(HloIntsList *)to); return;
         case HLO_FIELD_BOOL_LIST: {

@@ -358,6 +358,8 @@ static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) {
 }
 // Same items in the same order.
 HLO_EXPORT bool hlo_ints_equal(HloInts a, HloInts b);
+// Appends the numbers with commas between them.
+HLO_EXPORT void hlo_ints_print(HloText *text, HloInts ints);
 // True if `value` is among the items.
 HLO_EXPORT bool hlo_ints_contain(HloInts ints, int64_t value);
 

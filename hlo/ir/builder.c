@@ -182,22 +182,6 @@ typedef struct Annotation {
     const char *name, *key, *value;
 } Annotation;
 
-static const char *copy_string(HloArena *arena, const char *text) {
-    return text ? hlo_arena_string(arena, text, strlen(text)) : NULL;
-}
-
-static const HloMetadata *copy_metadata(HloArena *arena, const HloMetadata *metadata) {
-    if (!metadata) return NULL;
-    HloMetadata *copy = hlo_arena_copy(arena, metadata, sizeof(*metadata));
-    copy->op_type = copy_string(arena, metadata->op_type);
-    copy->op_name = copy_string(arena, metadata->op_name);
-    copy->source_file = copy_string(arena, metadata->source_file);
-    copy->profile_type = copy_string(arena, metadata->profile_type);
-    copy->deduplicated_name = copy_string(arena, metadata->deduplicated_name);
-    copy->scheduling_name = copy_string(arena, metadata->scheduling_name);
-    return copy;
-}
-
 static HloStatus sharding_body(void *argument) {
     Annotation *a = argument;
     const HloSharding *copy = hlo_sharding_copy(a->builder->module->arena, a->sharding);
@@ -207,7 +191,7 @@ static HloStatus sharding_body(void *argument) {
 
 static HloStatus metadata_body(void *argument) {
     Annotation *a = argument;
-    const HloMetadata *copy = copy_metadata(a->builder->module->arena, a->metadata);
+    const HloMetadata *copy = hlo_metadata_copy(a->builder->module->arena, a->metadata);
     *(a->instruction ? &a->instruction->metadata : &a->builder->metadata) = copy;
     return HLO_SUCCESS;
 }
@@ -221,7 +205,8 @@ static HloStatus name_body(void *argument) {
 static HloStatus attribute_body(void *argument) {
     Annotation *a = argument;
     HloArena *arena = a->builder->module->arena;
-    hlo_instruction_set_frontend_attribute(a->instruction, copy_string(arena, a->key), copy_string(arena, a->value));
+    hlo_instruction_set_frontend_attribute(a->instruction, hlo_arena_text(arena, a->key),
+                                           hlo_arena_text(arena, a->value));
     return HLO_SUCCESS;
 }
 

@@ -141,10 +141,7 @@ static HloComputation *clone_computation(CloneState *state, const HloComputation
     HloModule *module = state->module;
     HloArena *scratch = hlo_arena_scratch_new();
     HloComputation *copy = hlo_computation_new(module, name);
-    if (computation->execution_thread) {
-        copy->execution_thread =
-            hlo_arena_string(module->arena, computation->execution_thread, strlen(computation->execution_thread));
-    }
+    copy->execution_thread = hlo_arena_text(module->arena, computation->execution_thread);
     HloIntMap clones = {0};  // source id -> clone
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);

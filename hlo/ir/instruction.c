@@ -19,7 +19,7 @@ static void vector_remove(HloInstructionVector *vector, const HloInstruction *it
     }
 }
 
-static bool vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
+bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
     for (int64_t i = 0; i < vector->count; i++) {
         if (vector->items[i] == item) return true;
     }
@@ -212,7 +212,7 @@ void hlo_instruction_remove(HloInstruction *instruction) {
 }
 
 void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after) {
-    if (vector_contains(&before->control_successors, after)) return;
+    if (hlo_instruction_vector_contains(&before->control_successors, after)) return;
     hlo_vector_push(arena_of(before), &before->control_successors, after);
     hlo_vector_push(arena_of(before), &after->control_predecessors, before);
 }
@@ -225,26 +225,22 @@ void hlo_instruction_remove_control_edge(HloInstruction *before, HloInstruction 
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations and copies
 
-static const char *copy_string(HloArena *arena, const char *text) {
-    return text ? hlo_arena_string(arena, text, strlen(text)) : NULL;
-}
-
-static const HloMetadata *copy_metadata(HloArena *arena, const HloMetadata *metadata) {
+const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata) {
     if (!metadata) return NULL;
     HloMetadata *copy = hlo_arena_copy(arena, metadata, sizeof(*metadata));
-    copy->op_type = copy_string(arena, metadata->op_type);
-    copy->op_name = copy_string(arena, metadata->op_name);
-    copy->source_file = copy_string(arena, metadata->source_file);
-    copy->profile_type = copy_string(arena, metadata->profile_type);
-    copy->deduplicated_name = copy_string(arena, metadata->deduplicated_name);
-    copy->scheduling_name = copy_string(arena, metadata->scheduling_name);
+    copy->op_type = hlo_arena_text(arena, metadata->op_type);
+    copy->op_name = hlo_arena_text(arena, metadata->op_name);
+    copy->source_file = hlo_arena_text(arena, metadata->source_file);
+    copy->profile_type = hlo_arena_text(arena, metadata->profile_type);
+    copy->deduplicated_name = hlo_arena_text(arena, metadata->deduplicated_name);
+    copy->scheduling_name = hlo_arena_text(arena, metadata->scheduling_name);
     return copy;
 }
 
 HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
     HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, from.count);
     for (int64_t i = 0; i < from.count; i++) {
-        items[i] = (HloKeyValue){copy_string(arena, from.items[i].key), copy_string(arena, from.items[i].value)};
+        items[i] = (HloKeyValue){hlo_arena_text(arena, from.items[i].key), hlo_arena_text(arena, from.items[i].value)};
     }
     return (HloKeyValues){items, from.count};
 }
@@ -262,11 +258,11 @@ void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInst
     }
     HloArena *arena = arena_of(instruction);
     instruction->sharding = hlo_sharding_copy(arena, from->sharding);
-    instruction->metadata = copy_metadata(arena, from->metadata);
+    instruction->metadata = hlo_metadata_copy(arena, from->metadata);
     instruction->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
-    instruction->backend_config = copy_string(arena, from->backend_config);
-    instruction->statistics = copy_string(arena, from->statistics);
-    instruction->origin = copy_string(arena, from->origin);
+    instruction->backend_config = hlo_arena_text(arena, from->backend_config);
+    instruction->statistics = hlo_arena_text(arena, from->statistics);
+    instruction->origin = hlo_arena_text(arena, from->origin);
 }
 
 HloInstruction *hlo_instruction_clone(HloComputation *computation, const HloInstruction *instruction,
@@ -300,7 +296,7 @@ void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const c
     if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
     int64_t position = 0;
     while (position < old.count && strcmp(items[position].key, key) != 0) position++;
-    items[position] = (HloKeyValue){copy_string(arena, key), copy_string(arena, value)};
+    items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
     instruction->frontend_attributes = (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
 }
 
@@ -338,6 +334,11 @@ bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
         if (computation_has_side_effect(instruction->called[i])) return true;
     }
     return false;
+}
+
+const HloInstruction *hlo_instruction_async_start(const HloInstruction *instruction) {
+    while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
+    return instruction;
 }
 
 static bool same_key_values(HloKeyValues a, HloKeyValues b) {

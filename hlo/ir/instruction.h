@@ -14,6 +14,8 @@ typedef struct HloComputation HloComputation;
 typedef struct HloInstruction HloInstruction;
 
 typedef HLO_VECTOR(HloInstruction *) HloInstructionVector;
+// Whether `item` stands in `vector`.
+HLO_EXPORT bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const HloInstruction *item);
 
 // metadata={...}. Strings NULL and numbers 0 where absent.
 typedef struct HloMetadata {
@@ -25,6 +27,8 @@ typedef struct HloMetadata {
     int64_t stack_frame_id;
     bool preserve_layout;
 } HloMetadata;
+// A copy with its texts in `arena`; NULL for NULL. Memory errors jump to hlo_protect().
+HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata);
 
 // key="value" of frontend_attributes, in text order.
 typedef struct HloKeyValue {
@@ -121,6 +125,8 @@ HLO_EXPORT int64_t hlo_instruction_operand_index(const HloInstruction *instructi
 // True if it must not be removed, duplicated or reordered: side-effect ops, custom calls that say so, and callers of
 // computations that hold one.
 HLO_EXPORT bool hlo_instruction_has_side_effect(const HloInstruction *instruction);
+// The async-start that an async-update or async-done belongs to; an async-start itself.
+HLO_EXPORT const HloInstruction *hlo_instruction_async_start(const HloInstruction *instruction);
 // True if same opcode, shape, attributes and called computations, and operands pairwise identical: one can stand for
 // the other (unless it has side effects). Shardings and frontend
 // attributes must be equal too.

@@ -38,7 +38,7 @@ void hlo_module_set_entry(HloModule *module, HloComputation *entry) {
 static HloStringVector copy_strings(HloArena *arena, const HloStringVector *from) {
     HloStringVector copy = {0};
     for (int64_t i = 0; i < from->count; i++) {
-        hlo_vector_push(arena, &copy, hlo_arena_string(arena, from->items[i], strlen(from->items[i])));
+        hlo_vector_push(arena, &copy, hlo_arena_text(arena, from->items[i]));
     }
     return copy;
 }
@@ -92,13 +92,8 @@ void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     module->propagate_to_parameters = copy_bools(arena, from->propagate_to_parameters);
     module->propagate_to_output = copy_bools(arena, from->propagate_to_output);
     module->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
-    if (from->origin_recovery_table) {
-        module->origin_recovery_table =
-            hlo_arena_string(arena, from->origin_recovery_table, strlen(from->origin_recovery_table));
-    }
-    if (from->source_file) {
-        module->source_file = hlo_arena_string(arena, from->source_file, strlen(from->source_file));
-    }
+    module->origin_recovery_table = hlo_arena_text(arena, from->origin_recovery_table);
+    module->source_file = hlo_arena_text(arena, from->source_file);
     copy_stack(module, &from->stack);
 }
 

@@ -235,3 +235,11 @@ const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
     }
     return shape;
 }
+
+const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
+    for (int64_t i = 0; i < index.count; i++) {
+        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
+        shape = shape->elements[index.items[i]];
+    }
+    return shape;
+}

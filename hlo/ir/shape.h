@@ -113,6 +113,8 @@ HLO_EXPORT int64_t hlo_shape_bytes(const HloShape *shape);
 HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 // Leaf number `index` in depth-first order.
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
+// The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.
+HLO_EXPORT const HloShape *hlo_shape_at(const HloShape *shape, HloInts index);
 
 // "f32[8,128]{1,0:T(8,128)}" or without the layout; tuples with /*index=5*/ comments, as XLA prints them.
 HLO_EXPORT void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout);

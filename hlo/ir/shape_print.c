@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/shape.h"
 
-static void print_ints(HloText *text, HloInts ints) {
-    for (int64_t i = 0; i < ints.count; i++) {
-        if (i > 0) hlo_text_char(text, ',');
-        hlo_text_int64(text, ints.items[i]);
-    }
-}
+#include "hlo/ir/attributes.h"
 
 static void print_tile(HloText *text, HloInts tile) {
     hlo_text_char(text, '(');
@@ -58,7 +53,7 @@ static void print_extras(HloText *text, const HloLayout *layout) {
         hlo_text_char(text, '(');
         hlo_text_int64(text, layout->splits[i].dimension);
         hlo_text_char(text, ':');
-        print_ints(text, layout->splits[i].indices);
+        hlo_ints_print(text, layout->splits[i].indices);
         hlo_text_char(text, ')');
     }
     if (layout->physical_shape) {
@@ -74,7 +69,7 @@ static void print_layout(HloText *text, const HloLayout *layout) {
     bool extras = has_extras(layout);
     if (layout->minor_to_major.count == 0 && !extras) return;
     hlo_text_char(text, '{');
-    print_ints(text, layout->minor_to_major);
+    hlo_ints_print(text, layout->minor_to_major);
     if (extras) print_extras(text, layout);
     hlo_text_char(text, '}');
 }

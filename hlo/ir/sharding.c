@@ -58,7 +58,7 @@ void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
 void hlo_mesh_copy(HloArena *arena, HloMesh *mesh) {
     const char **names = HLO_ARENA_NEW(arena, const char *, mesh->axis_sizes.count);
     for (int64_t i = 0; mesh->axis_names && i < mesh->axis_sizes.count; i++) {
-        names[i] = hlo_arena_string(arena, mesh->axis_names[i], strlen(mesh->axis_names[i]));
+        names[i] = hlo_arena_text(arena, mesh->axis_names[i]);
     }
     mesh->axis_names = mesh->axis_names ? names : NULL;
     mesh->axis_sizes = hlo_ints_copy(arena, mesh->axis_sizes);
@@ -106,7 +106,7 @@ const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *shardin
     copy->subgroups =
         hlo_arena_copy(arena, sharding->subgroups, (size_t)sharding->subgroup_count * sizeof(*sharding->subgroups));
     if (sharding->named) copy->named = copy_named(arena, sharding->named);
-    if (sharding->metadata) copy->metadata = hlo_arena_string(arena, sharding->metadata, strlen(sharding->metadata));
+    if (sharding->metadata) copy->metadata = hlo_arena_text(arena, sharding->metadata);
     const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, sharding->element_count);
     for (int64_t i = 0; i < sharding->element_count; i++) {
         elements[i] = hlo_sharding_copy(arena, sharding->elements[i]);

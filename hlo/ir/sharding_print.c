@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/attributes.h"
 #include "hlo/ir/replica_groups.h"
 #include "hlo/ir/sharding.h"
-
-static void print_ints(HloText *text, HloInts ints) {
-    for (int64_t i = 0; i < ints.count; i++) {
-        if (i > 0) hlo_text_char(text, ',');
-        hlo_text_int64(text, ints.items[i]);
-    }
-}
 
 // [dims]T(permutation)
 static void print_iota(HloText *text, const HloIotaDevices *iota) {
     hlo_text_char(text, '[');
-    print_ints(text, iota->dims);
+    hlo_ints_print(text, iota->dims);
     hlo_text_char(text, ']');
     if (iota->permutation.count > 1) {
         hlo_text_append(text, "T(", 2);
-        print_ints(text, iota->permutation);
+        hlo_ints_print(text, iota->permutation);
         hlo_text_char(text, ')');
     }
 }
@@ -45,7 +39,7 @@ static void print_mesh(HloText *text, const HloMesh *mesh) {
     if (mesh->iota.dims.count) {
         print_iota(text, &mesh->iota);
     } else {
-        print_ints(text, mesh->device_ids);
+        hlo_ints_print(text, mesh->device_ids);
     }
     hlo_text_char(text, ')');
 }
@@ -103,13 +97,13 @@ static void print_named(HloText *text, const HloNamedSharding *named) {
 
 static void print_tiled(HloText *text, const HloSharding *sharding) {
     hlo_text_string(text, "devices=[");
-    print_ints(text, sharding->tile_dims);
+    hlo_ints_print(text, sharding->tile_dims);
     hlo_text_char(text, ']');
     if (sharding->iota.dims.count) {
         hlo_text_append(text, "<=", 2);
         print_iota(text, &sharding->iota);
     } else {
-        print_ints(text, sharding->devices);
+        hlo_ints_print(text, sharding->devices);
     }
     if (sharding->last_tile_dim_replicate) hlo_text_string(text, " last_tile_dim_replicate");
     if (sharding->subgroup_count == 0) return;
@@ -180,7 +174,7 @@ void hlo_replica_groups_print(HloText *text, const HloReplicaGroups *groups) {
     for (int64_t i = 0; i < groups->count; i++) {
         if (i > 0) hlo_text_char(text, ',');
         hlo_text_char(text, '{');
-        print_ints(text, groups->groups[i]);
+        hlo_ints_print(text, groups->groups[i]);
         hlo_text_char(text, '}');
     }
     hlo_text_char(text, '}');

@@ -20,6 +20,17 @@ typedef struct HloSimplifyTable {
     int64_t count;
 } HloSimplifyTable;
 
+// A rule of several tables: x op x is x.
+static inline HloInstruction *hlo_simplify_equal_operands(HloInstruction *instruction) {
+    return instruction->operands[0] == instruction->operands[1] ? instruction->operands[0] : NULL;
+}
+
+// A rule of several tables: an op that can only select or rearrange and leaves the dims alone is its first operand.
+static inline HloInstruction *hlo_simplify_to_operand_of_same_dims(HloInstruction *instruction) {
+    HloInstruction *operand = instruction->operands[0];
+    return hlo_same_dims(instruction->shape, operand->shape) ? operand : NULL;
+}
+
 // Rules for sums, products, negation, rounding and powers.
 HloSimplifyTable hlo_simplify_arithmetic(void);
 // Rules for bits, comparisons and selections.

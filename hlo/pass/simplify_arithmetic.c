@@ -146,10 +146,6 @@ static HloInstruction *idempotent(HloInstruction *i) {
     return i->operands[0]->opcode == i->opcode ? i->operands[0] : NULL;
 }
 
-static HloInstruction *same_operands(HloInstruction *i) {
-    return i->operands[0] == i->operands[1] ? i->operands[0] : NULL;
-}
-
 // True if `value` is the least (or greatest) value of its type.
 static bool is_extreme(const HloInstruction *value, bool least) {
     const HloLiteral *literal;
@@ -216,9 +212,9 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_FLOOR, idempotent},
     {HLO_OP_ROUND_NEAREST_AFZ, idempotent},
     {HLO_OP_ROUND_NEAREST_EVEN, idempotent},
-    {HLO_OP_MAXIMUM, same_operands},
+    {HLO_OP_MAXIMUM, hlo_simplify_equal_operands},
     {HLO_OP_MAXIMUM, bounded_by_all},
-    {HLO_OP_MINIMUM, same_operands},
+    {HLO_OP_MINIMUM, hlo_simplify_equal_operands},
     {HLO_OP_MINIMUM, bounded_by_all},
     {HLO_OP_POWER, small_power},
     {HLO_OP_REAL, part_of_complex},

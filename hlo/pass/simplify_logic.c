@@ -13,10 +13,6 @@ static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
 
-static HloInstruction *same_operands(HloInstruction *i) {
-    return i->operands[0] == i->operands[1] ? i->operands[0] : NULL;
-}
-
 // and: 0 wins, all ones change nothing. or: the other way around.
 static HloInstruction *with_constant(HloInstruction *i) {
     bool is_and = i->opcode == HLO_OP_AND;
@@ -130,9 +126,9 @@ static HloInstruction *select_again(HloInstruction *i) {
 }
 
 static const HloSimplifyRule rules[] = {
-    {HLO_OP_AND, same_operands},
+    {HLO_OP_AND, hlo_simplify_equal_operands},
     {HLO_OP_AND, with_constant},
-    {HLO_OP_OR, same_operands},
+    {HLO_OP_OR, hlo_simplify_equal_operands},
     {HLO_OP_OR, with_constant},
     {HLO_OP_XOR, simplify_xor},
     {HLO_OP_NOT, simplify_not},

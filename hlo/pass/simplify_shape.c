@@ -2,10 +2,6 @@
 // Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
 #include "hlo/pass/simplify.h"
 
-static bool same_dims(const HloShape *a, const HloShape *b) {
-    return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
-}
-
 static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
 }
@@ -19,10 +15,6 @@ static bool is_identity(HloInts dimensions) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reshape
-
-static HloInstruction *reshape_same(HloInstruction *i) {
-    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
-}
 
 static HloInstruction *reshape_twice(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
@@ -83,7 +75,7 @@ static HloInstruction *transpose_of_ones(HloInstruction *i) {
 // Broadcast and iota
 
 static HloInstruction *broadcast_same(HloInstruction *i) {
-    bool same = is_identity(dimensions_of(i)) && same_dims(i->shape, i->operands[0]->shape);
+    bool same = is_identity(dimensions_of(i)) && hlo_same_dims(i->shape, i->operands[0]->shape);
     return same ? i->operands[0] : NULL;
 }
 
@@ -254,7 +246,7 @@ static HloInstruction *concatenate_slices(HloInstruction *i) {
 // Pad
 
 static HloInstruction *pad_nothing(HloInstruction *i) {
-    return same_dims(i->shape, i->operands[0]->shape) &&
+    return hlo_same_dims(i->shape, i->operands[0]->shape) &&
                    hlo_attributes_equal(
                        HLO_FAMILY_Pad, i->attributes,
                        &(HloPadAttributes){
@@ -314,7 +306,7 @@ static HloInstruction *pad_twice(HloInstruction *i) {
 }
 
 static const HloSimplifyRule rules[] = {
-    {HLO_OP_RESHAPE, reshape_same},
+    {HLO_OP_RESHAPE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_RESHAPE, reshape_twice},
     {HLO_OP_RESHAPE, reshape_of_splat},
     {HLO_OP_TRANSPOSE, transpose_identity},

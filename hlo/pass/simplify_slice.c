@@ -2,10 +2,6 @@
 // Rules for slices, and for dynamic slices whose place is known.
 #include "hlo/pass/simplify.h"
 
-static bool same_dims(const HloShape *a, const HloShape *b) {
-    return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
-}
-
 // Lists of starts, limits and strides for `rank` dimensions, in one allocation.
 typedef struct SliceLists {
     int64_t *starts, *limits, *strides;
@@ -20,10 +16,6 @@ static SliceLists new_lists(const HloInstruction *like, int64_t rank) {
 static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x, const SliceLists *lists) {
     return hlo_pass_slice(like, x, (HloInts){lists->starts, lists->rank}, (HloInts){lists->limits, lists->rank},
                           (HloInts){lists->strides, lists->rank});
-}
-
-static HloInstruction *slice_all(HloInstruction *i) {
-    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
 }
 
 static HloInstruction *slice_twice(HloInstruction *i) {
@@ -139,10 +131,6 @@ static HloInstruction *slice_of_transpose(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Dynamic slices
 
-static HloInstruction *dynamic_slice_all(HloInstruction *i) {
-    return same_dims(i->shape, i->operands[0]->shape) ? i->operands[0] : NULL;
-}
-
 // The start along dimension `d`, moved inside as the op does; false when it is not known.
 static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64_t size, int64_t *start) {
     const HloShape *x = i->operands[0]->shape;
@@ -186,14 +174,14 @@ static HloInstruction *update_nothing(HloInstruction *i) {
 }
 
 static const HloSimplifyRule rules[] = {
-    {HLO_OP_SLICE, slice_all},
+    {HLO_OP_SLICE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_SLICE, slice_twice},
     {HLO_OP_SLICE, slice_of_broadcast},
     {HLO_OP_SLICE, slice_of_iota},
     {HLO_OP_SLICE, slice_of_concatenate},
     {HLO_OP_SLICE, slice_of_pad},
     {HLO_OP_SLICE, slice_of_transpose},
-    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_all},
+    {HLO_OP_DYNAMIC_SLICE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_known},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_splat},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_all},

@@ -49,6 +49,10 @@ HloInstruction *hlo_pass_splat(const HloInstruction *like, HloType type, HloInts
 static inline HloInts hlo_shape_dims(const HloShape *shape) {
     return (HloInts){shape->dims, shape->rank};
 }
+// Whether the dims of two arrays are equal; types and layouts are not compared.
+static inline bool hlo_same_dims(const HloShape *a, const HloShape *b) {
+    return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
+}
 // A list of `count` numbers, zeroed, in the module's arena, to be filled.
 int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count);
 

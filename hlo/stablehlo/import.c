@@ -51,10 +51,10 @@ static const HloMetadata *metadata_of(const ImportPlace *place) {
     int64_t line = 0;
     find_place(place->operation->location, &file, &line, &name, 0);
     if (!file && !name) return NULL;
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     HloMetadata *metadata = HLO_ARENA_NEW(arena, HloMetadata, 1);
-    if (name) metadata->op_name = hlo_arena_string(arena, name, strlen(name));
-    if (file) metadata->source_file = hlo_arena_string(arena, file, strlen(file));
+    if (name) metadata->op_name = hlo_arena_text(arena, name);
+    if (file) metadata->source_file = hlo_arena_text(arena, file);
     metadata->source_line = line;
     return metadata;
 }
@@ -87,7 +87,7 @@ HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback,
 
 HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     *ints = (HloInts){0};
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind == MLIR_INTS) {
@@ -127,7 +127,7 @@ HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions)
     const MlirAttribute *attribute = mlir_attribute(place->operation, "precision_config");
     *precisions = (HloPrecisions){0};
     if (!attribute || attribute->kind != MLIR_ARRAY) return HLO_SUCCESS;
-    int32_t *items = HLO_ARENA_NEW(place->importer->module->arena, int32_t, attribute->count);
+    int32_t *items = HLO_ARENA_NEW(import_arena(place), int32_t, attribute->count);
     bool all_default = true;
     for (int64_t i = 0; i < attribute->count; i++) {
         HLO_TRY(enum_value(place, attribute->items[i], &hlo_enum_Precision, &items[i]));
@@ -158,7 +158,7 @@ HloStatus import_shape(const ImportPlace *place, const MlirType *type, const Hlo
         return import_error(place, HLO_UNIMPLEMENTED, "a value's type has no shape in HLO: %s",
                             type && type->name ? type->name : "unknown");
     }
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, type->shape));
     return HLO_SUCCESS;
 }
@@ -166,7 +166,7 @@ HloStatus import_shape(const ImportPlace *place, const MlirType *type, const Hlo
 HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape) {
     const MlirOperation *operation = place->operation;
     if (operation->result_count == 1) return import_shape(place, operation->results[0]->type, shape);
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, operation->result_count);
     for (int64_t i = 0; i < operation->result_count; i++) {
         HLO_TRY(import_shape(place, operation->results[i]->type, &elements[i]));
@@ -279,7 +279,7 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
             (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
         if (!is_default) {
             attributes.accuracy =
-                hlo_arena_copy(place->importer->module->arena, attribute->accuracy, sizeof(*attribute->accuracy));
+                hlo_arena_copy(import_arena(place), attribute->accuracy, sizeof(*attribute->accuracy));
         }
         return import_plain(place, opcode, &attributes);
     }
@@ -487,7 +487,7 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
     const MlirAttribute *name = mlir_attribute(top, "sym_name");
-    if (name && name->string) module->name = hlo_arena_string(module->arena, name->string, strlen(name->string));
+    if (name && name->string) module->name = hlo_arena_text(module->arena, name->string);
     module->replica_count = module_count(top, "mhlo.num_replicas");
     module->num_partitions = module_count(top, "mhlo.num_partitions");
     module->use_spmd_partitioning = module->num_partitions > 1;

@@ -21,6 +21,11 @@ typedef struct ImportPlace {
     MlirOperation *operation;
 } ImportPlace;
 
+// Where what the new instructions own is kept.
+static inline HloArena *import_arena(const ImportPlace *place) {
+    return place->importer->module->arena;
+}
+
 // Converts one operation: makes instructions and sets results[i]->lowered.
 typedef HloStatus ImportHandler(ImportPlace *place);
 typedef struct ImportRow {

@@ -2,10 +2,6 @@
 // Collectives and device numbers.
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) {
-    return place->importer->module->arena;
-}
-
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
 static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "replica_groups");
@@ -16,9 +12,9 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
     }
     int64_t count = attribute->literal->shape->dims[0], width = attribute->literal->shape->dims[1];
-    HloInts *lists = HLO_ARENA_NEW(module_arena(place), HloInts, count);
+    HloInts *lists = HLO_ARENA_NEW(import_arena(place), HloInts, count);
     for (int64_t i = 0; i < count; i++) {
-        int64_t *devices = HLO_ARENA_NEW(module_arena(place), int64_t, width);
+        int64_t *devices = HLO_ARENA_NEW(import_arena(place), int64_t, width);
         int64_t used = 0;
         for (int64_t j = 0; j < width; j++) {
             int64_t device = hlo_literal_get_int64(attribute->literal, i * width + j);
@@ -26,7 +22,7 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
         }
         lists[i] = (HloInts){devices, used};
     }
-    *groups = hlo_replica_groups_list(module_arena(place), lists, count);
+    *groups = hlo_replica_groups_list(import_arena(place), lists, count);
     return HLO_SUCCESS;
 }
 
@@ -39,7 +35,7 @@ static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attr
 static HloStatus set_dimension(ImportPlace *place, const char *name, HloCollectiveAttributes *attributes) {
     int64_t dimension;
     HLO_TRY(import_int(place, name, 0, &dimension));
-    attributes->dimensions = hlo_ints(module_arena(place), &dimension, 1);
+    attributes->dimensions = hlo_ints(import_arena(place), &dimension, 1);
     return HLO_SUCCESS;
 }
 
@@ -112,7 +108,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "dimension %lld does not split into %lld", (long long)split,
                             (long long)pieces);
     }
-    HloArena *arena = module_arena(place);
+    HloArena *arena = import_arena(place);
     HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
     int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, rank + 1), *order = HLO_ARENA_NEW(arena, int64_t, rank + 1);
     for (int64_t i = 0, j = 0; i < rank; i++) {
@@ -150,7 +146,7 @@ static HloStatus import_collective_permute(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is no list of pairs");
     }
     int64_t count = pairs->literal->shape->dims[0];
-    HloPair *items = HLO_ARENA_NEW(module_arena(place), HloPair, count);
+    HloPair *items = HLO_ARENA_NEW(import_arena(place), HloPair, count);
     for (int64_t i = 0; i < count; i++) {
         items[i] =
             (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i), hlo_literal_get_int64(pairs->literal, 2 * i + 1)};

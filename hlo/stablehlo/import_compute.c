@@ -4,10 +4,6 @@
 
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) {
-    return place->importer->module->arena;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
 
@@ -73,8 +69,8 @@ static HloStatus import_dot(ImportPlace *place) {
     int64_t rank = type && type->kind == MLIR_TYPE_SHAPE ? type->shape->rank : 0;
     int64_t last = rank - 1, zero = 0;
     if (rank > 0) {
-        attributes.lhs_contracting = hlo_ints(module_arena(place), &last, 1);
-        attributes.rhs_contracting = hlo_ints(module_arena(place), &zero, 1);
+        attributes.lhs_contracting = hlo_ints(import_arena(place), &last, 1);
+        attributes.rhs_contracting = hlo_ints(import_arena(place), &zero, 1);
     }
     HLO_TRY(import_precisions(place, &attributes.precision));
     return import_plain(place, HLO_OP_DOT, &attributes);
@@ -94,7 +90,7 @@ typedef struct WindowLists {
 
 static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists) {
     int64_t count = lists->sizes.count;
-    HloWindowDimension *dims = HLO_ARENA_NEW(module_arena(place), HloWindowDimension, count);
+    HloWindowDimension *dims = HLO_ARENA_NEW(import_arena(place), HloWindowDimension, count);
     for (int64_t i = 0; i < count; i++) {
         dims[i] = (HloWindowDimension){.size = lists->sizes.items[i],
                                        .stride = item(lists->strides, i, 1),
@@ -104,7 +100,7 @@ static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists
                                        .window_dilation = item(lists->window_dilations, i, 1),
                                        .reversal = item(lists->reversal, i, 0) != 0};
     }
-    HloWindow *window = HLO_ARENA_NEW(module_arena(place), HloWindow, 1);
+    HloWindow *window = HLO_ARENA_NEW(import_arena(place), HloWindow, 1);
     *window = (HloWindow){dims, count};
     return window;
 }
@@ -128,7 +124,7 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
 }
 
 static HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
-    HloConvolutionLabels *labels = HLO_ARENA_NEW(module_arena(place), HloConvolutionLabels, 1);
+    HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
     HLO_TRY(import_int(place, "input_batch_dimension", 0, &labels->input_batch));
     HLO_TRY(import_int(place, "input_feature_dimension", 0, &labels->input_feature));
     HLO_TRY(import_ints(place, "input_spatial_dimensions", &labels->input_spatial));
@@ -149,7 +145,7 @@ static HloStatus import_convolution(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_labels(place, &attributes.labels));
     const HloInts spatial = attributes.labels->kernel_spatial;
-    int64_t *sizes = HLO_ARENA_NEW(module_arena(place), int64_t, spatial.count);
+    int64_t *sizes = HLO_ARENA_NEW(import_arena(place), int64_t, spatial.count);
     const HloShape *kernel = place->operation->operand_count == 2 ? operands[1]->shape : NULL;
     for (int64_t i = 0; i < spatial.count; i++) {
         if (!kernel || spatial.items[i] < 0 || spatial.items[i] >= kernel->rank) {
@@ -173,16 +169,17 @@ static HloStatus import_convolution(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Reductions and order
 
-static HloStatus import_reduce(ImportPlace *place) {
+static HloStatus import_along_dimensions(ImportPlace *place, HloOpcode opcode) {
     HloDimensionsAttributes attributes = {0};
     HLO_TRY(import_ints(place, "dimensions", &attributes.dimensions));
-    return import_with_region(place, HLO_OP_REDUCE, &attributes);
+    return import_with_region(place, opcode, &attributes);
 }
 
+static HloStatus import_reduce(ImportPlace *place) {
+    return import_along_dimensions(place, HLO_OP_REDUCE);
+}
 static HloStatus import_map(ImportPlace *place) {
-    HloDimensionsAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "dimensions", &attributes.dimensions));
-    return import_with_region(place, HLO_OP_MAP, &attributes);
+    return import_along_dimensions(place, HLO_OP_MAP);
 }
 
 static HloStatus import_sort(ImportPlace *place) {
@@ -192,7 +189,7 @@ static HloStatus import_sort(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "dimension", -1, &dimension));
     if (dimension < 0 && place->operation->operand_count) dimension += operands[0]->shape->rank;
-    attributes.dimensions = hlo_ints(module_arena(place), &dimension, 1);
+    attributes.dimensions = hlo_ints(import_arena(place), &dimension, 1);
     HLO_TRY(import_bool(place, "is_stable", false, &attributes.is_stable));
     return import_with_region(place, HLO_OP_SORT, &attributes);
 }

@@ -70,7 +70,7 @@ static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *c
 // Binds block arguments and captures to the computation's parameters.
 static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *request, const MlirBlock *block) {
     HloComputation *computation = place->computation;
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     int64_t count = block->argument_count + request->capture_count;
     MlirValue **values = HLO_ARENA_NEW(place->importer->arena, MlirValue *, count);
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
@@ -314,7 +314,7 @@ static HloStatus import_composite(ImportPlace *place) {
 static HloStatus custom_call_attributes(ImportPlace *place, HloCustomCallAttributes *attributes) {
     const char *target = import_string(place, "call_target_name");
     if (!target) return import_error(place, HLO_INVALID_ARGUMENT, "a custom call names no target");
-    attributes->target = hlo_arena_string(place->importer->module->arena, target, strlen(target));
+    attributes->target = hlo_arena_text(import_arena(place), target);
     HLO_TRY(import_bool(place, "has_side_effect", false, &attributes->has_side_effect));
     return import_enum(place, "api_version", &hlo_enum_CustomCallApi, HLO_CustomCallApi_ORIGINAL,
                        &attributes->api_version);
@@ -323,7 +323,7 @@ static HloStatus custom_call_attributes(ImportPlace *place, HloCustomCallAttribu
 static HloStatus custom_call_aliases(ImportPlace *place, HloAliases *aliases) {
     const MlirAttribute *list = mlir_attribute(place->operation, "output_operand_aliases");
     if (!list || list->kind != MLIR_ARRAY || list->count == 0) return HLO_SUCCESS;
-    HloArena *arena = place->importer->module->arena;
+    HloArena *arena = import_arena(place);
     HloAlias *items = HLO_ARENA_NEW(arena, HloAlias, list->count);
     for (int64_t i = 0; i < list->count; i++) {
         const MlirAttribute *alias = list->items[i];
@@ -363,7 +363,7 @@ static HloStatus import_custom_call(ImportPlace *place) {
                         called, called_count, &result));
     const char *config = import_string(place, "backend_config");
     if (config && *config) {
-        result->backend_config = hlo_arena_string(place->importer->module->arena, config, strlen(config));
+        result->backend_config = hlo_arena_text(import_arena(place), config);
     }
     return import_set_results(place, result);
 }

@@ -4,10 +4,6 @@
 
 #include "hlo/stablehlo/import.h"
 
-static HloArena *module_arena(const ImportPlace *place) {
-    return place->importer->module->arena;
-}
-
 static HloStatus import_constant(ImportPlace *place) {
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
     if (!value || value->kind != MLIR_TENSOR) {
@@ -15,7 +11,7 @@ static HloStatus import_constant(ImportPlace *place) {
     }
     const HloShape *shape = NULL;
     HLO_TRY(import_result_shape(place, &shape));
-    HloLiteral *literal = hlo_literal_copy_to_arena(module_arena(place), value->literal);
+    HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), value->literal);
     literal->shape = shape;
     HloConstantAttributes attributes = {.literal = literal};
     return import_plain(place, HLO_OP_CONSTANT, &attributes);
@@ -47,12 +43,12 @@ static HloStatus import_broadcast_in_dim(ImportPlace *place) {
             return import_error(place, HLO_INVALID_ARGUMENT, "broadcast dimension %lld is out of range", (long long)to);
         }
         if (operand->shape->dims[i] == 1 && shape->dims[to] != 1) continue;
-        hlo_vector_push(module_arena(place), &kept_sizes, operand->shape->dims[i]);
-        hlo_vector_push(module_arena(place), &kept_dims, to);
+        hlo_vector_push(import_arena(place), &kept_sizes, operand->shape->dims[i]);
+        hlo_vector_push(import_arena(place), &kept_dims, to);
     }
     if (kept_dims.count != dims.count) {
         const HloShape *smaller =
-            hlo_shape_with_dims(module_arena(place), operand->shape, kept_sizes.items, kept_sizes.count);
+            hlo_shape_with_dims(import_arena(place), operand->shape, kept_sizes.items, kept_sizes.count);
         HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
         HLO_TRY(import_emit(place, HLO_OP_RESHAPE, smaller, &operand, 1, &reshape, NULL, 0, &operand));
         operand->sharding = NULL;
@@ -67,7 +63,7 @@ static HloStatus import_broadcast(ImportPlace *place) {
     HLO_TRY(import_ints(place, "broadcast_sizes", &sizes));
     const MlirType *type = place->operation->operand_count ? place->operation->operands[0]->type : NULL;
     int64_t rank = type && type->kind == MLIR_TYPE_SHAPE ? type->shape->rank : 0;
-    int64_t *dims = HLO_ARENA_NEW(module_arena(place), int64_t, rank);
+    int64_t *dims = HLO_ARENA_NEW(import_arena(place), int64_t, rank);
     for (int64_t i = 0; i < rank; i++) dims[i] = sizes.count + i;
     HloDimensionsAttributes attributes = {{dims, rank}};
     return import_plain(place, HLO_OP_BROADCAST, &attributes);
@@ -95,7 +91,7 @@ static HloStatus import_reverse(ImportPlace *place) {
 static HloStatus import_with_dimension(ImportPlace *place, HloOpcode opcode) {
     int64_t dimension;
     HLO_TRY(import_int(place, "dimension", 0, &dimension));
-    HloDimensionsAttributes attributes = {hlo_ints(module_arena(place), &dimension, 1)};
+    HloDimensionsAttributes attributes = {hlo_ints(import_arena(place), &dimension, 1)};
     return import_plain(place, opcode, &attributes);
 }
 
@@ -137,7 +133,7 @@ static HloStatus import_pad(ImportPlace *place) {
     if (low.count != high.count || low.count != interior.count) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the lists of paddings differ in length");
     }
-    HloPadDimension *dims = HLO_ARENA_NEW(module_arena(place), HloPadDimension, low.count);
+    HloPadDimension *dims = HLO_ARENA_NEW(import_arena(place), HloPadDimension, low.count);
     for (int64_t i = 0; i < low.count; i++) {
         dims[i] = (HloPadDimension){low.items[i], high.items[i], interior.items[i]};
     }
@@ -156,7 +152,7 @@ static HloStatus import_bitcast_convert(ImportPlace *place) {
 // Brings a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
 static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, const HloShape *shape) {
     if ((*operand)->shape->rank == shape->rank) return HLO_SUCCESS;
-    const HloShape *wanted = hlo_shape_with_type(module_arena(place), shape, (*operand)->shape->type);
+    const HloShape *wanted = hlo_shape_with_type(import_arena(place), shape, (*operand)->shape->type);
     HloDimensionsAttributes none = {0};
     HloInstruction *scalar = *operand;
     HLO_TRY(import_emit(place, HLO_OP_BROADCAST, wanted, &scalar, 1, &none, NULL, 0, operand));

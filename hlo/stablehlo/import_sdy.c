@@ -279,7 +279,7 @@ static HloStatus import_sharding_group(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "group_id", 0, &group));
     if (place->operation->operand_count != 1 || operands[0]->sharding) return HLO_SUCCESS;
-    HloSharding *sharding = HLO_ARENA_NEW(place->importer->module->arena, HloSharding, 1);
+    HloSharding *sharding = HLO_ARENA_NEW(import_arena(place), HloSharding, 1);
     *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN, .group = HLO_SHARD_AS, .group_id = group};
     operands[0]->sharding = sharding;
     return HLO_SUCCESS;

@@ -35,7 +35,7 @@ static bool parse_profile_type(HloParser *parser, HloMetadata *metadata) {
         if (i > 0) text[2 * i - 1] = ',';
         text[2 * i] = (char)('0' + types.items[i]);
     }
-    metadata->profile_type = hlo_arena_string(parser->arena, text, strlen(text));
+    metadata->profile_type = hlo_arena_text(parser->arena, text);
     return true;
 }
 

@@ -263,11 +263,6 @@ static bool is_open_async(const HloInstruction *instruction) {
     return instruction->opcode == HLO_OP_ASYNC_START || instruction->opcode == HLO_OP_ASYNC_UPDATE;
 }
 
-static const HloInstruction *start_of(const HloInstruction *instruction) {
-    while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
-    return instruction;
-}
-
 // What async-start, -update and -done ask of their shape and operand. `wrapped`: by the sugar, or HLO_OPCODE_COUNT.
 static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, HloOpcode wrapped,
                         const HloShape *shape, HloInstruction *const *operands, int64_t count) {
@@ -279,7 +274,7 @@ static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, 
     if (count != 1 || !is_open_async(operands[0])) {
         return hlo_parser_fail(parser, where, "the operand must be an async-start or async-update");
     }
-    const HloInstruction *start = start_of(operands[0]);
+    const HloInstruction *start = hlo_instruction_async_start(operands[0]);
     if (wrapped != HLO_OPCODE_COUNT && start->called[0]->root->opcode != wrapped) {
         return hlo_parser_fail(parser, where, "the operand wraps %s, not %s",
                                hlo_op_text(start->called[0]->root->opcode), hlo_op_text(wrapped));

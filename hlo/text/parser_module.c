@@ -220,7 +220,7 @@ static bool finish(HloParser *parser, HloComputation *entry) {
     derive_entry_layout(parser);
     hlo_parser_renumber_frames(parser);
     if (parser->options.file) {
-        module->source_file = hlo_arena_string(parser->arena, parser->options.file, strlen(parser->options.file));
+        module->source_file = hlo_arena_text(parser->arena, parser->options.file);
     }
     return check_aliases(parser) && check_async(parser);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/text/printer.h"
 
-static const HloInstruction *start_of(const HloInstruction *instruction) {
-    while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
-    return instruction;
-}
-
 // The op that an async op wraps, when it is printed as that op's -start, -update or -done; else NULL.
 static const HloInstruction *sugar_of(const HloInstruction *instruction) {
     HloOpcode opcode = instruction->opcode;
     if (opcode != HLO_OP_ASYNC_START && opcode != HLO_OP_ASYNC_UPDATE && opcode != HLO_OP_ASYNC_DONE) return NULL;
-    const HloInstruction *start = start_of(instruction);
+    const HloInstruction *start = hlo_instruction_async_start(instruction);
     if (start->called_count != 1 || !hlo_printer_is_sugar(start->called[0])) return NULL;
     return start->called[0]->root;
 }

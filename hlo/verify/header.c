@@ -2,19 +2,10 @@
 // What a module's header says about its entry computation.
 #include "hlo/verify/internal.h"
 
-// The part of a shape at `index`, or NULL if there is none.
-static const HloShape *shape_at(const HloShape *shape, HloInts index) {
-    for (int64_t i = 0; i < index.count; i++) {
-        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;
-        shape = shape->elements[index.items[i]];
-    }
-    return shape;
-}
-
 // The shape of an entry parameter at `index`, or NULL.
 static const HloShape *parameter_at(const HloModule *module, int64_t parameter, HloInts index) {
     if (parameter < 0 || parameter >= hlo_parameter_count(module->entry)) return NULL;
-    return shape_at(module->entry->parameters.items[parameter]->shape, index);
+    return hlo_shape_at(module->entry->parameters.items[parameter]->shape, index);
 }
 
 static HloStatus check_entry_layout(HloVerifier *verifier) {
@@ -51,7 +42,7 @@ static bool same_place(const HloAlias *alias, int64_t parameter, HloInts index) 
 static HloStatus check_alias(HloVerifier *verifier, int64_t number) {
     const HloModule *module = verifier->module;
     const HloAlias *alias = &module->aliases.items[number];
-    const HloShape *output = shape_at(module->entry->root->shape, alias->output_index);
+    const HloShape *output = hlo_shape_at(module->entry->root->shape, alias->output_index);
     const HloShape *input = parameter_at(module, alias->operand, alias->operand_index);
     HLO_VERIFY_FAIL_IF(!output, "input_output_alias %lld names an output that is not there", (long long)number);
     HLO_VERIFY_FAIL_IF(!input, "input_output_alias %lld names parameter %lld, or a part of it, that is not there",

@@ -4,13 +4,6 @@
 
 #include "hlo/verify/internal.h"
 
-static bool vector_contains(const HloInstructionVector *vector, const HloInstruction *item) {
-    for (int64_t i = 0; i < vector->count; i++) {
-        if (vector->items[i] == item) return true;
-    }
-    return false;
-}
-
 // The list of a computation is whole, and its ids are in range and used once.
 static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
     const HloInstruction *previous = NULL;
@@ -60,12 +53,12 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
         HLO_VERIFY_FAIL_IF(before->parent != instruction->parent, "control predecessor %s is in another computation",
                            before->name);
         HLO_VERIFY_FAIL_IF(!passed[before->id], "stands before its control predecessor %s", before->name);
-        HLO_VERIFY_FAIL_IF(!vector_contains(&before->control_successors, instruction),
+        HLO_VERIFY_FAIL_IF(!hlo_instruction_vector_contains(&before->control_successors, instruction),
                            "its control predecessor %s does not know it", before->name);
     }
     for (int64_t i = 0; i < instruction->control_successors.count; i++) {
         const HloInstruction *after = instruction->control_successors.items[i];
-        HLO_VERIFY_FAIL_IF(!vector_contains(&after->control_predecessors, instruction),
+        HLO_VERIFY_FAIL_IF(!hlo_instruction_vector_contains(&after->control_predecessors, instruction),
                            "its control successor %s does not know it", after->name);
     }
     return HLO_SUCCESS;

@@ -41,6 +41,11 @@ CpuLowerFunction cpu_lower_triangular_solve;
 // Leaves the node to the evaluator.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);
 
+// The dims of a shape, in `arena`.
+static inline const int64_t *cpu_copy_dims(HloArena *arena, const HloShape *shape) {
+    return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
+}
+
 // A step that reads all operands and writes all results by calling `run` with `kernel`.
 void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel);
 // A step of `count` loops: reads and writes are those of the loops.

@@ -5,10 +5,6 @@
 #include "targets/cpu/gather.h"
 #include "targets/cpu/scalar.h"
 
-static const int64_t *copy_dims(HloArena *arena, const HloShape *shape) {
-    return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
-}
-
 static const int64_t *copy_list(HloArena *arena, HloInts list, int *count) {
     *count = (int)list.count;
     return hlo_arena_copy(arena, list.items, sizeof(int64_t) * (size_t)list.count);
@@ -19,9 +15,9 @@ static void describe(HloArena *arena, const HloShape *operand, const HloShape *i
     indexing->operand_rank = operand->rank;
     indexing->indices_rank = indices->rank;
     indexing->result_rank = result->rank;
-    indexing->operand_sizes = copy_dims(arena, operand);
-    indexing->indices_sizes = copy_dims(arena, indices);
-    indexing->result_sizes = copy_dims(arena, result);
+    indexing->operand_sizes = cpu_copy_dims(arena, operand);
+    indexing->indices_sizes = cpu_copy_dims(arena, indices);
+    indexing->result_sizes = cpu_copy_dims(arena, result);
     indexing->index_type = indices->type;
 }
 

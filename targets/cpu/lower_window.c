@@ -30,10 +30,6 @@ static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window,
     return dims;
 }
 
-static const int64_t *copy_dims(HloArena *arena, const HloShape *shape) {
-    return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
-}
-
 // Types whose arithmetic the window kernels have built in.
 static bool has_builtin(HloType type) {
     return type != HLO_PRED && !hlo_type_is_complex(type) && hlo_type_info(type)->bits >= 8 &&
@@ -87,8 +83,8 @@ static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, cons
     const HloShape *in = node->operands[0]->shape;
     kernel->type = in->type;
     kernel->rank = in->rank;
-    kernel->in_sizes = copy_dims(arena, in);
-    kernel->out_sizes = copy_dims(arena, windowed);
+    kernel->in_sizes = cpu_copy_dims(arena, in);
+    kernel->out_sizes = cpu_copy_dims(arena, windowed);
     kernel->window = copy_window(arena, HLO_ATTRIBUTES(node->instruction, Window)->window, in->rank);
     return kernel;
 }
