@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All of hlo/ for a C program that embeds it: modules (hlo/ir/module.h), the builder (hlo/ir/builder.h), the verifier
-// (hlo/verify/verify.h), text (hlo/text/text.h) and passes (hlo/pass/pass.h). Each header is the manual of its part.
+// All of hlo/ for a C program that embeds it: modules (hlo/ir/module.h), the builder (hlo/ir/builder.h), random numbers
+// (hlo/random/random.h), the verifier (hlo/verify/verify.h), text (hlo/text/text.h) and passes (hlo/pass/pass.h). Each
+// header is the manual of its part.
 #ifndef MESHLO_HLO_HLO_H_
 #define MESHLO_HLO_HLO_H_
 
@@ -20,6 +21,7 @@
 #include "hlo/ir/sharding.h"
 #include "hlo/ir/types.h"
 #include "hlo/pass/pass.h"
+#include "hlo/random/random.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the room's files share.
+#ifndef MESHLO_HLO_RANDOM_INTERNAL_H_
+#define MESHLO_HLO_RANDOM_INTERNAL_H_
+
+#include "hlo/ir/builder_internal.h"
+#include "hlo/random/random.h"
+
+enum { HLO_RANDOM_MAXIMUM_RANK = 64 };
+
+// INVALID_ARGUMENT for the builder, saying which function does not take what; returns NULL for the caller to return.
+HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint);
+// A scalar of any integer type, repeated to `dims`, exact to 64 bits.
+HloInstruction *hlo_random_fill(HloBuilder *builder, HloType type, HloInts dims, uint64_t value);
+// x with every element combined with the same number: `op` is one of the builder's functions of two operands.
+typedef HloInstruction *HloRandomBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
+HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number);
+
+#endif
