@@ -98,6 +98,18 @@ static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, cons
     }
 }
 
+// Elements of less than a byte have one each here, integers extended by their sign, while a host may leave anything in
+// the bits above them (ml_dtypes does).
+static void extend_narrow(HloType type, void *data, int64_t count) {
+    const int spare = 8 - hlo_type_info(type)->bits;
+    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+    uint8_t *bytes = data;
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t high = (uint8_t)(bytes[i] << spare);
+        bytes[i] = is_signed ? (uint8_t)((int8_t)high >> spare) : high >> spare;
+    }
+}
+
 HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *memory, TargetBuffer **buffer) {
     HLO_FAIL_IF(!hlo_type_is_array(array->type), HLO_INVALID_ARGUMENT, "a host array of type %s",
                 hlo_type_text(array->type));
@@ -108,10 +120,13 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
     int64_t dense[kMaximumRank];
     HLO_TRY(hlo_shape_check_dims(array->type, array->dims, array->rank));
     dense_strides(array->dims, array->rank, width, NULL, dense);
-    if (!array->byte_strides || memcmp(dense, array->byte_strides, sizeof(int64_t) * (size_t)array->rank) == 0)
+    const bool narrow = hlo_type_info(array->type)->bits < 8 && array->type != HLO_PRED;
+    const int64_t *strides = array->byte_strides ? array->byte_strides : dense;
+    if (!narrow && memcmp(dense, strides, sizeof(int64_t) * (size_t)array->rank) == 0)
         return new_filled(&shape, memory, array->data ? array->data : "", buffer);
     HLO_TRY(new_filled(&shape, memory, NULL, buffer));
-    copy_strided((*buffer)->storage->data, dense, array->data, array->byte_strides, array->dims, array->rank, width);
+    copy_strided((*buffer)->storage->data, dense, array->data, strides, array->dims, array->rank, width);
+    if (narrow) extend_narrow(array->type, (*buffer)->storage->data, hlo_shape_elements(&shape));
     return HLO_SUCCESS;
 }
 

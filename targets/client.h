@@ -73,7 +73,7 @@ typedef enum TargetNumerics {
     TARGET_NUMERICS_DEFAULT,  // TPU on a TPU slice, EXACT on host devices
     TARGET_NUMERICS_EXACT,    // in f32
     TARGET_NUMERICS_TPU,      // operands rounded to bf16 (one pass; `high` three, `highest` six), sums in f32;
-                              // matrix-vector products stay in f32
+                              // products with a single row or column stay in f32
 } TargetNumerics;
 
 // A device of a client. Read-only.

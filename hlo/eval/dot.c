@@ -82,7 +82,7 @@ static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruct
     if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dot of dynamic arrays");
     Side left = sort_dimensions(device, operands[0], dot->lhs_batch, dot->lhs_contracting, true);
     Side right = sort_dimensions(device, operands[1], dot->rhs_batch, dot->rhs_contracting, false);
-    bool matrix_vector = left.free_count == 0 || right.free_count == 0;
+    bool matrix_vector = left.free == 1 || right.free == 1;
     HloEvalPasses passes = hlo_eval_passes(device, operands[0]->shape->type, operands[1]->shape->type, dot->precision,
                                            dot->algorithm, matrix_vector);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));

@@ -376,9 +376,9 @@ static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, cons
 }
 
 // Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which
-// wants at least one.
+// wants at least one of each: reductions over no dimension at all combine every element with the initial value.
 static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, HloInts reduced, bool inner_only) {
-    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1);
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 2);
     ReduceOrder order = {.place = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1)};
     int64_t next = 0, first_inner = 0;
     for (int64_t d = 0; d < operand->rank && !inner_only; d++)
@@ -388,6 +388,7 @@ static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, Hl
     order.domain.outer = (int)next;
     for (int64_t d = 0; d < operand->rank; d++)
         if (hlo_ints_contain(reduced, d)) add_dimension(&order, dims, &next, operand, d);
+    if (inner_only && next == 0) dims[next++] = 1;
     order.domain.reduced = (int)next - order.domain.outer;
     for (int64_t d = first_inner; d < operand->rank; d++)
         if (!hlo_ints_contain(reduced, d)) add_dimension(&order, dims, &next, operand, d);

@@ -41,6 +41,8 @@ static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLev
     add_dims(&walk, b, map, b->outer + b->reduced, b->inner);
     if (level == CPU_LEVEL_FULL) add_dims(&walk, b, map, b->outer, b->reduced);
     add_dims(&walk, b, map, 0, b->outer);
+    for (int d = 0; d < walk.count; d++)
+        if (walk.sizes[d] == 0) walk.count = 0;  // over no elements: there is no size to divide a position by
     walk.contiguous = walk.count == 0 || (walk.count == 1 && walk.strides[0] == 1);
     return walk;
 }
@@ -259,9 +261,12 @@ static HloStatus assign_registers(Planner *p) {
     const CpuValueVector *const lists[] = {&loop->uniform, &loop->before, &loop->body, &loop->combiner, &loop->after};
     int *slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * (size_t)(loop->value_count + 1));
     for (CpuValue v = 0; v < loop->value_count; v++) slot_of[v] = -1;
+    // Accumulators outlive every round of the body: no register that it gives back may be theirs.
+    for (int i = 0; i < loop->combine_count; i++) assign_register(p, loop->accumulators[i], slot_of);
     for (size_t list = 0; list < HLO_COUNT_OF(lists); list++)
         for (CpuValue v = 0; v < loop->value_count; v++)
-            if (list_of(loop, &loop->values[v]) == lists[list]) assign_register(p, v, slot_of);
+            if (list_of(loop, &loop->values[v]) == lists[list] && loop->values[v].kind != CPU_VALUE_ACCUMULATOR)
+                assign_register(p, v, slot_of);
     HLO_FAIL_IF(loop->mode == CPU_MODE_ROWS && loop->reduced > CPU_LOOP_ROW_ELEMENTS &&
                     p->scratch - (int64_t)sizeof(void *) * loop->value_count > CPU_LOOP_ROW_BYTES,
                 HLO_RESOURCE_EXHAUSTED, "fused loop: rows of %lld elements are too long to be kept",

@@ -183,9 +183,8 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
         return HLO_SUCCESS;
     }
     DotRoles roles = sort_roles(lowering->arena, dot, node->views);
-    const bool matrix_vector = node->views[0].rank == dot->lhs_batch.count + dot->lhs_contracting.count ||
-                               node->views[1].rank == dot->rhs_batch.count + dot->rhs_contracting.count;
-    const CpuPrecision precision = precision_of(lowering, node, matrix_vector);
+    // Dimensions of one element are no dimensions to the chip's compiler.
+    const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
     if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))

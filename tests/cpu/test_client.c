@@ -117,6 +117,26 @@ Test(buffer, keeps_strided_arrays) {
     target_client_release(client);
 }
 
+// JAX's arrays of int4 came in with 0..15 where -8..7 was meant.
+Test(buffer, extends_narrow_integers_of_the_host) {
+    TargetClient *client = new_client("cpu:1");
+    const uint8_t values[4] = {0x01, 0x0E, 0xF7, 0x88};
+    const int8_t expected[2][4] = {{1, -2, 7, -8}, {1, 14, 7, 8}};
+    const HloType types[2] = {HLO_S4, HLO_U4};
+    const int64_t count = 4;
+    for (int i = 0; i < 2; i++) {
+        const TargetHostArray array = {values, types[i], 1, &count, NULL};
+        TargetBuffer *buffer = NULL;
+        int8_t back[4];
+        succeed(
+            target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
+        succeed(target_buffer_to_host(buffer, back, sizeof back, NULL));
+        cr_expect_arr_eq(back, expected[i], sizeof back, "%s", hlo_type_text(types[i]));
+        target_buffer_release(buffer);
+    }
+    target_client_release(client);
+}
+
 Test(buffer, counts_the_memory_of_its_device) {
     TargetClient *client = new_client("cpu:2");
     TargetBuffer *buffer = vector(client, 1, 4, 0);
