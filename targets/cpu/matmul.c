@@ -9,6 +9,7 @@
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/tiles.h"
 
 // ---- types
 
@@ -343,5 +344,8 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
     HLO_FAIL_IF(job.compute == HLO_INVALID, HLO_UNIMPLEMENTED, "product of %s and %s giving %s",
                 hlo_type_text(mm->lhs_type), hlo_type_text(mm->rhs_type), hlo_type_text(mm->out_type));
     if (mm->batch == 0 || mm->m == 0 || mm->n == 0) return HLO_SUCCESS;
+    bool done;
+    HLO_TRY(cpu_tiles_matmul(pool, mm, out, lhs, rhs, &done));
+    if (done) return HLO_SUCCESS;
     return is_plain(&job) ? run_plain(pool, &job) : run_tiles(pool, &job);
 }

@@ -6,6 +6,7 @@
 
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/tiles.h"
 
 static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
@@ -260,13 +261,16 @@ size_t cpu_product_scratch_bytes(const CpuProduct *p) {
     if (hlo_type_is_complex(p->type))
         return round_64(2 * width * (elements + (size_t)(p->m * p->n))) + cpu_gemm_scratch_bytes(&gemm);
     if (!hlo_type_is_float(p->type)) return 64;
-    return (has_passes(p) ? round_64(3 * width * elements) : 0) + cpu_gemm_scratch_bytes(&gemm);
+    const size_t tiles = cpu_tiles_scratch_bytes(p);
+    const size_t whole = (has_passes(p) ? round_64(3 * width * elements) : 0) + cpu_gemm_scratch_bytes(&gemm);
+    return tiles > whole ? tiles : whole;
 }
 
 void cpu_product_serial(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
     if (p->m == 0 || p->n == 0) return;
     switch (p->type) {
         case HLO_F32:
+            if (cpu_tiles_serial(p, c, a, b, scratch)) break;
             if (has_passes(p))
                 product_passes(p, c, a, b, scratch);
             else

@@ -229,3 +229,98 @@ Test(cpu_matmul, refuses_mixed_kinds) {
     cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
     hlo_status_free(status);
 }
+
+// ---- products by tiles (tiles.h)
+
+enum { kWide = 200 };
+
+// Exact sums of small whole numbers through the tiles, for all types that have them, layouts and sizes off their grid.
+Test(cpu_matmul, tiles_of_all_types) {
+    static TypeCase types[] = {{HLO_F32, HLO_F32}, {HLO_BF16, HLO_F32}, {HLO_BF16, HLO_BF16}, {HLO_S8, HLO_S32},
+                               {HLO_U8, HLO_S32},  {HLO_S8, HLO_U32},   {HLO_F16, HLO_F32}};
+    static const int64_t sizes[][3] = {{8, 9, 17}, {33, 65, 40}, {70, 64, 72}, {64, 70, 75}};
+    for (int set = CPU_FEATURES_AVX512_BF16; set <= CPU_FEATURES_AMX; set++) {
+        if ((int)cpu_features_detect() < set) continue;
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
+        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+            for (int s = 0; s < 4; s++)
+                for (int layouts = 0; layouts < 27; layouts++) check(pool, &types[t], sizes[s], layouts);
+        cpu_pool_free(pool);
+    }
+}
+
+static CpuMatmul square(int64_t size) {
+    return (CpuMatmul){.lhs_type = HLO_F32,
+                       .rhs_type = HLO_F32,
+                       .out_type = HLO_F32,
+                       .batch = 1,
+                       .m = size,
+                       .n = size,
+                       .k = size,
+                       .lhs_m_stride = size,
+                       .lhs_k_stride = 1,
+                       .rhs_k_stride = size,
+                       .rhs_n_stride = 1,
+                       .out_m_stride = size,
+                       .out_n_stride = 1};
+}
+
+static void fill_random(float *to, int count) {
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        to[i] = (float)(int32_t)state * 0x1p-31f;
+    }
+}
+
+// f32 products through bf16 parts are as close to f64 as sums of f32 products are.
+Test(cpu_matmul, f32_products_by_parts_are_f32_products) {
+    static float a[kWide * kWide], b[kWide * kWide], out[kWide * kWide];
+    const CpuMatmul mm = square(kWide);
+    fill_random(a, kWide * kWide), fill_random(b, kWide * kWide);
+    cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
+    double squares = 0, error = 0;
+    for (int i = 0; i < kWide; i++)
+        for (int j = 0; j < kWide; j++) {
+            double sum = 0;
+            for (int k = 0; k < kWide; k++) sum += (double)a[i * kWide + k] * (double)b[k * kWide + j];
+            squares += sum * sum;
+            error += (sum - (double)out[i * kWide + j]) * (sum - (double)out[i * kWide + j]);
+        }
+    cr_assert_lt(sqrt(error / squares), 4e-7, "relative error %g", sqrt(error / squares));
+}
+
+// Numbers that parts cannot hold: infinities, NaN, the largest number and products of tiny ones.
+Test(cpu_matmul, f32_products_of_numbers_without_parts) {
+    static const float specials[] = {INFINITY, NAN, 3.4e38f, 1e-38f, 1e-44f};
+    static float a[kWide * kWide], b[kWide * kWide], out[kWide * kWide];
+    const CpuMatmul mm = square(kWide);
+    for (int s = 0; s < 5; s++) {
+        const float special = specials[s];
+        for (int i = 0; i < kWide * kWide; i++) a[i] = 0, b[i] = i % (kWide + 1) == 0;  // b: the unit matrix
+        for (int i = 0; i < kWide; i++) a[i * kWide + i] = special;
+        b[5 * kWide + 5] = 0.5f;
+        cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
+        const float want = special * 0.5f, got = out[5 * kWide + 5], other = out[7 * kWide + 7];
+        cr_assert(isnan(special) || isinf(special) ? isnan(got) || got == want : got == want, "%g: %g", (double)special,
+                  (double)got);
+        cr_assert(isnan(special) ? isnan(other) : other == special, "%g: %g", (double)special, (double)other);
+    }
+}
+
+// Any number of workers gives the same bits.
+Test(cpu_matmul, tiles_do_not_depend_on_workers) {
+    enum { kSize = 300 };
+    static float a[kSize * kSize], b[kSize * kSize], one[kSize * kSize], many[kSize * kSize];
+    fill_random(a, kSize * kSize), fill_random(b, kSize * kSize);
+    for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++) {
+        CpuMatmul mm = square(kSize);
+        mm.precision = (CpuPrecision)p;
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
+        cr_assert_null(cpu_matmul(NULL, &mm, one, a, b));
+        cr_assert_null(cpu_matmul(pool, &mm, many, a, b));
+        cr_assert_arr_eq(one, many, sizeof one);
+        cpu_pool_free(pool);
+    }
+}

@@ -3,6 +3,7 @@
 
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
+#include "targets/cpu/isa/tiles.h"
 
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
@@ -29,4 +30,13 @@ const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, int is_double) 
 #endif
     (void)features;
     return is_double ? &cpu_gemm_f64_baseline : &cpu_gemm_f32_baseline;
+}
+
+const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AMX) return &cpu_tile_kernels_amx;
+    if (features >= CPU_FEATURES_AVX512_BF16) return &cpu_tile_kernels_avx512bf16;
+#endif
+    (void)features;
+    return NULL;
 }

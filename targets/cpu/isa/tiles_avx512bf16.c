@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by AVX-512's dot-product instructions on the layout of AMX's tiles. A sum of bf16 products is a chain in
+// rising k, two products a step; subnormal numbers count as zero.
+#if defined(__x86_64__)
+#define CPU_ISA avx512bf16
+#include "targets/cpu/isa/tiles.inc"
+
+static void nothing(void) {}
+
+// Rows of the result that are summed in registers at a time.
+enum { kRows = 8 };
+
+static inline __m512i words_at(const char *from) {
+    return _mm512_load_si512(from);
+}
+static inline __m512i repeated(const char *word) {
+    int32_t value;
+    memcpy(&value, word, sizeof value);
+    return _mm512_set1_epi32(value);
+}
+
+static inline __attribute__((always_inline)) void dot_floats(const char *a, const char *b, __m512 sum[kRows][2]) {
+    for (int word = 0; word < 16; word++, a += 4, b += 64) {
+        const __m512bh b0 = (__m512bh)words_at(b), b1 = (__m512bh)words_at(b + kTile);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; r++) {
+            const __m512bh x = (__m512bh)repeated(a + 64 * r);
+            sum[r][0] = _mm512_dpbf16_ps(sum[r][0], x, b0);
+            sum[r][1] = _mm512_dpbf16_ps(sum[r][1], x, b1);
+        }
+    }
+}
+
+static void float_rows(int parts, int64_t chunks, const char *a, const char *b, float *c, int64_t ldc,
+                       bool accumulate) {
+    __m512 sum[kRows][2];
+    for (int r = 0; r < kRows; r++)
+        for (int h = 0; h < 2; h++)
+            sum[r][h] = accumulate ? _mm512_loadu_ps(c + r * ldc + 16 * h) : _mm512_setzero_ps();
+    for (int64_t k = 0; k < chunks; k++)
+        for (int i = 0; i < parts; i++)
+            for (int j = parts - 1 - i; j >= 0; j--)
+                dot_floats(a + (k * parts + i) * CPU_TILE_BYTES, b + (k * parts + j) * CPU_TILE_BYTES, sum);
+    for (int r = 0; r < kRows; r++)
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(c + r * ldc + 16 * h, sum[r][h]);
+}
+
+// The instruction takes unsigned bytes on one side and signed ones on the other. A signed right side is raised by 128,
+// and 128 times the sum of the left side is taken off at the end.
+static void integer_rows(bool raised, int64_t chunks, const char *a, const char *b, int32_t *c, int64_t ldc,
+                         bool accumulate) {
+    const __m512i ones = _mm512_set1_epi8(1), raise = raised ? _mm512_set1_epi8((char)0x80) : _mm512_setzero_si512();
+    __m512i sum[kRows][2], left[kRows];
+    for (int r = 0; r < kRows; r++) {
+        left[r] = _mm512_setzero_si512();
+        for (int h = 0; h < 2; h++)
+            sum[r][h] = accumulate ? _mm512_loadu_si512(c + r * ldc + 16 * h) : _mm512_setzero_si512();
+    }
+    for (int64_t k = 0; k < chunks; k++, a += CPU_TILE_BYTES, b += CPU_TILE_BYTES) {
+        for (int r = 0; r < kRows; r++) left[r] = _mm512_dpbusd_epi32(left[r], ones, words_at(a + 64 * r));
+        for (int word = 0; word < 16; word++) {
+            const __m512i b0 = _mm512_xor_si512(words_at(b + 64 * word), raise),
+                          b1 = _mm512_xor_si512(words_at(b + 64 * word + kTile), raise);
+#pragma GCC unroll 8
+            for (int r = 0; r < kRows; r++) {
+                const __m512i x = repeated(a + 64 * r + 4 * word);
+                sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], b0, x);
+                sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], b1, x);
+            }
+        }
+    }
+    for (int r = 0; r < kRows; r++) {
+        const __m512i off = _mm512_set1_epi32(raised ? (int)(128u * (uint32_t)_mm512_reduce_add_epi32(left[r])) : 0);
+        for (int h = 0; h < 2; h++) _mm512_storeu_si512(c + r * ldc + 16 * h, _mm512_sub_epi32(sum[r][h], off));
+    }
+}
+
+static void multiply(CpuTileSource left, CpuTileSource right, int64_t chunks, const void *a, const void *b, void *c,
+                     int64_t ldc, bool accumulate) {
+    for (int64_t row = 0; row < CPU_TILE_LANES; row += kRows) {
+        const char *rows = (const char *)a + row / kHalf * kTile + row % kHalf * 64;
+        if (left >= CPU_TILE_S8)
+            integer_rows(right == CPU_TILE_S8, chunks, rows, b, (int32_t *)c + row * ldc, ldc, accumulate);
+        else
+            float_rows(cpu_tile_parts(left), chunks, rows, b, (float *)c + row * ldc, ldc, accumulate);
+    }
+}
+
+const CpuTileKernels cpu_tile_kernels_avx512bf16 = {pack, nothing, nothing, multiply};
+#else
+extern int cpu_tiles_have_no_avx512bf16;
+#endif

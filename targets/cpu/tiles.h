@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on the dot-product units for narrow numbers (AMX tiles, AVX-512 BF16 and VNNI): of bf16 with f32
+// sums, of 8-bit integers with 32-bit sums, and of f32 numbers as sums of products of their bf16 parts.
+//
+// f32 products without any rounding asked for run here too where AMX is there: a number is three bf16 parts, exactly,
+// and of the nine products the six are summed that f32 can see; the error is that of an f32 product. Infinities, NaN
+// and numbers so small that their parts would be flushed to zero do not survive this, so packing looks for them and the
+// caller multiplies in f32 instead.
+//
+// Each element's sum is cut by the depth alone: chunks of 32 (bf16) or 64 (integers) in rising order, within a chunk in
+// the instruction set's order (isa/tiles_*.c). It depends on neither the workers nor the numbers around it.
+#ifndef MESHLO_TARGETS_CPU_TILES_H_
+#define MESHLO_TARGETS_CPU_TILES_H_
+
+#include "targets/cpu/matmul_internal.h"
+
+HLO_BEGIN_C
+
+// out = the product, on the pool. *done is false, and `out` undefined, where there are no kernels for it, it is too
+// small to gain from them, or its numbers do not allow it. RESOURCE_EXHAUSTED when packing finds no memory.
+HLO_NODISCARD HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs,
+                                         const void *rhs, bool *done);
+
+// Bytes of scratch memory for cpu_tiles_serial(), a multiple of 64; 0 where it would not do this product.
+size_t cpu_tiles_scratch_bytes(const CpuProduct *product);
+
+// The product of f32 arrays on this thread: as above, with c raised where product->accumulate is set. False: c has not
+// been touched. `scratch` is aligned to 64.
+bool cpu_tiles_serial(const CpuProduct *product, void *c, const void *a, const void *b, void *scratch);
+
+HLO_END_C
+
+#endif
