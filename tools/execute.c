@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "targets/program.h"
 #include "tools/machine.h"
 
 // The shape with one more dimension in front.
@@ -292,23 +293,6 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
     return status;
 }
 
-// Sizes of the mesh that the program was written for: --mesh, or what the annotations say, or all devices in a row.
-static HloStatus program_mesh(CliContext *context, const CliProgram *program, const int64_t **sizes, int64_t *count) {
-    CliMesh mesh;
-    HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
-    const SpmdMeshAxis *axes = mesh.axes;
-    *count = mesh.count;
-    if (!*count) HLO_TRY(spmd_module_mesh(context->arena, program->original, &axes, count));
-    int64_t *out = HLO_ARENA_NEW(context->arena, int64_t, *count + 1);
-    int64_t product = 1;
-    for (int64_t i = 0; i < *count; ++i) product *= out[i] = axes[i].size;
-    *sizes = out;
-    if (*count && product == program->num_partitions) return HLO_SUCCESS;
-    out[0] = program->num_partitions;
-    *count = 1;
-    return HLO_SUCCESS;
-}
-
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
     int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, program->num_partitions), count;
@@ -331,14 +315,13 @@ static HloStatus check_assignment(CliContext *context, const EmuTopology *topolo
 
 HloStatus cli_device_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                 const int64_t **ids) {
-    const int64_t *sizes;
-    int64_t count;
+    CliMesh mesh;
     *ids = NULL;
     const char *text = cli_text(context, "device-assignment");
     if (text) return check_assignment(context, topology, program, text, ids);
     if (!emu_topology_is_tpu(topology)) return HLO_SUCCESS;
-    HLO_TRY(program_mesh(context, program, &sizes, &count));
+    HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
     int64_t *out = HLO_ARENA_NEW(context->arena, int64_t, program->num_partitions);
     *ids = out;
-    return emu_default_assignment(topology, sizes, count, out);
+    return target_default_assignment(topology, program->original, mesh.axes, mesh.count, program->num_partitions, out);
 }

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole arrays and the programs that run on them: partitioner and client put together.
+#include "targets/program.h"
+
+#include <string.h>
+
+#include "emulator/simulate.h"
+#include "targets/internal.h"
+
+// ---- arrays
+
+struct TargetArray {
+    _Atomic int64_t references;
+    HloArena *arena;  // of shape and sharding
+    const HloShape *shape;
+    const HloSharding *sharding;
+    TargetBuffer **shards;  // by partition
+    int64_t count;
+};
+
+typedef struct ArrayFields {
+    TargetArray *array;
+    const SpmdBoundaryArray *like;
+} ArrayFields;
+
+static HloStatus copy_fields(void *argument) {
+    ArrayFields *fields = argument;
+    fields->array->shape = hlo_shape_copy(fields->array->arena, fields->like->global);
+    fields->array->sharding = hlo_sharding_copy(fields->array->arena, fields->like->sharding);
+    return HLO_SUCCESS;
+}
+
+// An array without its parts.
+static HloStatus new_array(const SpmdBoundaryArray *like, int64_t count, TargetArray **result) {
+    TargetArray *array = hlo_allocate_zeroed(1, sizeof *array);
+    HLO_FAIL_IF(!array, HLO_RESOURCE_EXHAUSTED, "no memory for an array");
+    array->references = 1;
+    array->count = count;
+    array->arena = hlo_arena_new();
+    array->shards = hlo_allocate_zeroed((size_t)count, sizeof(TargetBuffer *));
+    HloStatus status = array->arena && array->shards ? hlo_protect(copy_fields, &(ArrayFields){array, like})
+                                                     : hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an array");
+    if (status)
+        target_array_release(array);
+    else
+        *result = array;
+    return status;
+}
+
+TargetArray *target_array_retain(TargetArray *array) {
+    atomic_fetch_add(&array->references, 1);
+    return array;
+}
+
+void target_array_release(TargetArray *array) {
+    if (!array || atomic_fetch_sub(&array->references, 1) != 1) return;
+    for (int64_t i = 0; array->shards && i < array->count; i++) target_buffer_release(array->shards[i]);
+    hlo_free(array->shards);
+    hlo_arena_free(array->arena);
+    hlo_free(array);
+}
+
+const HloShape *target_array_shape(const TargetArray *array) {
+    return array->shape;
+}
+const HloSharding *target_array_sharding(const TargetArray *array) {
+    return array->sharding;
+}
+int64_t target_array_device_count(const TargetArray *array) {
+    return array->count;
+}
+TargetBuffer *target_array_shard(const TargetArray *array, int64_t index) {
+    return index >= 0 && index < array->count ? array->shards[index] : NULL;
+}
+
+HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal) {
+    HloLiteral **parts = hlo_allocate_zeroed((size_t)array->count, sizeof(HloLiteral *));
+    HLO_FAIL_IF(!parts, HLO_RESOURCE_EXHAUSTED, "no memory for an array");
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < array->count && !status; i++)
+        status = target_buffer_to_literal(array->shards[i], &parts[i]);
+    if (!status)
+        status = spmd_unshard_literal((const HloLiteral *const *)parts, array->sharding, array->count, array->shape,
+                                      literal);
+    for (int64_t i = 0; i < array->count; i++) hlo_literal_free(parts[i]);
+    hlo_free(parts);
+    return status;
+}
+
+// ---- where partitions stand
+
+typedef struct MeshSizes {
+    HloArena *arena;
+    const HloModule *module;
+    const SpmdMeshAxis *axes;
+    int64_t count, partitions;
+    const EmuTopology *topology;
+    int64_t *ids;
+} MeshSizes;
+
+static HloStatus assign_in_mesh_order(void *argument) {
+    MeshSizes *mesh = argument;
+    if (!mesh->count) HLO_TRY(spmd_module_mesh(mesh->arena, mesh->module, &mesh->axes, &mesh->count));
+    int64_t *sizes = HLO_ARENA_NEW(mesh->arena, int64_t, mesh->count + 1);
+    int64_t product = 1;
+    for (int64_t i = 0; i < mesh->count; i++) product *= sizes[i] = mesh->axes[i].size;
+    if (!mesh->count || product != mesh->partitions) {  // no mesh that says anything: all in a row
+        sizes[0] = mesh->partitions;
+        mesh->count = 1;
+    }
+    return emu_default_assignment(mesh->topology, sizes, mesh->count, mesh->ids);
+}
+
+HloStatus target_default_assignment(const EmuTopology *topology, const HloModule *module, const SpmdMeshAxis *mesh,
+                                    int64_t mesh_axis_count, int64_t partition_count, int64_t *ids) {
+    HLO_FAIL_IF(partition_count > topology->device_count, HLO_INVALID_ARGUMENT,
+                "the program needs %lld devices, %s has %lld", (long long)partition_count, topology->name,
+                (long long)topology->device_count);
+    if (!emu_topology_is_tpu(topology)) {
+        for (int64_t i = 0; i < partition_count; i++) ids[i] = topology->devices[i].id;
+        return HLO_SUCCESS;
+    }
+    HloArena *arena = hlo_arena_new();
+    HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "no memory for a device assignment");
+    MeshSizes sizes = {arena, module, mesh, mesh_axis_count, partition_count, topology, ids};
+    HloStatus status = hlo_protect(assign_in_mesh_order, &sizes);
+    hlo_arena_free(arena);
+    return status;
+}
+
+// ---- programs
+
+struct TargetProgram {
+    HloModule *module;
+    SpmdReport *report;
+    SpmdBoundary *boundary;
+    TargetExecutable *executable;
+};
+
+static HloStatus partition(const HloModule *module, const SpmdOptions *options, TargetProgram *program) {
+    if (!spmd_is_partitioned(module)) return spmd_partition(module, options, &program->module, &program->report);
+    program->module = hlo_module_clone(module);
+    HLO_FAIL_IF(!program->module, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
+    return spmd_report_new(program->module, &program->report);
+}
+
+static HloStatus compile(TargetClient *client, const HloModule *original, const TargetProgramOptions *options,
+                         TargetProgram *program) {
+    int64_t count = program->boundary->num_partitions;
+    int64_t *ids = hlo_allocate_zeroed((size_t)count, sizeof *ids);
+    HLO_FAIL_IF(!ids, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
+    HloStatus status = HLO_SUCCESS;
+    if (options->device_assignment)
+        memcpy(ids, options->device_assignment, (size_t)count * sizeof *ids);
+    else
+        status = target_default_assignment(client->topology, original, options->spmd.mesh,
+                                           options->spmd.mesh_axis_count, count, ids);
+    TargetCompileOptions compile_options = {
+        .partition_count = count, .device_assignment = ids, .numerics = options->numerics};
+    if (!status) status = target_compile(client, program->module, &compile_options, &program->executable);
+    hlo_free(ids);
+    return status;
+}
+
+static HloStatus fill_program(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
+                              TargetProgram *program) {
+    HLO_TRY(partition(module, &options->spmd, program));
+    HLO_TRY(spmd_boundary_new(program->module, &program->boundary));
+    return compile(client, module, options, program);
+}
+
+HloStatus target_program_new(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
+                             TargetProgram **result) {
+    static const TargetProgramOptions defaults;
+    TargetProgram *program = hlo_allocate_zeroed(1, sizeof *program);
+    HLO_FAIL_IF(!program, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
+    HloStatus status = fill_program(client, module, options ? options : &defaults, program);
+    if (status)
+        target_program_free(program);
+    else
+        *result = program;
+    return status;
+}
+
+void target_program_free(TargetProgram *program) {
+    if (!program) return;
+    target_executable_release(program->executable);
+    spmd_boundary_free(program->boundary);
+    spmd_report_free(program->report);
+    hlo_module_free(program->module);
+    hlo_free(program);
+}
+
+const HloModule *target_program_module(const TargetProgram *program) {
+    return program->module;
+}
+const SpmdReport *target_program_report(const TargetProgram *program) {
+    return program->report;
+}
+const SpmdBoundary *target_program_boundary(const TargetProgram *program) {
+    return program->boundary;
+}
+TargetExecutable *target_program_executable(const TargetProgram *program) {
+    return program->executable;
+}
+
+// INVALID_ARGUMENT that says what argument `index` is and what it should be.
+static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSharding *have_sharding,
+                                const SpmdBoundaryArray *want) {
+    HloText text = {0};
+    hlo_text_format(&text, "argument %lld is ", (long long)index);
+    hlo_shape_print(&text, have, false);
+    if (have_sharding) hlo_sharding_print(&text, have_sharding);
+    hlo_text_string(&text, "; the program takes ");
+    hlo_shape_print(&text, want->global, false);
+    if (have_sharding) hlo_sharding_print(&text, want->sharding);
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s", text.data ? text.data : "an argument does not fit");
+    hlo_text_free(&text);
+    return status;
+}
+
+HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
+                               TargetArray **result) {
+    const SpmdBoundary *boundary = program->boundary;
+    HLO_FAIL_IF(index < 0 || index >= boundary->parameter_count, HLO_INVALID_ARGUMENT,
+                "the program has %lld arguments, there is no number %lld", (long long)boundary->parameter_count,
+                (long long)index);
+    const SpmdBoundaryArray *like = &boundary->parameters[index];
+    if (!hlo_shape_equal(literal->shape, like->global, HLO_COMPARE_IGNORE_LAYOUT))
+        return wrong_argument(index, literal->shape, NULL, like);
+    int64_t count = boundary->num_partitions;
+    HloLiteral **parts = hlo_allocate_zeroed((size_t)count, sizeof(HloLiteral *));
+    HLO_FAIL_IF(!parts, HLO_RESOURCE_EXHAUSTED, "no memory for an argument");
+    TargetArray *array = NULL;
+    HloStatus status = new_array(like, count, &array);
+    if (!status) status = spmd_shard_literal(literal, like->sharding, count, parts);
+    for (int64_t d = 0; d < count && !status; d++) {
+        TargetMemory *memory = target_device_default_memory(target_executable_device(program->executable, d));
+        status = target_buffer_from_literal(parts[d], memory, &array->shards[d]);
+    }
+    for (int64_t d = 0; d < count; d++) hlo_literal_free(parts[d]);
+    hlo_free(parts);
+    if (status)
+        target_array_release(array);
+    else
+        *result = array;
+    return status;
+}
+
+// Whether each device holds the same elements under both shardings, however they are written.
+static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const TargetArray *array) {
+    const SpmdBoundaryArray *want = &boundary->parameters[index];
+    if (array->count != boundary->num_partitions ||
+        !hlo_shape_equal(array->shape, want->global, HLO_COMPARE_IGNORE_LAYOUT))
+        return wrong_argument(index, array->shape, array->sharding, want);
+    if (hlo_sharding_equal(array->sharding, want->sharding)) return HLO_SUCCESS;
+    enum { kMaximumRank = 64 };
+    int64_t have_offsets[kMaximumRank], want_offsets[kMaximumRank];
+    HLO_FAIL_IF(want->global->rank > kMaximumRank, HLO_UNIMPLEMENTED, "an argument of %lld dimensions",
+                (long long)want->global->rank);
+    for (int64_t d = 0; d < array->count; d++) {
+        HLO_TRY(spmd_shard_offsets(array->shape, array->sharding, d, have_offsets));
+        HLO_TRY(spmd_shard_offsets(want->global, want->sharding, d, want_offsets));
+        bool same = hlo_shape_equal(target_buffer_shape(array->shards[d]), want->local, HLO_COMPARE_IGNORE_LAYOUT) &&
+                    !memcmp(have_offsets, want_offsets, (size_t)want->global->rank * sizeof *have_offsets);
+        if (!same) return wrong_argument(index, array->shape, array->sharding, want);
+    }
+    return HLO_SUCCESS;
+}
+
+// The tables of one execution, by device: of arguments, whose references stay with their arrays, and of results.
+typedef struct Run {
+    TargetBuffer **buffers;
+    TargetBuffer ***arguments, ***results;
+} Run;
+
+static HloStatus new_run(int64_t devices, int64_t arguments, int64_t results, Run *run) {
+    run->buffers = hlo_allocate_zeroed((size_t)devices * (size_t)(arguments + results) + 1, sizeof *run->buffers);
+    run->arguments = hlo_allocate_zeroed((size_t)devices, sizeof *run->arguments);
+    run->results = hlo_allocate_zeroed((size_t)devices, sizeof *run->results);
+    HLO_FAIL_IF(!run->buffers || !run->arguments || !run->results, HLO_RESOURCE_EXHAUSTED, "no memory for a run");
+    for (int64_t d = 0; d < devices; d++) {
+        run->arguments[d] = run->buffers + d * (arguments + results);
+        run->results[d] = run->arguments[d] + arguments;
+    }
+    return HLO_SUCCESS;
+}
+
+static void free_run(Run *run) {
+    hlo_free(run->buffers);
+    hlo_free(run->arguments);
+    hlo_free(run->results);
+}
+
+static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, TargetArray **results, Run *run) {
+    const SpmdBoundary *boundary = program->boundary;
+    int64_t devices = boundary->num_partitions;
+    for (int64_t d = 0; d < devices; d++)
+        for (int64_t i = 0; i < boundary->parameter_count; i++) run->arguments[d][i] = arguments[i]->shards[d];
+    HLO_TRY(target_execute(program->executable, NULL, (TargetBuffer *const *const *)run->arguments,
+                           boundary->parameter_count, (TargetBuffer * *const *)run->results, NULL));
+    for (int64_t d = 0; d < devices; d++)
+        for (int64_t i = 0; i < boundary->result_count; i++) results[i]->shards[d] = run->results[d][i];
+    return HLO_SUCCESS;
+}
+
+HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments, int64_t argument_count,
+                             TargetArray **results) {
+    const SpmdBoundary *boundary = program->boundary;
+    HLO_FAIL_IF(argument_count != boundary->parameter_count, HLO_INVALID_ARGUMENT, "%lld arguments; %s takes %lld",
+                (long long)argument_count, target_executable_name(program->executable),
+                (long long)boundary->parameter_count);
+    for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_parts(boundary, i, arguments[i]));
+    Run run = {0};
+    HloStatus status = new_run(boundary->num_partitions, boundary->parameter_count, boundary->result_count, &run);
+    for (int64_t i = 0; i < boundary->result_count; i++) {
+        results[i] = NULL;
+        if (!status) status = new_array(&boundary->results[i], boundary->num_partitions, &results[i]);
+    }
+    if (!status) status = execute(program, arguments, results, &run);
+    for (int64_t i = 0; i < boundary->result_count && status; i++) {
+        target_array_release(results[i]);
+        results[i] = NULL;
+    }
+    free_run(&run);
+    return status;
+}
+
+// The arrays of target_program_call(): arguments, then results.
+static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments, TargetArray **arrays,
+                      HloLiteral **results) {
+    const SpmdBoundary *boundary = program->boundary;
+    int64_t count = boundary->parameter_count;
+    for (int64_t i = 0; i < count; i++) HLO_TRY(target_program_place(program, i, arguments[i], &arrays[i]));
+    HLO_TRY(target_program_run(program, arrays, count, arrays + count));
+    for (int64_t i = 0; i < boundary->result_count; i++) {
+        HloStatus status = target_array_to_literal(arrays[count + i], &results[i]);
+        if (!status) continue;
+        while (i--) hlo_literal_free(results[i]);
+        return status;
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments, int64_t argument_count,
+                              HloLiteral **results) {
+    const SpmdBoundary *boundary = program->boundary;
+    HLO_FAIL_IF(argument_count != boundary->parameter_count, HLO_INVALID_ARGUMENT, "%lld arguments; %s takes %lld",
+                (long long)argument_count, target_executable_name(program->executable),
+                (long long)boundary->parameter_count);
+    int64_t count = argument_count + boundary->result_count;
+    TargetArray **arrays = hlo_allocate_zeroed((size_t)count + 1, sizeof *arrays);
+    HLO_FAIL_IF(!arrays, HLO_RESOURCE_EXHAUSTED, "no memory for a call");
+    HloStatus status = call(program, arguments, arrays, results);
+    for (int64_t i = 0; i < count; i++) target_array_release(arrays[i]);
+    hlo_free(arrays);
+    return status;
+}
