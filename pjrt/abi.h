@@ -139,10 +139,28 @@ typedef struct PjrtProgram {
     size_t format_size;
 } PjrtProgram;
 
+// Makes an error of the plugin for a callback of the caller; `message` is copied.
+typedef PjrtError *PjrtCallbackError(int32_t code, const char *message, size_t message_size);
+// Takes what a device sends: owns `chunk`. The error, if any, is the callback's own or made with *callback_error.
+typedef PjrtError *PjrtSendCallback(PjrtChunk *chunk, PjrtCallbackError **callback_error, size_t total_size, bool done,
+                                    void *user_arg);
+// Fills `stream`, now or later, and destroys it.
+typedef void PjrtRecvCallback(PjrtStream *stream, void *user_arg);
+typedef struct PjrtSendCallbackInfo {
+    int64_t channel_id;
+    void *user_arg;
+    PjrtSendCallback *send_callback;
+} PjrtSendCallbackInfo;
+typedef struct PjrtRecvCallbackInfo {
+    int64_t channel_id;
+    void *user_arg;
+    PjrtRecvCallback *recv_callback;
+} PjrtRecvCallbackInfo;
+
 typedef struct PjrtExecuteOptions {
     PJRT_HEAD;
-    void *send_callbacks;
-    void *recv_callbacks;
+    const PjrtSendCallbackInfo *const *send_callbacks;  // [device][send op]
+    const PjrtRecvCallbackInfo *const *recv_callbacks;  // [device][recv op]
     size_t num_send_ops;
     size_t num_recv_ops;
     int64_t launch_id;
@@ -794,7 +812,7 @@ typedef struct PjrtCopyToDeviceStreamAddChunkArgs {
     PJRT_HEAD;
     PjrtStream *stream;
     PjrtChunk *chunk;
-    void *transfer_complete;
+    PjrtEvent *transfer_complete;
 } PjrtCopyToDeviceStreamAddChunkArgs;
 
 typedef struct PjrtCopyToDeviceStreamTotalBytesArgs {

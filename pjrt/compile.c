@@ -154,8 +154,8 @@ void pjrt_executable_release(PjrtExecutable *executable) {
 }
 
 // Replaces the module by the program of one device.
-static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions) {
-    SpmdOptions options = {.num_partitions = num_partitions};
+static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions, bool stored) {
+    SpmdOptions options = {.num_partitions = num_partitions, .inspect = stored ? NULL : pjrt_inspect_sharding};
     HloModule *partitioned = NULL;
     HLO_TRY(spmd_partition(executable->module, &options, &partitioned, NULL));
     hlo_module_free(executable->module);
@@ -176,49 +176,44 @@ static TargetNumerics chosen_numerics(void) {
     return text && strcmp(text, "tpu") == 0 ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_DEFAULT;
 }
 
-static HloStatus build(PjrtExecutable *executable, TargetClient *client, const PjrtProgram *program,
-                       const char *options, size_t options_size) {
+static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *request) {
     PjrtCompileOptions parsed;
-    HLO_TRY(keep_bytes(&executable->program, program->code, program->code_size));
-    HLO_TRY(keep_bytes(&executable->options, options, options_size));
-    HLO_TRY(pjrt_options_parse(executable->arena, options, options_size, &parsed));
-    HLO_TRY(read_program(program, &executable->module));
+    HLO_TRY(keep_bytes(&executable->program, request->program->code, request->program->code_size));
+    HLO_TRY(keep_bytes(&executable->options, request->options, request->options_size));
+    HLO_TRY(pjrt_options_parse(executable->arena, request->options, request->options_size, &parsed));
+    HLO_TRY(read_program(request->program, &executable->module));
     apply_options(executable->module, &parsed);
     HLO_TRY(hlo_verify(executable->module));
     HLO_TRY(simplify(executable->module));
-    if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions));
+    if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,
                                     .device_assignment = parsed.assignment.count ? parsed.assignment.items : NULL,
                                     .numerics = chosen_numerics()};
-    HLO_TRY(target_compile(client, executable->module, &compile, &executable->executable));
+    HLO_TRY(target_compile(request->client, executable->module, &compile, &executable->executable));
     return hlo_protect(describe, executable);
 }
 
-typedef struct BuildRequest {
+typedef struct BuildCall {
     PjrtExecutable *executable;
-    TargetClient *client;
-    const PjrtProgram *program;
-    const char *options;
-    size_t options_size;
-} BuildRequest;
+    const PjrtCompileRequest *request;
+} BuildCall;
 
 static HloStatus build_protected(void *argument) {
-    BuildRequest *request = argument;
-    return build(request->executable, request->client, request->program, request->options, request->options_size);
+    const BuildCall *call = argument;
+    return build(call->executable, call->request);
 }
 
-HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program, const char *options,
-                               size_t options_size, PjrtExecutable **result) {
+HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "out of memory");
     atomic_init(&executable->references, 1);
     pthread_mutex_init(&executable->lock, NULL);
-    executable->client = owner;
+    executable->client = request->owner;
     executable->arena = hlo_arena_new();
-    BuildRequest request = {executable, client, program, options, options_size};
+    BuildCall call = {executable, request};
     HloStatus status =
-        executable->arena ? hlo_protect(build_protected, &request) : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+        executable->arena ? hlo_protect(build_protected, &call) : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (status) {
         pjrt_executable_release(executable);
         return status;
@@ -280,8 +275,12 @@ PjrtError *pjrt_client_compile(void *arguments) {
     PjrtClientCompileArgs *args = arguments;
     PJRT_CHECK_SIZE(args, executable);
     PjrtExecutable *executable;
-    PJRT_TRY(pjrt_compile_program(args->client, args->client->client, args->program, args->compile_options,
-                                  args->compile_options_size, &executable));
+    const PjrtCompileRequest request = {.owner = args->client,
+                                        .client = args->client->client,
+                                        .program = args->program,
+                                        .options = args->compile_options,
+                                        .options_size = args->compile_options_size};
+    PJRT_TRY(pjrt_compile_program(&request, &executable));
     return pjrt_error_from(pjrt_load(args->client, executable, &args->executable));
 }
 
@@ -289,8 +288,11 @@ PjrtError *pjrt_client_compile(void *arguments) {
 PjrtError *pjrt_compile(void *arguments) {
     PjrtCompileArgs *args = arguments;
     PJRT_CHECK_SIZE(args, executable);
-    return pjrt_error_from(pjrt_compile_program(NULL, args->topology->client, args->program, args->compile_options,
-                                                args->compile_options_size, &args->executable));
+    const PjrtCompileRequest request = {.client = args->topology->client,
+                                        .program = args->program,
+                                        .options = args->compile_options,
+                                        .options_size = args->compile_options_size};
+    return pjrt_error_from(pjrt_compile_program(&request, &args->executable));
 }
 
 // ---- serialised executables
@@ -352,7 +354,13 @@ PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
         options_size = args->overridden_serialized_compile_options_size;
     }
     PjrtExecutable *executable;
-    PJRT_TRY(pjrt_compile_program(args->client, args->client->client, &program, options, options_size, &executable));
+    const PjrtCompileRequest request = {.owner = args->client,
+                                        .client = args->client->client,
+                                        .program = &program,
+                                        .options = options,
+                                        .options_size = options_size,
+                                        .stored = true};
+    PJRT_TRY(pjrt_compile_program(&request, &executable));
     return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
 }
 

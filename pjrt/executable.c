@@ -276,13 +276,9 @@ static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, PjrtClient *client, 
 }
 
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
-    const PjrtExecuteOptions *options = args->options;
     const PjrtLoadedExecutable *loaded = args->executable;
     if (args->execute_device) {
         return pjrt_fail(HLO_UNIMPLEMENTED, "portable executables, which choose their device at each launch");
-    }
-    if (options && (options->num_send_ops || options->num_recv_ops)) {
-        return pjrt_fail(HLO_UNIMPLEMENTED, "host callbacks (send and recv)");
     }
     if (args->num_devices != loaded->device_count) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
@@ -313,9 +309,15 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         options.non_donatable = args->options->non_donatable_input_indices;
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;
     }
-    HloStatus status = target_execute(executable->executable, &options,
-                                      (TargetBuffer *const *const *)launch.argument_lists, (int64_t)args->num_args,
-                                      launch.result_lists, args->device_complete_events ? launch.events : NULL);
+    TargetHostTransfers transfers = {0};
+    HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
+    if (transfers.context) options.transfers = &transfers;
+    if (!status) {
+        status = target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
+                                (int64_t)args->num_args, launch.result_lists,
+                                args->device_complete_events ? launch.events : NULL);
+        if (status && transfers.context) transfers.release(transfers.context);
+    }
     bool whole = !status && hand_out(args, args->executable->devices[0]->client, &launch, results);
     hlo_free(launch.memory);
     PJRT_TRY(status);

@@ -165,13 +165,36 @@ struct PjrtLoadedExecutable {
     HloText assignment;  // DeviceAssignmentProto
 };
 
-// Compiles a program (format "mlir" or "hlo") for the devices of a client. On success the caller has one reference.
-HLO_NODISCARD HloStatus pjrt_compile_program(PjrtClient *owner, TargetClient *client, const PjrtProgram *program,
-                                             const char *options, size_t options_size, PjrtExecutable **executable);
+// What to compile, and for whom.
+typedef struct PjrtCompileRequest {
+    PjrtClient *owner;     // NULL for a topology only
+    TargetClient *client;  // whose devices
+    const PjrtProgram *program;
+    const char *options;  // CompileOptionsProto
+    size_t options_size;
+    bool stored;  // the program comes from a file: addresses in it mean nothing
+} PjrtCompileRequest;
+
+// Compiles a program (format "mlir" or "hlo"). On success the caller has one reference.
+HLO_NODISCARD HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **executable);
 // Takes a reference; the last one frees.
 void pjrt_executable_release(PjrtExecutable *executable);
 // Makes a loaded executable; takes over the reference of `executable`, also on failure.
 HLO_NODISCARD HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **loaded);
+
+// Tells the callback in the configuration of a custom-call InspectSharding what its operand's sharding is. For
+// SpmdOptions.inspect; only for programs that this process has just lowered: the callback is an address.
+HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const HloSharding *sharding);
+
+// ---- host callbacks
+// --------------------------------------------------------------------------------------------------
+
+// The transfers of one launch with the callbacks of `options`, for target_execute(): all is copied. INVALID_ARGUMENT
+// when the program names a channel that no callback serves. *transfers is left alone for programs without transfers.
+HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
+                                           TargetHostTransfers *transfers);
+// The status of an error that a callback returned, which may have a table of its own; destroys the error.
+HloStatus pjrt_status_from_foreign(PjrtError *error);
 
 // The extensions, chained: what PjrtApi.extension_start points to.
 PjrtExtension *pjrt_extensions(void);

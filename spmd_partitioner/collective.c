@@ -128,6 +128,24 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
     return made;
 }
 
+HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
+                                    const SpmdReason *reason) {
+    HloArena *arena = spmd_arena(partitioner);
+    const int64_t count = partitioner->mesh->device_count;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
+    devices[0] = device;
+    for (int64_t i = 0, next = 1; i < count; i++)
+        if (i != device) devices[next++] = i;
+    const HloInts group = {devices, count};
+    HloCollectiveAttributes attributes = {.channel_id = partitioner->next_channel++,
+                                          .replica_groups = hlo_replica_groups_list(arena, &group, 1),
+                                          .use_global_device_ids = true};
+    HloInstruction *made =
+        spmd_emit(partitioner, HLO_OP_COLLECTIVE_BROADCAST, operand->shape, &operand, 1, &attributes);
+    explain(partitioner, made, reason, NULL);
+    return made;
+}
+
 // ---- steps ----
 
 static int64_t shards(const SpmdPartitioner *partitioner, const SpmdSharding *sharding, int64_t dim) {

@@ -17,6 +17,7 @@ static const struct {
     {"MoveToHost", SPMD_CALL_IDENTITY},
     {"MoveToDevice", SPMD_CALL_IDENTITY},
     {"LayoutConstraint", SPMD_CALL_IDENTITY},
+    {"InspectSharding", SPMD_CALL_INSPECT},
     {"SPMDFullToShardShape", SPMD_CALL_FULL_TO_SHARD},
     {"xla.sdy.GlobalToLocalShape", SPMD_CALL_FULL_TO_SHARD},
     {"SPMDShardToFullShape", SPMD_CALL_SHARD_TO_FULL},

@@ -12,6 +12,7 @@ typedef enum SpmdCustomCall {
     SPMD_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
     SPMD_CALL_ELEMENTWISE,    // one factor a dimension
     SPMD_CALL_TOPK,           // works along the last dimension
+    SPMD_CALL_INSPECT,        // InspectSharding: tells the user its operand's sharding, and returns the operand
     SPMD_CALL_BATCHED,        // works on the last two dimensions of its first operand: a LAPACK routine
 } SpmdCustomCall;
 

@@ -202,7 +202,7 @@ HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, Hlo
 
 // ---- where this device is ----
 
-static HloInstruction *device_id(SpmdPartitioner *partitioner) {
+HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner) {
     SpmdScope *scope = partitioner->scope;
     if (!scope->device) {
         const HloShape *shape = array_shape(partitioner, HLO_U32, NULL, 0);
@@ -214,7 +214,7 @@ static HloInstruction *device_id(SpmdPartitioner *partitioner) {
 
 // One run of neighbouring atoms as a digit of the device number: device / stride % size.
 static HloInstruction *emit_digit(SpmdPartitioner *partitioner, int64_t stride, int64_t size) {
-    HloInstruction *digit = device_id(partitioner);
+    HloInstruction *digit = spmd_emit_device(partitioner);
     if (stride > 1) {
         digit = spmd_emit_binary(partitioner, HLO_OP_DIVIDE, digit, spmd_emit_scalar(partitioner, HLO_S32, stride));
     }

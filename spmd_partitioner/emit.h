@@ -55,6 +55,8 @@ HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstructi
 // The computation op(a, b) of scalars; made once a module.
 HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type);
 
+// s32: the number of this device.
+HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner);
 // s32: the position of this device along a list of axes.
 HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes);
 // s32: first global element of this device's shard of `shard_size` elements.
@@ -81,6 +83,9 @@ HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstructio
 // Sends from pairs[i].source to pairs[i].target; the pairs must live in the module's arena.
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason);
+// The array of one device (a number of the mesh) on all of them.
+HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
+                                    const SpmdReason *reason);
 // Runs the steps of a reshard path on an array.
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason);
 

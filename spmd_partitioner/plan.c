@@ -449,7 +449,7 @@ static HloStatus add_nodes(Builder *builder) {
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **result) {
     SpmdPlan *plan = HLO_ARENA_NEW(arena, SpmdPlan, 1);
-    *plan = (SpmdPlan){.arena = arena, .module = module, .mesh = mesh};
+    *plan = (SpmdPlan){.arena = arena, .module = module, .mesh = mesh, .options = options};
     plan->first_leaf = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     plan->rules = HLO_ARENA_NEW(arena, SpmdRule *, module->instruction_limit);
     plan->free = HLO_ARENA_NEW(arena, bool, module->instruction_limit);

@@ -34,6 +34,7 @@ typedef struct SpmdPlan {
     HloArena *arena;
     const HloModule *module;
     const SpmdMesh *mesh;
+    const SpmdOptions *options;     // of the call, which they outlive
     HloComputation **computations;  // callees first
     int64_t computation_count;
     int32_t *first_leaf;  // by instruction id

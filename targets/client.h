@@ -269,6 +269,10 @@ HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable
 HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);
 // True if the program donates this argument: input_output_alias or buffer_donor names it.
 HLO_EXPORT bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index);
+// How many transfers with the host the program names, and which: channel numbers, and whether the device sends.
+HLO_EXPORT int64_t target_executable_transfer_count(const TargetExecutable *executable);
+// The channel of transfer `index`; *to_host tells its direction.
+HLO_EXPORT int64_t target_executable_transfer(const TargetExecutable *executable, int64_t index, bool *to_host);
 // The same for equal programs compiled with equal options.
 HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *executable);
 
@@ -299,18 +303,35 @@ HLO_EXPORT const char *target_executable_fallbacks(const TargetExecutable *execu
 // The compiled form for people: thunks, fused loops, buffers. Free with hlo_free(); NULL when memory is short.
 HLO_EXPORT char *target_executable_to_text(const TargetExecutable *executable);
 
+// The transfers of a program with the host: instructions send and recv with is_host_transfer. The program waits in each
+// of them. They are called on any thread, without locks held, in program order for one place of the assignment and at
+// once for several; they may do anything, also run programs of this client and wait for them (but not for what was
+// submitted behind this execution, which would wait for ever). An error ends the execution: its results hold it.
+typedef struct TargetHostTransfers {
+    // Takes `bytes` bytes that the device at `place` sends over `channel`; they stay there during the call only.
+    HloStatus (*send)(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes);
+    // Fills `bytes` bytes for the device at `place`.
+    HloStatus (*receive)(void *context, int64_t place, int64_t channel, void *data, int64_t bytes);
+    // Called once when no other call can follow, before the execution's events become ready; may be NULL.
+    void (*release)(void *context);
+    void *context;
+} TargetHostTransfers;
+
 typedef struct TargetExecuteOptions {
     // Arguments that must not be donated although the program says so.
     const int64_t *non_donatable;
     int64_t non_donatable_count;
-    bool synchronous;  // run before returning; the status of the run is returned too
+    bool synchronous;                      // run before returning; the status of the run is returned too
+    const TargetHostTransfers *transfers;  // copied; taken over when the call succeeds. NULL: none
+    TargetDevice *device;                  // where a program of one device runs instead of its own; NULL: there
 } TargetExecuteOptions;
 
 // Runs the program once on all its devices. arguments[d][i] is argument i on place d of the assignment (and must be in
 // a memory of that device); results[d][i] are filled with new buffers. device_events, when not NULL, gets one new event
 // a device that tells when it has finished. Donated arguments are deleted. A failing run makes its results hold the
 // error. INVALID_ARGUMENT for wrong counts, shapes, devices, deleted buffers, and for a buffer that is donated twice or
-// donated and read; then no argument has been touched and no result made. `options` NULL: defaults.
+// donated and read; then no argument has been touched and no result made. A program with host transfers needs
+// options->transfers (INVALID_ARGUMENT). `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                                                   TargetBuffer *const *const *arguments, int64_t argument_count,
                                                   TargetBuffer **const *results, TargetEvent **device_events);

@@ -163,6 +163,13 @@ int64_t target_executable_result_alias(const TargetExecutable *executable, int64
 bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index) {
     return executable->signature->argument_donated[index];
 }
+int64_t target_executable_transfer_count(const TargetExecutable *executable) {
+    return executable->signature->transfer_count;
+}
+int64_t target_executable_transfer(const TargetExecutable *executable, int64_t index, bool *to_host) {
+    *to_host = executable->signature->transfers[index].to_host;
+    return executable->signature->transfers[index].channel;
+}
 uint64_t target_executable_fingerprint(const TargetExecutable *executable) {
     return executable->fingerprint;
 }

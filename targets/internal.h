@@ -20,7 +20,9 @@ struct TargetTask {
     void (*run)(TargetTask *task);                        // does the work and records errors where readers find them
     void (*finish)(TargetTask *task);                     // makes events ready (callbacks run here) and frees the task
     void (*abandon)(TargetTask *task, HloStatus status);  // instead of both, after a fork; owns the status
+    bool (*is_ready)(const TargetTask *task);             // true if it depends on nothing that is still to be done
     bool small;                                           // worth running in the caller's thread when nothing is ahead
+    bool aside;                                           // set by the queue: runs beside another task
     TargetTask *next;
 };
 
@@ -30,6 +32,7 @@ typedef struct TargetQueue {
     pthread_cond_t changed;
     TargetTask *first, *last;
     TargetTask *running;
+    int64_t callbacks;  // of the running task, going on: see target_queue_callback_begin()
     bool started, stop;
     pthread_t thread;
     TargetStorePool *store;           // whose lock is made anew after a fork
@@ -45,9 +48,15 @@ HLO_NODISCARD HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *s
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner);
 // Frees what a closed queue holds.
 void target_queue_destroy(TargetQueue *queue);
-// Does the task: here and now if it is small (or `wait` is set) and nothing is ahead of it, else on the queue's thread.
+// Does the task: here and now if it is small (or `wait` is set) and nothing is ahead of it or the task ahead is calling
+// back, else on the queue's thread.
 // With `wait` returns only when it is done. RESOURCE_EXHAUSTED when no thread can be started (the task is not done).
 HLO_NODISCARD HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait);
+// The running task calls out to the user, who may submit tasks and wait for them: until _end, tasks that are ready when
+// they are submitted are done at once on the thread that submits them, beside the running one.
+void target_queue_callback_begin(TargetQueue *queue);
+// Ends a target_queue_callback_begin().
+void target_queue_callback_end(TargetQueue *queue);
 // Waits until everything submitted so far is done.
 void target_queue_drain(TargetQueue *queue);
 

@@ -25,6 +25,7 @@ static void recover_from_fork(TargetQueue *queue) {
     pthread_cond_init(&queue->changed, NULL);
     target_store_pool_after_fork(queue->store);
     queue->started = false;
+    queue->callbacks = 0;
     TargetTask *lost = queue->running;
     queue->running = NULL;
     atomic_store(queue->alive, 1);
@@ -78,12 +79,31 @@ static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
 
+void target_queue_callback_begin(TargetQueue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    queue->callbacks++;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void target_queue_callback_end(TargetQueue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    queue->callbacks--;
+    pthread_mutex_unlock(&queue->lock);
+}
+
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
     if ((task->small || wait) && is_idle(queue)) {
         run_task(queue, task);
         pthread_mutex_unlock(&queue->lock);
+        return HLO_SUCCESS;
+    }
+    if (queue->callbacks > 0 && task->is_ready(task)) {
+        pthread_mutex_unlock(&queue->lock);
+        task->aside = true;
+        task->run(task);
+        task->finish(task);
         return HLO_SUCCESS;
     }
     if (!ensure_thread(queue)) {

@@ -75,10 +75,16 @@ int64_t mlir_read_count(MlirCursor *cursor) {
 }
 
 const char *mlir_read_string(MlirFile *file, MlirCursor *cursor) {
+    int64_t length;
+    return mlir_read_bytes_string(file, cursor, &length);
+}
+
+const char *mlir_read_bytes_string(MlirFile *file, MlirCursor *cursor, int64_t *length) {
     uint64_t index = mlir_read_varint(cursor);
     if (!cursor->error && index >= (uint64_t)file->string_count) {
         mlir_cursor_fail(cursor, "there is no string %llu", (unsigned long long)index);
     }
+    *length = cursor->error ? 0 : file->string_lengths[index];
     return cursor->error ? "" : file->strings[index];
 }
 
@@ -90,11 +96,13 @@ static void read_strings(MlirFile *file, MlirCursor *cursor) {
     uint64_t *lengths = HLO_ARENA_NEW(file->arena, uint64_t, count);
     for (int64_t i = count - 1; i >= 0; i--) lengths[i] = mlir_read_varint(cursor);
     file->strings = HLO_ARENA_NEW(file->arena, const char *, count);
+    file->string_lengths = HLO_ARENA_NEW(file->arena, int64_t, count);
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *bytes = mlir_read_bytes(cursor, lengths[i]);
         // Each ends with NUL; one that does not would run into the next.
         if (bytes && (lengths[i] == 0 || bytes[lengths[i] - 1] != 0)) mlir_cursor_fail(cursor, "a string has no end");
         file->strings[i] = cursor->error ? "" : (const char *)bytes;
+        file->string_lengths[i] = cursor->error || lengths[i] == 0 ? 0 : (int64_t)lengths[i] - 1;
     }
     file->string_count = count;
 }
@@ -103,6 +111,7 @@ static MlirDialect dialect_by_name(const char *name) {
     if (strcmp(name, "builtin") == 0) return MLIR_DIALECT_BUILTIN;
     if (strcmp(name, "vhlo") == 0) return MLIR_DIALECT_VHLO;
     if (strcmp(name, "sdy") == 0) return MLIR_DIALECT_SDY;
+    if (strcmp(name, "stablehlo") == 0) return MLIR_DIALECT_STABLEHLO;
     return strcmp(name, "func") == 0 ? MLIR_DIALECT_FUNC : MLIR_DIALECT_UNKNOWN;
 }
 

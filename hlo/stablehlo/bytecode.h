@@ -31,6 +31,7 @@ typedef enum MlirDialect {
     MLIR_DIALECT_VHLO,
     MLIR_DIALECT_SDY,
     MLIR_DIALECT_FUNC,
+    MLIR_DIALECT_STABLEHLO,
     MLIR_DIALECT_UNKNOWN
 } MlirDialect;
 
@@ -56,6 +57,7 @@ typedef struct MlirFile {
     MlirCursor cursor;  // of the whole file; sections have their own
     int64_t version;
     const char **strings;
+    int64_t *string_lengths;  // without the NUL at the end; a string may hold others
     int64_t string_count;
     MlirDialect *dialects;
     const char **dialect_names;
@@ -74,6 +76,8 @@ typedef struct MlirFile {
 
 // The string, attribute or type with an index read from `cursor`; records an error and returns NULL when there is none.
 const char *mlir_read_string(MlirFile *file, MlirCursor *cursor);
+// The same, and how many bytes it has.
+const char *mlir_read_bytes_string(MlirFile *file, MlirCursor *cursor, int64_t *length);
 // Decodes it on first use.
 const MlirAttribute *mlir_read_attribute(MlirFile *file, MlirCursor *cursor);
 // Decodes it on first use.

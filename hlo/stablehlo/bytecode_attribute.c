@@ -82,7 +82,9 @@ static HloInts read_signed_list(MlirFile *file, MlirCursor *cursor) {
 }
 
 static const MlirAttribute *read_string_attribute(MlirFile *file, MlirCursor *cursor, MlirAttributeKind kind) {
-    return new_attribute(file, (MlirAttribute){.kind = kind, .string = mlir_read_string(file, cursor)});
+    MlirAttribute attribute = {.kind = kind};
+    attribute.string = mlir_read_bytes_string(file, cursor, &attribute.string_length);
+    return new_attribute(file, attribute);
 }
 
 static const char *string_of(const MlirAttribute *attribute) {

@@ -176,5 +176,8 @@ const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCur
     if (!entry->is_custom) return other_type(file, "a type in assembly form");
     if (entry->dialect == MLIR_DIALECT_BUILTIN) return decode_builtin(file, cursor);
     if (entry->dialect == MLIR_DIALECT_VHLO) return decode_vhlo(file, cursor);
+    // The one type that stands unchanged beside vhlo, where sdy operations take tokens.
+    if (entry->dialect == MLIR_DIALECT_STABLEHLO && mlir_read_varint(cursor) == 0)
+        return shape_type(file, hlo_shape_token(file->arena));
     return other_type(file, "a type of an unknown dialect");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives and device numbers.
+// Collectives, transfers and device numbers.
 #include "hlo/stablehlo/import.h"
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
@@ -155,6 +155,75 @@ static HloStatus import_collective_permute(ImportPlace *place) {
     return import_plain(place, HLO_OP_COLLECTIVE_PERMUTE, &attributes);
 }
 
+// ---- transfers
+
+static HloStatus import_transfer(ImportPlace *place, HloTransferAttributes *attributes) {
+    HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
+    return import_bool(place, "is_host_transfer", false, &attributes->is_host_transfer);
+}
+
+// The one device that takes part in a transfer of a program of all devices, from the annotation of any of its values.
+static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "mhlo.sharding");
+    if (!attribute) attribute = mlir_attribute(place->operation, "sdy.sharding");
+    if (attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE)
+        attribute = attribute->count ? attribute->items[0] : NULL;
+    const HloSharding *sharding = NULL;
+    HLO_TRY(import_sharding(place->importer, attribute, 0, &sharding));
+    transfer->sharding = NULL;
+    if (!sharding || sharding->kind != HLO_SHARDING_MAXIMAL) return HLO_SUCCESS;
+    const HloSharding *leaves[3] = {sharding, sharding, sharding};
+    transfer->sharding = hlo_sharding_tuple(import_arena(place), leaves, 3);
+    return HLO_SUCCESS;
+}
+
+static HloInstruction *element_of(ImportPlace *place, HloInstruction *tuple, int64_t index) {
+    HloTupleIndexAttributes attributes = {.index = index};
+    return hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,
+                               &attributes, NULL);
+}
+
+// An op that HLO has as a pair: the values, then the token.
+static HloStatus import_send(ImportPlace *place) {
+    HloTransferAttributes attributes = {0};
+    HloInstruction **operands, *sent = NULL, *done = NULL;
+    HLO_TRY(import_transfer(place, &attributes));
+    HLO_TRY(import_operands(place, &operands));
+    const int64_t values = place->operation->operand_count - 1;
+    if (values < 1) return import_error(place, HLO_INVALID_ARGUMENT, "a value and a token are needed");
+    HloInstruction *inputs[2] = {operands[0], operands[values]};
+    if (values > 1) HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
+    HLO_TRY(import_emit(place, HLO_OP_SEND, NULL, inputs, 2, &attributes, NULL, 0, &sent));
+    HLO_TRY(set_device(place, sent));
+    HLO_TRY(import_emit(place, HLO_OP_SEND_DONE, NULL, &sent, 1, &attributes, NULL, 0, &done));
+    done->sharding = NULL;
+    return import_set_results(place, done);
+}
+
+static HloStatus import_recv(ImportPlace *place) {
+    HloTransferAttributes attributes = {0};
+    HloInstruction **operands, *started = NULL, *done = NULL;
+    const HloShape *shape = NULL;
+    HLO_TRY(import_transfer(place, &attributes));
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    const int64_t values = place->operation->result_count - 1;
+    if (values < 1) return import_error(place, HLO_INVALID_ARGUMENT, "a value and a token must come back");
+    const HloShape *data =
+        values == 1 ? shape->elements[0] : hlo_shape_tuple(import_arena(place), shape->elements, values);
+    const HloShape *parts[3] = {data, hlo_shape_scalar(import_arena(place), HLO_U32), shape->elements[values]};
+    const HloShape *start = hlo_shape_tuple(import_arena(place), parts, 3);
+    HLO_TRY(import_emit(place, HLO_OP_RECV, start, operands, 1, &attributes, NULL, 0, &started));
+    HLO_TRY(set_device(place, started));
+    HLO_TRY(import_emit(place, HLO_OP_RECV_DONE, NULL, &started, 1, &attributes, NULL, 0, &done));
+    done->sharding = NULL;
+    if (values == 1) return import_set_results(place, done);
+    HloInstruction *list = element_of(place, done, 0);
+    for (int64_t i = 0; i < values; i++) place->operation->results[i]->lowered = element_of(place, list, i);
+    place->operation->results[values]->lowered = element_of(place, done, 1);
+    return HLO_SUCCESS;
+}
+
 static HloStatus import_partition_id(ImportPlace *place) {
     return import_plain(place, HLO_OP_PARTITION_ID, NULL);
 }
@@ -171,6 +240,8 @@ const ImportRow *import_collective_rows(int64_t *count) {
         {"stablehlo.all_to_all", import_all_to_all, 0},
         {"stablehlo.collective_broadcast", import_collective_broadcast, 0},
         {"stablehlo.collective_permute", import_collective_permute, 0},
+        {"stablehlo.send", import_send, 0},
+        {"stablehlo.recv", import_recv, 1},
         {"stablehlo.partition_id", import_partition_id, 0},
         {"stablehlo.replica_id", import_replica_id, 0},
     };

@@ -348,6 +348,17 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
     return HLO_SUCCESS;
 }
 
+// A configuration of bytes that are no text, as hexadecimal digits.
+static const char *hexadecimal(HloArena *arena, const char *bytes, int64_t count) {
+    char *digits = HLO_ARENA_NEW(arena, char, 2 * count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        const unsigned char byte = (unsigned char)bytes[i];
+        digits[2 * i] = "0123456789abcdef"[byte >> 4];
+        digits[2 * i + 1] = "0123456789abcdef"[byte & 15];
+    }
+    return digits;
+}
+
 static HloStatus import_custom_call(ImportPlace *place) {
     HloCustomCallAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
@@ -362,7 +373,10 @@ static HloStatus import_custom_call(ImportPlace *place) {
     HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
                         called, called_count, &result));
     const char *config = import_string(place, "backend_config");
-    if (config && *config) {
+    const MlirAttribute *raw = mlir_attribute(place->operation, "backend_config");
+    if (attributes.target && strcmp(attributes.target, "InspectSharding") == 0 && config && raw) {
+        result->backend_config = hexadecimal(import_arena(place), config, raw->string_length);
+    } else if (config && *config) {
         result->backend_config = hlo_arena_text(import_arena(place), config);
     }
     return import_set_results(place, result);

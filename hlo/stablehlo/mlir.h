@@ -70,6 +70,7 @@ struct MlirAttribute {
     int64_t integer;
     double real;
     const char *string;
+    int64_t string_length;  // of a string that the file holds as one
     const MlirType *type;
     const MlirAttribute *const *items;
     const char *const *keys;

@@ -20,6 +20,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     int32_t rank = rule->tensors[spmd_rule_result(rule, 0)].shape->rank;
     switch (spmd_custom_call_kind(op)) {
         case SPMD_CALL_IDENTITY:
+        case SPMD_CALL_INSPECT:
         case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank); return;
         case SPMD_CALL_TOPK: same_dims(rule, rank - 1); return;
         case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0); return;
@@ -65,10 +66,26 @@ static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruc
     return HLO_SUCCESS;
 }
 
+static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->operands[0]->shape), HLO_INVALID_ARGUMENT,
+                "custom-call InspectSharding looks at one array");
+    const SpmdLocal local = spmd_operand(partitioner, 0);
+    const SpmdOptions *options = partitioner->plan->options;
+    if (options->inspect) {
+        const SpmdArray *array = spmd_plan_array(partitioner->plan, op->operands[0], 0);
+        HLO_TRY(options->inspect(
+            options->inspect_context, op,
+            spmd_sharding_to_hlo(partitioner->arena, partitioner->mesh, local.sharding, array->devices)));
+    }
+    spmd_define_as(partitioner, 0, &local);
+    return HLO_SUCCESS;
+}
+
 static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     SpmdCustomCall kind = spmd_custom_call_kind(op);
     switch (kind) {
         case SPMD_CALL_IDENTITY: return identity_partition(partitioner, op);
+        case SPMD_CALL_INSPECT: return inspect_partition(partitioner, op);
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
         case SPMD_CALL_ELEMENTWISE:

@@ -293,6 +293,48 @@ static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
+// What the host sends and receives. The leaves of a start are (data, context, token); the whole transfer happens there,
+// in list order, and a done only passes leaves on. The context, which nothing here needs, is a result that stays zero.
+static HloStatus check_transfer(const HloInstruction *instruction) {
+    HLO_FAIL_IF(!HLO_ATTRIBUTES(instruction, Transfer)->is_host_transfer, HLO_UNIMPLEMENTED,
+                "%%%s: %s between devices is not supported on this target", instruction->name,
+                hlo_op_text(instruction->opcode));
+    HLO_FAIL_IF(!hlo_shape_is_array(instruction->shape->elements[0]), HLO_UNIMPLEMENTED,
+                "%%%s: a host transfer of several arrays at once", instruction->name);
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    HLO_TRY(check_transfer(instruction));
+    const HloShape *results = hlo_shape_tuple(frame->program->arena, instruction->shape->elements + 1, 2);
+    const CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), results);
+    *result = new_leaves(frame->program, 3);
+    result->items[0] = node->operands[0];
+    result->items[1] = node->results[0];
+    result->items[2] = node->results[1];
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    HLO_TRY(check_transfer(instruction));
+    *result = node_leaves(new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape));
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const Leaves start = operand_leaves(frame, instruction, 0);
+    *result = (Leaves){start.items + 2, 1};
+    return HLO_SUCCESS;
+}
+
+static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const Leaves start = operand_leaves(frame, instruction, 0);
+    *result = new_leaves(frame->program, 2);
+    result->items[0] = start.items[0];
+    result->items[1] = start.items[2];
+    return HLO_SUCCESS;
+}
+
 // Custom calls that only annotate.
 static bool is_annotation(const char *target) {
     static const char *const kTargets[] = {
@@ -353,10 +395,10 @@ static const BuildRow kBuildRows[] = {
     {HLO_OP_COLLECTIVE_PERMUTE_DONE, build_identity},
     {HLO_OP_COPY_START, build_identity},
     {HLO_OP_COPY_DONE, build_identity},
-    {HLO_OP_SEND, build_unsupported},
-    {HLO_OP_SEND_DONE, build_unsupported},
-    {HLO_OP_RECV, build_unsupported},
-    {HLO_OP_RECV_DONE, build_unsupported},
+    {HLO_OP_SEND, build_send},
+    {HLO_OP_SEND_DONE, build_send_done},
+    {HLO_OP_RECV, build_recv},
+    {HLO_OP_RECV_DONE, build_recv_done},
     {HLO_OP_INFEED, build_unsupported},
     {HLO_OP_OUTFEED, build_unsupported},
 };

@@ -127,6 +127,17 @@ static double bytes_sent(const CpuCollective *collective) {
 
 typedef HLO_VECTOR(const CpuCollective *) CollectiveVector;
 
+typedef HLO_VECTOR(CpuTransfer) TransferVector;
+
+static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVector *found) {
+    for (int64_t i = 0; i < steps->steps.count; i++) {
+        const CpuStep *step = &steps->steps.items[i];
+        if (step->kind == CPU_STEP_TRANSFER) hlo_vector_push(arena, found, *(const CpuTransfer *)step->kernel);
+        for (int32_t k = 0; step->regions && k < step->node->region_count; k++)
+            collect_transfers(arena, &step->regions[k], found);
+    }
+}
+
 static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -177,6 +188,10 @@ static HloStatus compile_protected(void *argument) {
     executable->signature.collective_count = collectives.count;
     for (int64_t i = 0; i < collectives.count; i++)
         executable->signature.collective_bytes += bytes_sent(collectives.items[i]);
+    TransferVector transfers = {0};
+    collect_transfers(executable->arena, steps, &transfers);
+    executable->signature.transfers = transfers.items;
+    executable->signature.transfer_count = transfers.count;
     cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
     executable->array_count = (int32_t)program->arrays.count;
@@ -241,7 +256,8 @@ static const char *kind_name(CpuStepKind kind) {
                                          [CPU_STEP_CONDITIONAL] = "conditional",
                                          [CPU_STEP_COLLECTIVE] = "collective",
                                          [CPU_STEP_DEVICE_ID] = "device-id",
-                                         [CPU_STEP_FALLBACK] = "evaluate"};
+                                         [CPU_STEP_FALLBACK] = "evaluate",
+                                         [CPU_STEP_TRANSFER] = "transfer"};
     return kNames[kind];
 }
 

@@ -11,6 +11,21 @@ HLO_BEGIN_C
 
 typedef struct CpuExecutable CpuExecutable;
 
+// A transfer of one array between a device and the host over a numbered channel.
+typedef struct CpuTransfer {
+    int64_t channel, bytes;
+    bool to_host;
+} CpuTransfer;
+
+// What an execution calls for its transfers with the host, on the thread that runs the device, which waits meanwhile.
+// `device` is the device's number. Calls of one device come in program order, those of several devices at once. An
+// error ends the execution.
+typedef struct CpuHost {
+    HloStatus (*send)(void *context, int64_t device, int64_t channel, const void *data, int64_t bytes);
+    HloStatus (*receive)(void *context, int64_t device, int64_t channel, void *data, int64_t bytes);
+    void *context;
+} CpuHost;
+
 typedef struct CpuCompileOptions {
     int64_t replica_count, partition_count;  // at least 1
     bool tpu_numerics;
@@ -35,7 +50,9 @@ typedef struct CpuSignature {
     int64_t cost;                         // rough number of elementary operations of one device
     double collective_bytes;              // that one device sends in collectives, each counted once, ring algorithm
     int64_t collective_count;
-    const char *fallbacks;  // see cpu_fallback_ops()
+    const char *fallbacks;         // see cpu_fallback_ops()
+    const CpuTransfer *transfers;  // with the host, as the program names them
+    int64_t transfer_count;
 } CpuSignature;
 // The signature; it lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
@@ -56,6 +73,7 @@ typedef struct CpuExecution {
     void *const *const *results;
     void *const *arenas;          // arena_bytes each
     const CpuSharePlan *sharing;  // made for these arguments, or NULL
+    const CpuHost *host;          // NULL for programs without transfers
 } CpuExecution;
 
 // Brings *plan (NULL at first) in line with which argument addresses of this execution are equal; NULL comes out when

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/share.h"
@@ -15,6 +16,8 @@
 enum {
     kSerialCost = 20000,  // below this many elementary operations a device: not worth waking workers
     kSpins = 2000,        // looks for work before giving the processor away
+    kYields = 10000,      // and then before sleeping: a callback of the host may take seconds
+    kSleepNanoseconds = 50000,
 };
 
 // ---- one device
@@ -120,6 +123,17 @@ static void end_list(CpuDevice *device) {
         push_list(device, frame.owner, 1);
 }
 
+// The array is the only read of a send, the first write of a recv; the context comes next.
+static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
+    const CpuTransfer *transfer = thunk->kernel;
+    const CpuHost *host = run->host;
+    void *data = address(device, thunk->slices[0]);
+    memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
+    HLO_FAIL_IF(!host, HLO_INVALID_ARGUMENT, "nobody listens on channel %lld", (long long)transfer->channel);
+    if (transfer->to_host) return host->send(host->context, device->number, transfer->channel, data, transfer->bytes);
+    return host->receive(host->context, device->number, transfer->channel, data, transfer->bytes);
+}
+
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     switch (thunk->kind) {
         case CPU_STEP_COPY_LOOPS: copy(device, thunk->copies, thunk->copy_count); return run_loops(device, thunk, pool);
@@ -132,6 +146,7 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
             push_list(device, thunk, 0);
             return HLO_SUCCESS;
         case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
+        case CPU_STEP_TRANSFER: return run_transfer(run, device, thunk);
         case CPU_STEP_COLLECTIVE: break;
     }
     HLO_BUG_IF(true);
@@ -336,8 +351,10 @@ static void wait_for_news(CpuRun *run, uint32_t seen) {
 #if defined(__x86_64__)
             __builtin_ia32_pause();
 #endif
-        } else {
+        } else if (i < kSpins + kYields) {
             sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = kSleepNanoseconds}, NULL);
         }
     }
 }
@@ -445,6 +462,7 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
     CpuRun run = {.executable = executable,
                   .pool = pool,
                   .sharing = execution->sharing,
+                  .host = execution->host,
                   .device_count = executable->replica_count * executable->partition_count};
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);

@@ -51,6 +51,7 @@ typedef struct CpuRun {
     int64_t meeting_count;
     int64_t *first_meeting;  // by collective
     const CpuSharePlan *sharing;
+    const CpuHost *host;
     int64_t *shared_arrivals;  // [share index][leader]
     bool alone;                // one worker does it all
     pthread_mutex_t lock;      // everything below

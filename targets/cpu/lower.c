@@ -260,6 +260,17 @@ static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
+static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
+    *transfer = (CpuTransfer){.channel = HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id,
+                              .bytes = (node->operand_count ? node->operands[0] : node->results[0])->bytes,
+                              .to_host = node->opcode == HLO_OP_SEND};
+    step->kind = CPU_STEP_TRANSFER;
+    step->kernel = transfer;
+    read_operands_write_results(lowering, node, step);
+    return HLO_SUCCESS;
+}
+
 typedef struct LowerRow {
     HloOpcode opcode;
     CpuLowerFunction *lower;
@@ -285,6 +296,8 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_TRIANGULAR_SOLVE, cpu_lower_triangular_solve},
     {HLO_OP_WHILE, lower_regions},
     {HLO_OP_CONDITIONAL, lower_regions},
+    {HLO_OP_SEND, lower_transfer},
+    {HLO_OP_RECV, lower_transfer},
     {HLO_OP_PARTITION_ID, lower_device_id},
     {HLO_OP_REPLICA_ID, lower_device_id},
     {HLO_OP_ALL_GATHER, cpu_lower_collective},

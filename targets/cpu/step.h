@@ -4,6 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_STEP_H_
 #define MESHLO_TARGETS_CPU_STEP_H_
 
+#include "targets/cpu/executable.h"
 #include "targets/cpu/loop.h"
 #include "targets/cpu/program.h"
 
@@ -42,6 +43,7 @@ typedef enum CpuStepKind {
     CPU_STEP_COLLECTIVE,
     CPU_STEP_DEVICE_ID,  // partition-id, replica-id
     CPU_STEP_FALLBACK,   // the evaluator runs the node
+    CPU_STEP_TRANSFER,   // to or from the host: `kernel` is a CpuTransfer
 } CpuStepKind;
 
 typedef struct CpuSteps CpuSteps;

@@ -5,6 +5,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
+#include "tests/support/compiled.h"
+
 const PjrtApi *harness_api(void) {
     static const PjrtApi *api;
     if (api) return api;
@@ -93,15 +96,15 @@ void harness_destroy_buffer(PjrtBuffer *buffer) {
     harness_must(CALL(Buffer_Destroy, &args), "Buffer_Destroy");
 }
 
-PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
-                                      PjrtError **error) {
+static PjrtLoadedExecutable *compile(PjrtClient *client, const void *code, size_t size, const char *format,
+                                     int partitions, PjrtError **error) {
     // CompileOptionsProto {3: {4: replicas, 5: partitions, 6: use_spmd}}
     unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
     PjrtProgram program = {.struct_size = sizeof(program),
                            .code = (char *)(uintptr_t)code,
                            .code_size = size,
-                           .format = "mlir",
-                           .format_size = 4};
+                           .format = format,
+                           .format_size = strlen(format)};
     PjrtClientCompileArgs args = {.struct_size = sizeof(args),
                                   .client = client,
                                   .program = &program,
@@ -109,4 +112,27 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
                                   .compile_options_size = sizeof(options)};
     *error = CALL(Client_Compile, &args);
     return *error ? NULL : args.executable;
+}
+
+PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
+                                      PjrtError **error) {
+    return compile(client, code, size, "mlir", partitions, error);
+}
+
+PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text) {
+    HloText message = {0}, bytes = {0};
+    HloModule *module = compiled_parse(text, &message);
+    cr_assert(module, "%s", message.data);
+    cr_assert(!hlo_module_to_proto(module, &bytes));
+    PjrtError *error;
+    PjrtLoadedExecutable *executable = compile(client, bytes.data, bytes.length, "hlo", 1, &error);
+    harness_must(error, "compile");
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+    return executable;
+}
+
+void harness_destroy_executable(PjrtLoadedExecutable *executable) {
+    PjrtLoadedExecutableDestroyArgs args = {.struct_size = sizeof(args), .object = executable};
+    harness_must(CALL(LoadedExecutable_Destroy, &args), "LoadedExecutable_Destroy");
 }

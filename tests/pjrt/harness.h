@@ -37,5 +37,8 @@ void harness_destroy_buffer(PjrtBuffer *buffer);
 // Compiles bytecode for `partitions` devices; NULL and *error when it is refused.
 PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
                                       PjrtError **error);
+// Compiles HLO text for one device; fails the test when it is refused.
+PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text);
+void harness_destroy_executable(PjrtLoadedExecutable *executable);
 
 #endif

@@ -68,11 +68,6 @@ Test(pjrt_plugin, unknown_topology_is_refused) {
     harness_refused(CALL(Client_Create, &args), 3, "v2-9");
 }
 
-static void destroy_loaded(PjrtLoadedExecutable *executable) {
-    PjrtLoadedExecutableDestroyArgs args = {.struct_size = sizeof(args), .object = executable};
-    harness_must(CALL(LoadedExecutable_Destroy, &args), "LoadedExecutable_Destroy");
-}
-
 Test(pjrt_plugin, one_device_adds_one) {
     PjrtClient *client = harness_client("v2-8");
     PjrtError *error;
@@ -105,7 +100,7 @@ Test(pjrt_plugin, one_device_adds_one) {
     harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
     harness_destroy_buffer(argument);
     harness_destroy_buffer(result);
-    destroy_loaded(executable);
+    harness_destroy_executable(executable);
     harness_destroy_client(client);
 }
 
@@ -132,7 +127,7 @@ Test(pjrt_plugin, hostile_programs_are_refused) {
         bytes[i] ^= 0x5A;
         PjrtError *error;
         PjrtLoadedExecutable *executable = harness_compile(client, bytes, program->length, 1, &error);
-        if (executable) destroy_loaded(executable);
+        if (executable) harness_destroy_executable(executable);
         if (!error) continue;
         PjrtErrorDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = error};
         CALL(Error_Destroy, &destroy);

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host callbacks: a program's sends and receives go to the callbacks that the caller handed over with the launch. What
+// a device sends is copied into a chunk that the callback owns; what it receives comes through a stream, filled by the
+// callback or later by some other thread while the device waits.
+#include <string.h>
+
+#include "pjrt/objects.h"
+
+// ---- errors of callbacks
+
+static PjrtError *make_error(int32_t code, const char *message, size_t message_size) {
+    if (code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
+    return pjrt_fail((HloCode)code, "%.*s", (int)message_size, message);
+}
+
+HloStatus pjrt_status_from_foreign(PjrtError *error) {
+    if (!error) return HLO_SUCCESS;
+    const PjrtErrorFunctionTable *table = error->table;
+    PjrtErrorMessageArgs message = {.struct_size = sizeof(message), .error = error};
+    PjrtErrorGetCodeArgs code = {.struct_size = sizeof(code), .error = error};
+    PjrtErrorDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = error};
+    table->message(&message);
+    (void)table->get_code(&code);
+    const bool known = code.code > HLO_OK && code.code <= HLO_UNAUTHENTICATED;
+    HloStatus status = hlo_error(known ? (HloCode)code.code : HLO_UNKNOWN, "%.*s", (int)message.message_size,
+                                 message.message ? message.message : "");
+    table->destroy(&destroy);
+    return status;
+}
+
+// ---- streams to a device
+
+struct PjrtStream {
+    atomic_int references;  // the waiting device's and the callee's
+    pthread_mutex_t lock;   // guards what follows
+    pthread_cond_t changed;
+    char *data;  // NULL once the device waits no longer
+    int64_t total, current;
+    bool abandoned;  // destroyed by the callee
+};
+
+static void release_stream(PjrtStream *stream) {
+    if (atomic_fetch_sub(&stream->references, 1) != 1) return;
+    pthread_mutex_destroy(&stream->lock);
+    pthread_cond_destroy(&stream->changed);
+    hlo_free(stream);
+}
+
+// Waits until the stream is full, or will never be.
+static HloStatus await_stream(PjrtStream *stream, int64_t channel) {
+    pthread_mutex_lock(&stream->lock);
+    while (stream->current < stream->total && !stream->abandoned) pthread_cond_wait(&stream->changed, &stream->lock);
+    const int64_t current = stream->current;
+    stream->data = NULL;
+    pthread_mutex_unlock(&stream->lock);
+    HLO_FAIL_IF(current < stream->total, HLO_INTERNAL, "channel %lld: the host gave %lld of %lld bytes and left",
+                (long long)channel, (long long)current, (long long)stream->total);
+    return HLO_SUCCESS;
+}
+
+PjrtError *pjrt_copy_to_device_stream_destroy(void *arguments) {
+    PjrtCopyToDeviceStreamDestroyArgs *args = arguments;
+    PjrtStream *stream = args->object;
+    if (!stream) return NULL;
+    pthread_mutex_lock(&stream->lock);
+    stream->abandoned = true;
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->lock);
+    release_stream(stream);
+    return NULL;
+}
+
+static HloStatus add_bytes(PjrtStream *stream, const PjrtChunk *chunk) {
+    HloStatus status = HLO_SUCCESS;
+    pthread_mutex_lock(&stream->lock);
+    if (chunk->size > (size_t)(stream->total - stream->current)) {
+        status = hlo_error(HLO_INVALID_ARGUMENT, "a chunk of %zu bytes behind %lld of %lld", chunk->size,
+                           (long long)stream->current, (long long)stream->total);
+    } else if (!stream->data && chunk->size) {
+        status = hlo_error(HLO_FAILED_PRECONDITION, "nobody waits for this chunk any more");
+    } else {
+        if (chunk->size) memcpy(stream->data + stream->current, chunk->data, chunk->size);
+        stream->current += (int64_t)chunk->size;
+    }
+    pthread_cond_broadcast(&stream->changed);
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+PjrtError *pjrt_copy_to_device_stream_add_chunk(void *arguments) {
+    PjrtCopyToDeviceStreamAddChunkArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, transfer_complete);
+    PjrtChunk chunk = *args->chunk;
+    HloStatus status = add_bytes(args->stream, &chunk);
+    if (chunk.deleter) chunk.deleter(chunk.data, chunk.deleter_arg);
+    args->transfer_complete = NULL;
+    PJRT_TRY(status);
+    args->transfer_complete = pjrt_event_ready();
+    return args->transfer_complete ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+PjrtError *pjrt_copy_to_device_stream_total_bytes(void *arguments) {
+    PjrtCopyToDeviceStreamTotalBytesArgs *args = arguments;
+    args->total_bytes = args->stream->total;
+    return NULL;
+}
+
+// Chunks may have any size.
+PjrtError *pjrt_copy_to_device_stream_granule_size(void *arguments) {
+    PjrtCopyToDeviceStreamGranuleSizeArgs *args = arguments;
+    args->granule_size_in_bytes = 1;
+    return NULL;
+}
+
+PjrtError *pjrt_copy_to_device_stream_current_bytes(void *arguments) {
+    PjrtCopyToDeviceStreamCurrentBytesArgs *args = arguments;
+    pthread_mutex_lock(&args->stream->lock);
+    args->current_bytes = args->stream->current;
+    pthread_mutex_unlock(&args->stream->lock);
+    return NULL;
+}
+
+// ---- the callbacks of a launch
+
+typedef struct Transfers {
+    int64_t send_count, recv_count;  // of one device
+    PjrtSendCallbackInfo *sends;     // [device][send]
+    PjrtRecvCallbackInfo *recvs;     // [device][recv]
+} Transfers;
+
+static const PjrtSendCallbackInfo *find_send(const Transfers *transfers, int64_t place, int64_t channel) {
+    const PjrtSendCallbackInfo *list = transfers->sends + place * transfers->send_count;
+    for (int64_t i = 0; i < transfers->send_count; i++)
+        if (list[i].channel_id == channel) return &list[i];
+    return NULL;
+}
+
+static const PjrtRecvCallbackInfo *find_recv(const Transfers *transfers, int64_t place, int64_t channel) {
+    const PjrtRecvCallbackInfo *list = transfers->recvs + place * transfers->recv_count;
+    for (int64_t i = 0; i < transfers->recv_count; i++)
+        if (list[i].channel_id == channel) return &list[i];
+    return NULL;
+}
+
+static void free_chunk(void *data, void *unused) {
+    (void)unused;
+    hlo_free(data);
+}
+
+static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+    const PjrtSendCallbackInfo *info = find_send(context, place, channel);
+    PjrtChunk chunk = {.data = hlo_allocate(bytes ? (size_t)bytes : 1), .size = (size_t)bytes, .deleter = free_chunk};
+    HLO_FAIL_IF(!chunk.data, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes on channel %lld", (long long)bytes,
+                (long long)channel);
+    if (bytes) memcpy(chunk.data, data, (size_t)bytes);
+    static PjrtCallbackError *callback_error = make_error;
+    return pjrt_status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
+}
+
+static HloStatus receive_stream(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+    const PjrtRecvCallbackInfo *info = find_recv(context, place, channel);
+    PjrtStream *stream = hlo_allocate_zeroed(1, sizeof(*stream));
+    HLO_FAIL_IF(!stream, HLO_RESOURCE_EXHAUSTED, "no memory for a stream on channel %lld", (long long)channel);
+    atomic_init(&stream->references, 2);
+    pthread_mutex_init(&stream->lock, NULL);
+    pthread_cond_init(&stream->changed, NULL);
+    stream->data = data;
+    stream->total = bytes;
+    info->recv_callback(stream, info->user_arg);
+    HloStatus status = await_stream(stream, channel);
+    release_stream(stream);
+    return status;
+}
+
+static HloStatus check_channels(const Transfers *transfers, const TargetExecutable *executable) {
+    const int64_t devices = target_executable_device_count(executable);
+    for (int64_t i = 0; i < target_executable_transfer_count(executable); i++) {
+        bool to_host;
+        const int64_t channel = target_executable_transfer(executable, i, &to_host);
+        for (int64_t d = 0; d < devices; d++) {
+            const bool served =
+                to_host ? find_send(transfers, d, channel) != NULL : find_recv(transfers, d, channel) != NULL;
+            HLO_FAIL_IF(!served, HLO_INVALID_ARGUMENT,
+                        "%s %s the host over channel %lld, for which there is no callback",
+                        target_executable_name(executable), to_host ? "sends to" : "receives from", (long long)channel);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// One block: the struct and both lists.
+static Transfers *copy_callbacks(const PjrtExecuteOptions *options, int64_t devices) {
+    const size_t sends = options ? options->num_send_ops : 0, recvs = options ? options->num_recv_ops : 0;
+    const size_t count = (size_t)devices;
+    Transfers *transfers = hlo_allocate_zeroed(1, sizeof(*transfers) + count * sends * sizeof(PjrtSendCallbackInfo) +
+                                                      count * recvs * sizeof(PjrtRecvCallbackInfo));
+    if (!transfers) return NULL;
+    transfers->send_count = (int64_t)sends;
+    transfers->recv_count = (int64_t)recvs;
+    transfers->sends = (PjrtSendCallbackInfo *)(transfers + 1);
+    transfers->recvs = (PjrtRecvCallbackInfo *)(transfers->sends + count * sends);
+    for (size_t d = 0; d < count; d++) {
+        for (size_t i = 0; i < sends; i++) transfers->sends[d * sends + i] = options->send_callbacks[d][i];
+        for (size_t i = 0; i < recvs; i++) transfers->recvs[d * recvs + i] = options->recv_callbacks[d][i];
+    }
+    return transfers;
+}
+
+HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
+                             TargetHostTransfers *result) {
+    if (target_executable_transfer_count(executable) == 0) return HLO_SUCCESS;
+    Transfers *transfers = copy_callbacks(options, target_executable_device_count(executable));
+    HLO_FAIL_IF(!transfers, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = check_channels(transfers, executable);
+    if (status) {
+        hlo_free(transfers);
+        return status;
+    }
+    *result =
+        (TargetHostTransfers){.send = send_chunk, .receive = receive_stream, .release = hlo_free, .context = transfers};
+    return HLO_SUCCESS;
+}
