@@ -102,6 +102,11 @@ HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computa
 // The computation of a function by its symbol name, converted on first use.
 HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation);
 
+// ApproxTopK(arrays, initial values) as the exact answer: the arrays sorted by the comparator along the dimension that the
+// call names, cut to the size of its results, which the recall asked for has chosen.
+HLO_NODISCARD HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands,
+                                            HloComputation *const *called, int64_t called_count);
+
 // A sharding attribute (sdy, or the text of mhlo.sharding) as an HLO annotation; NULL attribute gives NULL. `rank` is
 // that of the value.
 HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,

@@ -194,6 +194,43 @@ static HloStatus import_sort(ImportPlace *place) {
     return import_with_region(place, HLO_OP_SORT, &attributes);
 }
 
+// The first elements of a sorted array along `dimension`, as many as the result wants.
+static HloStatus head_of(ImportPlace *place, HloInstruction *sorted, const MlirType *type, HloInstruction **head) {
+    HloArena *arena = import_arena(place);
+    const HloShape *shape;
+    HLO_TRY(import_shape(place, type, &shape));
+    const int64_t rank = shape->rank;
+    int64_t *starts = HLO_ARENA_NEW(arena, int64_t, 2 * rank), *strides = starts + rank;
+    for (int64_t d = 0; d < rank; d++) strides[d] = 1;
+    const HloSliceAttributes attributes = {{starts, rank}, hlo_ints(arena, shape->dims, rank), {strides, rank}};
+    return import_emit(place, HLO_OP_SLICE, shape, &sorted, 1, &attributes, NULL, 0, head);
+}
+
+HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands, HloComputation *const *called,
+                              int64_t called_count) {
+    const MlirOperation *operation = place->operation;
+    const MlirAttribute *dimension = mlir_entry(mlir_attribute(operation, "mhlo.backend_config"), "reduction_dim");
+    const int64_t count = operation->operand_count / 2;  // the other half are initial values, which a sort needs not
+    if (!dimension || count < 1 || count != operation->result_count || called_count != 1)
+        return import_error(place, HLO_INVALID_ARGUMENT,
+                            "ApproxTopK wants arrays, initial values, a comparator and the dimension of the reduction");
+    HloArena *arena = import_arena(place);
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++) shapes[i] = operands[i]->shape;
+    const HloSortAttributes attributes = {hlo_ints(arena, &dimension->integer, 1), true};
+    HloInstruction *sorted;
+    HLO_TRY(import_emit(place, HLO_OP_SORT, count == 1 ? shapes[0] : hlo_shape_tuple(arena, shapes, count), operands,
+                        count, &attributes, called, 1, &sorted));
+    for (int64_t i = 0; i < count; i++) {
+        const HloTupleIndexAttributes index = {.index = i};
+        HloInstruction *array = sorted;
+        if (count > 1)
+            HLO_TRY(import_emit(place, HLO_OP_GET_TUPLE_ELEMENT, shapes[i], &sorted, 1, &index, NULL, 0, &array));
+        HLO_TRY(head_of(place, array, operation->results[i]->type, &operation->results[i]->lowered));
+    }
+    return HLO_SUCCESS;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Linear algebra, random numbers, normalisation
 

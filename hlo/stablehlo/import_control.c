@@ -369,6 +369,8 @@ static HloStatus import_custom_call(ImportPlace *place) {
     HLO_TRY(custom_call_aliases(place, &attributes.aliasing));
     HLO_TRY(custom_call_called(place, &called, &called_count));
     HLO_TRY(import_operands(place, &operands));
+    if (strcmp(attributes.target, "ApproxTopK") == 0)
+        return import_approx_top_k(place, operands, called, called_count);
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
                         called, called_count, &result));

@@ -60,6 +60,23 @@ ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     hlo_module_free(again);
 }
 
+// The dimension stands in a dictionary of the call and was not read: the last one was sorted.
+Test(stablehlo_bytecode, approximate_top_k_sorts_the_dimension_it_names) {
+    int found = 0;
+    for (size_t i = 0; i < HLO_COUNT_OF(goldens); i++) {
+        if (strcmp(goldens[i].name, "approx_top_k") != 0) continue;
+        found++;
+        HloModule *module = NULL;
+        must(hlo_module_from_stablehlo_bytecode(goldens[i].bytes, goldens[i].length, &module), goldens[i].name);
+        HloText text = print(module);
+        cr_expect_not_null(strstr(text.data, "dimensions={0}, is_stable=true"), "%s", text.data);
+        cr_expect_not_null(strstr(text.data, "slice={[0:2], [0:16]}"), "%s", text.data);
+        hlo_text_free(&text);
+        hlo_module_free(module);
+    }
+    cr_expect_eq(found, 1);
+}
+
 ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) {
     return each_golden();
 }
