@@ -265,18 +265,18 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 // c[m][n] += sum over k of a[m][k] * b[k][n], row-major, k ascending.
 void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m,
                               int64_t n, int64_t k);
-// A product of f32 numbers as a matrix unit computes it: operands split into `parts` bf16 numbers of falling size, and
-// the products of part lhs[p] with part rhs[p] added up, smallest first.
+// A product of f32 numbers as a matrix unit computes it: operands split into bf16 numbers of falling size, and the
+// products of part lhs[p] with part rhs[p] added up, smallest first.
 typedef struct HloEvalPasses {
     int count;  // 0: operands as they are
-    int parts;
     int lhs[9], rhs[9];
 } HloEvalPasses;
 // The passes for operands of these types under the run's numerics.
 HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
                               int32_t algorithm, bool matrix_vector);
-// Part `part` of `parts` of each value (tpu.md 3.4: all but the last are cut off, the last is rounded to nearest even).
-void hlo_eval_split_part(const double *values, int64_t count, int parts, int part, double *out);
+// Part `part` of each value: what the larger parts left of it, rounded to nearest even. (XLA's dot_algorithm_rewriter
+// cuts instead; but the first part is to be what one pass multiplies, and three rounded parts hold all of an f32.)
+void hlo_eval_split_part(const double *values, int64_t count, int part, double *out);
 
 // c += a * b in passes; NaN from infinities in the small parts is dropped before the last, main product.
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,

@@ -52,10 +52,10 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 
 static HloEvalPasses passes_of(int parts, int count) {
     // Smallest products first; with three parts: 0 high, 1 middle, 2 low.
-    static const HloEvalPasses one = {1, 1, {0}, {0}};
-    static const HloEvalPasses three = {3, 2, {1, 0, 0}, {0, 1, 0}};
-    static const HloEvalPasses six = {6, 3, {1, 0, 2, 0, 1, 0}, {1, 2, 0, 1, 0, 0}};
-    static const HloEvalPasses nine = {9, 3, {2, 2, 1, 1, 0, 2, 0, 1, 0}, {2, 1, 2, 1, 2, 0, 1, 0, 0}};
+    static const HloEvalPasses one = {1, {0}, {0}};
+    static const HloEvalPasses three = {3, {1, 0, 0}, {0, 1, 0}};
+    static const HloEvalPasses six = {6, {1, 0, 2, 0, 1, 0}, {1, 2, 0, 1, 0, 0}};
+    static const HloEvalPasses nine = {9, {2, 2, 1, 1, 0, 2, 0, 1, 0}, {2, 1, 2, 1, 2, 0, 1, 0, 0}};
     if (parts == 1) return one;
     if (parts == 2) return three;
     return count == 6 ? six : nine;
@@ -84,19 +84,11 @@ HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType 
     return highest == HLO_Precision_HIGH ? passes_of(2, 3) : passes_of(1, 1);
 }
 
-static float cut_bf16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    bits &= 0xFFFF0000u;
-    memcpy(&value, &bits, sizeof(bits));
-    return value;
-}
-
-void hlo_eval_split_part(const double *values, int64_t count, int parts, int part, double *out) {
+void hlo_eval_split_part(const double *values, int64_t count, int part, double *out) {
     for (int64_t i = 0; i < count; i++) {
         float rest = (float)values[i];
-        for (int p = 0; p < part; p++) rest -= cut_bf16(rest);
-        out[i] = part == parts - 1 ? hlo_eval_round_bf16(rest) : cut_bf16(rest);
+        for (int p = 0; p < part; p++) rest -= hlo_eval_round_bf16(rest);
+        out[i] = hlo_eval_round_bf16(rest);
     }
 }
 
@@ -198,8 +190,8 @@ void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes
         if (p > 0 && p == passes->count - 1) {
             for (int64_t i = 0; i < m * n; i++) c[i] = isnan(c[i]) ? 0 : c[i];
         }
-        hlo_eval_split_part(a, m * k, passes->parts, passes->lhs[p], part_a);
-        hlo_eval_split_part(b, k * n, passes->parts, passes->rhs[p], part_b);
+        hlo_eval_split_part(a, m * k, passes->lhs[p], part_a);
+        hlo_eval_split_part(b, k * n, passes->rhs[p], part_b);
         hlo_eval_matrix_multiply(HLO_EVAL_DOUBLE, part_a, part_b, c, m, n, k);
     }
     hlo_arena_reset(device->scratch, mark);

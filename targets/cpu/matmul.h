@@ -11,7 +11,7 @@
 HLO_BEGIN_C
 
 // How f32 operands are multiplied. BF16_n rounds them as a TPU does: 1 pass of bf16 operands, or 3 or 6 passes over
-// their parts, all with f32 accumulation (reference: XLA's dot_algorithm_rewriter).
+// their parts, each rounded to nearest even, all with f32 accumulation.
 typedef enum CpuPrecision {
     CPU_PRECISION_EXACT,
     CPU_PRECISION_BF16_1,

@@ -132,14 +132,6 @@ COMPLEX_PARTS(double, f64)
 
 // ---- bf16 passes
 
-static float truncated(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= 0xffff0000;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static float rounded(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -149,19 +141,18 @@ static float rounded(float x) {
     return x;
 }
 
-// Part 0 is the highest.
-static float part_of(CpuPrecision precision, int part, float x) {
-    const float high = precision == CPU_PRECISION_BF16_1 ? rounded(x) : truncated(x);
-    const float rest = x - high, middle = precision == CPU_PRECISION_BF16_6 ? truncated(rest) : rounded(rest);
-    return part == 0 ? high : part == 1 ? middle : rounded(rest - middle);
+// Part 0 is the highest. Each is rounded, not cut: half a unit is left to the next, whose sign is then free.
+static float part_of(int part, float x) {
+    const float high = rounded(x), middle = rounded(x - high);
+    return part == 0 ? high : part == 1 ? middle : rounded(x - high - middle);
 }
 
-static void split_parts(CpuPrecision precision, int parts, const float *from, int64_t rows, int64_t columns,
-                        int64_t row_stride, int64_t column_stride, float *to) {
+static void split_parts(int parts, const float *from, int64_t rows, int64_t columns, int64_t row_stride,
+                        int64_t column_stride, float *to) {
     for (int part = 0; part < parts; part++)
         for (int64_t r = 0; r < rows; r++)
             for (int64_t c = 0; c < columns; c++)
-                *to++ = part_of(precision, part, from[r * row_stride + c * column_stride]);
+                *to++ = part_of(part, from[r * row_stride + c * column_stride]);
 }
 
 // Pairs (part of a, part of b), smallest products first; the last one is high * high.
@@ -189,8 +180,8 @@ static void product_passes(const CpuProduct *p, float *c, const float *a, const 
     const int64_t na = p->m * p->k, nb = p->k * p->n;
     float *a_parts = work, *b_parts = work + table->parts * na;
     char *scratch = (char *)work + round_64(sizeof(float) * (size_t)(table->parts * (na + nb)));
-    split_parts(p->precision, table->parts, a, p->m, p->k, p->a_m_stride, p->a_k_stride, a_parts);
-    split_parts(p->precision, table->parts, b, p->k, p->n, p->b_k_stride, p->b_n_stride, b_parts);
+    split_parts(table->parts, a, p->m, p->k, p->a_m_stride, p->a_k_stride, a_parts);
+    split_parts(table->parts, b, p->k, p->n, p->b_k_stride, p->b_n_stride, b_parts);
     CpuGemm g = gemm_of_copies(p, false);
     for (int i = 0; i < table->count; i++) {
         g.accumulate = p->accumulate || i > 0;

@@ -41,12 +41,12 @@ Test(numerics, issue_16349_reproduced) {
     check_dot(DOT("4", ""), values, HLO_NUMERICS_TPU, want);
 }
 
-// Three passes leave an error near 2^-16, six near 2^-24.
+// Three passes leave an error near 2^-17, six one of f32: the parts are rounded (cut ones gave 2^-16 and 2^-22).
 Test(numerics, more_passes_come_closer) {
     const char *texts[] = {DOT("2", ", operand_precision={high,high}"),
                            DOT("2", ", operand_precision={highest,default}"),
                            DOT("2", ", algorithm=dot_bf16_bf16_f32_x9")};
-    const double limits[] = {2e-5, 1e-7, 3e-8};
+    const double limits[] = {8e-6, 3e-8, 3e-8};
     const double want[4] = {.3744 * .3946 + .1656 * .1569, .3744 * .1186 + .1656 * .3145, .4707 * .3946 + .1663 * .1569,
                             .4707 * .1186 + .1663 * .3145};
     for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
