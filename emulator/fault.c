@@ -93,7 +93,7 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
         HloStatus (*read)(Reader *reader);
     } kinds[] = {{"link:", read_link}, {"straggler:", read_straggler}, {"dead:", read_dead}};
     *faults = (EmuFaults){0};
-    if (!spec || !*spec) return HLO_SUCCESS;
+    if (!spec) return HLO_SUCCESS;
     Reader reader = {arena, topology, faults, spec, spec};
     for (;;) {
         size_t kind = 0;

@@ -174,6 +174,7 @@ static void read_peak(PodReader *reader, const xmlNode *node) {
 static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
     const char *kind = attribute(reader, node, "kind"), *like = attribute(reader, node, "like");
     const EmuChip *base = emu_chip_by_kind(kind);
+    if (like) base = NULL;  // a generation that is named must be known
     for (int i = 0; like && i < EMU_GENERATION_COUNT; i++)
         if (!strcmp(emu_chip((EmuGeneration)i)->name, like) || !strcmp(emu_chip((EmuGeneration)i)->device_kind, like))
             base = emu_chip((EmuGeneration)i);

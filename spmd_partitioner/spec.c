@@ -64,9 +64,12 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
     refs->items = axes;
     while (length && (blank(*item) || *item == '(')) item++, length--;
     while (length && (blank(item[length - 1]) || item[length - 1] == ')')) length--;
-    while (length) {
+    for (bool joined = false; length || joined;) {
         size_t part = 0;
         while (part < length && item[part] != '+' && item[part] != ',') part++;
+        bool joins = part < length && item[part] == '+';
+        HLO_FAIL_IF(part == 0 && (joined || joins), HLO_INVALID_ARGUMENT, "an axis is missing beside a '+'");
+        joined = joins;
         bool none = part == 0 || (part == 1 && *item == '-') || (part == 4 && !memcmp(item, "None", 4));
         if (part == 1 && *item == '?') {
             refs->open = true;
@@ -103,12 +106,19 @@ static size_t item_length(const char *spec) {
     return length;
 }
 
+static bool is_balanced(const char *spec) {
+    int depth = 0;
+    for (; *spec && depth >= 0; spec++) depth += (*spec == '(') - (*spec == ')');
+    return depth == 0;
+}
+
 HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *spec, int64_t rank,
                           const HloSharding **result) {
     HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
     bool *used = HLO_ARENA_NEW(arena, bool, axis_count + 1);
     int64_t count = 0;
+    HLO_FAIL_IF(!is_balanced(spec), HLO_INVALID_ARGUMENT, "'%s' has a parenthesis without its other half", spec);
     for (const char *at = spec; *spec;) {
         size_t length = item_length(at);
         HLO_FAIL_IF(count == rank, HLO_INVALID_ARGUMENT, "'%s' names more dimensions than the array has: %lld", spec,

@@ -83,11 +83,12 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
 
 static HloStatus read_archive(CliContext *context, const char *path, const HloShape *const *shapes, CliArrays *inputs) {
     NpzArchive archive = {0};
+    bool *there = HLO_ARENA_NEW(context->arena, bool, inputs->count);
     HLO_TRY(npz_open(path, &archive));
-    HloStatus status = HLO_SUCCESS;
+    HloStatus status = npz_check_names(&archive, there, inputs->count);
     for (int64_t i = 0; i < inputs->count && !status; ++i) {
+        if (!there[i]) continue;
         const char *name = hlo_arena_format(context->arena, "arr_%lld", (long long)i);
-        if (!npz_has(&archive, name)) continue;
         hlo_literal_free(inputs->items[i]);
         inputs->items[i] = NULL;
         status = npz_read(&archive, name, shapes[i], &inputs->items[i]);

@@ -32,7 +32,7 @@ typedef enum CliKind {
     CLI_FLAG,     // no value
     CLI_TEXT,     // any text; the last one given counts
     CLI_INTEGER,  // a decimal integer
-    CLI_NUMBER,   // a decimal number
+    CLI_NUMBER,   // a finite decimal number from 0 on
     CLI_LIST,     // any text, may be given several times
 } CliKind;
 

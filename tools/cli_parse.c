@@ -2,6 +2,7 @@
 // Options: `--name=value`, `--name value`, `-o value`; '-' and '_' inside a name are the same; "--" ends them. A single
 // "-" is an argument.
 #include <errno.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,17 +39,19 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
 
 static HloStatus check_value(CliContext *context, const CliOption *option, const char *text) {
     char *end = NULL;
+    double number = 0;
     errno = 0;
     if (option->kind == CLI_INTEGER) {
         strtoll(text, &end, 10);
     } else if (option->kind == CLI_NUMBER) {
-        strtod(text, &end);
+        number = strtod(text, &end);
     } else {
         return HLO_SUCCESS;
     }
-    if (end == text || *end || errno == ERANGE) {
+    bool out_of_range = errno == ERANGE || !(number >= 0 && number <= DBL_MAX);
+    if (end == text || *end || out_of_range) {
         return cli_usage_error(context, "--%s wants %s, not '%s'", option->name,
-                               option->kind == CLI_INTEGER ? "an integer" : "a number", text);
+                               option->kind == CLI_INTEGER ? "an integer" : "a number from 0 on", text);
     }
     return HLO_SUCCESS;
 }

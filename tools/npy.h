@@ -34,8 +34,9 @@ typedef struct NpzArchive {
 // Reads the archive `path` (kept by pointer for messages). INVALID_ARGUMENT when it is no zip archive or is damaged.
 // Free with npz_close().
 HLO_NODISCARD HloStatus npz_open(const char *path, NpzArchive *archive);
-// True when the archive has the member `name` (without ".npy").
-bool npz_has(const NpzArchive *archive, const char *name);
+// Sets seen[N] (of `limit` entries, all false) for each member arr_N.npy. INVALID_ARGUMENT for an archive that is empty
+// or damaged, for a member of another name or of a number from `limit` on, and for one that stands there twice.
+HLO_NODISCARD HloStatus npz_check_names(const NpzArchive *archive, bool *seen, int64_t limit);
 // Reads the member `name` (without ".npy") as npy_parse() does. NOT_FOUND when there is none.
 HLO_NODISCARD HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *expected,
                                  HloLiteral **literal);

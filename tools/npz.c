@@ -13,6 +13,7 @@ typedef struct Member {
     const char *name;
     size_t name_length;
     uint64_t packed_size, size, offset;
+    uint32_t checksum;  // CRC-32 of the expanded bytes
     int method;
 } Member;
 
@@ -79,6 +80,7 @@ static HloStatus read_entry(const NpzArchive *archive, size_t *at, Member *membe
                        .packed_size = read_number(entry + 20, 4),
                        .size = read_number(entry + 24, 4),
                        .offset = read_number(entry + 42, 4),
+                       .checksum = (uint32_t)read_number(entry + 16, 4),
                        .method = (int)read_number(entry + 10, 2)};
     if (read_number(entry + 8, 2) & 1) return damaged(archive, "it is encrypted");
     *at += total;
@@ -101,12 +103,39 @@ static HloStatus find_member(const NpzArchive *archive, const char *name, Member
     return HLO_SUCCESS;
 }
 
-bool npz_has(const NpzArchive *archive, const char *name) {
-    Member member;
-    bool found = false;
-    HloStatus status = find_member(archive, name, &member, &found);
-    hlo_status_free(status);
-    return found;
+// N of a member called arr_N.npy with N below `limit`, or -1.
+static int64_t array_number(const Member *member, int64_t limit) {
+    if (member->name_length < 9 || memcmp(member->name, "arr_", 4) != 0) return -1;
+    int64_t number = 0;
+    for (size_t i = 4; i < member->name_length - 4 && number < limit; ++i) {
+        if (member->name[i] < '0' || member->name[i] > '9') return -1;
+        number = number * 10 + (member->name[i] - '0');
+    }
+    bool ends = memcmp(member->name + member->name_length - 4, ".npy", 4) == 0;
+    return ends && number < limit ? number : -1;
+}
+
+HloStatus npz_check_names(const NpzArchive *archive, bool *seen, int64_t limit) {
+    HLO_FAIL_IF(archive->entries == 0, HLO_INVALID_ARGUMENT, "%s: the .npz archive is empty", archive->name);
+    size_t at = archive->directory;
+    for (int64_t i = 0; i < archive->entries; ++i) {
+        Member member;
+        HLO_TRY(read_entry(archive, &at, &member));
+        int64_t number = array_number(&member, limit);
+        int shown = member.name_length > 60 ? 60 : (int)member.name_length;
+        HLO_FAIL_IF(number < 0, HLO_INVALID_ARGUMENT,
+                    "%s: member '%.*s' is none of the program's %lld inputs (arr_0.npy, arr_1.npy …)", archive->name,
+                    shown, member.name, (long long)limit);
+        HLO_FAIL_IF(seen[number], HLO_INVALID_ARGUMENT, "%s: member '%.*s' stands there twice", archive->name, shown,
+                    member.name);
+        seen[number] = true;
+    }
+    return HLO_SUCCESS;
+}
+
+// Checks the CRC-32 of the expanded member.
+static HloStatus check_sum(const NpzArchive *archive, const Member *member, const void *data, size_t size) {
+    return crc32_z(0, data, size) == member->checksum ? HLO_SUCCESS : damaged(archive, "a member's checksum is wrong");
 }
 
 static HloStatus inflate_member(const NpzArchive *archive, const uint8_t *packed, const Member *member, char *out) {
@@ -140,6 +169,7 @@ static HloStatus read_deflated(const NpzArchive *archive, const char *name, cons
     char *plain = hlo_allocate((size_t)member->size + 1);
     HLO_FAIL_IF(!plain, HLO_RESOURCE_EXHAUSTED, "%s: out of memory", archive->name);
     HloStatus status = inflate_member(archive, packed, member, plain);
+    if (!status) status = check_sum(archive, member, plain, (size_t)member->size);
     if (!status) status = npy_parse(name, plain, (size_t)member->size, expected, literal);
     hlo_free(plain);
     return status;
@@ -160,5 +190,6 @@ HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *
     if (start > size || member.packed_size > size - start) return damaged(archive, "a member is cut off");
     if (member.method == 8) return read_deflated(archive, name, data + start, &member, expected, literal);
     if (member.method != 0) return damaged(archive, "unknown compression method");
+    HLO_TRY(check_sum(archive, &member, data + start, (size_t)member.packed_size));
     return npy_parse(name, data + start, (size_t)member.packed_size, expected, literal);
 }

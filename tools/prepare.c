@@ -65,6 +65,17 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
                            spec, (long long)devices);
 }
 
+HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status) {
+    static const SpmdOptions none = {0};
+    HloModule *annotated = NULL;
+    if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    HloStatus alone = spmd_propagate(module, &none, &annotated);
+    if (!alone) context->stage = CLI_STAGE_USAGE;
+    hlo_module_free(annotated);
+    hlo_status_free(alone);
+    return status;
+}
+
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
@@ -80,7 +91,8 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     }
     cli_xla_dump(context, program->original, "before_optimizations");
     cli_progress(context, "partitioning");
-    HLO_TRY(spmd_partition(program->original, &options, &program->per_device, &program->report));
+    HloStatus status = spmd_partition(program->original, &options, &program->per_device, &program->report);
+    if (status) return cli_blame_options(context, program->original, status);
     cli_xla_dump(context, program->per_device, "after_spmd_partitioning");
     program->num_partitions = program->report->num_partitions;
     return HLO_SUCCESS;

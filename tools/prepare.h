@@ -31,6 +31,10 @@ HLO_NODISCARD HloStatus cli_program_prepare(CliContext *context, CliProgram *pro
 // Frees what the program holds.
 void cli_program_free(CliProgram *program);
 
+// Returns `status`, an error of partitioning `module`, and makes it one of usage where the program alone, without the
+// options of the command line, is good.
+HLO_NODISCARD HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status);
+
 // Fills `options` from the command line. Its lists live in the context's arena.
 HLO_NODISCARD HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options);
 

@@ -69,6 +69,12 @@ static HloStatus parse_program(const char *name, const HloFileContent *content, 
     HLO_TRY(decode_program(name, content, module));
     HloStatus status = hlo_verify(*module);
     if (!status) return HLO_SUCCESS;
+    if (cli_format_detect(content->data, content->size) == CLI_FORMAT_HLO_TEXT) {
+        HloParseOptions options = {.file = name};
+        status = hlo_status_place_in_text(status, content->data, content->size, &options);
+    } else {
+        status = hlo_status_annotate(status, "%s", name);
+    }
     hlo_module_free(*module);
     *module = NULL;
     return status;

@@ -56,7 +56,8 @@ static HloStatus check_words(CliContext *context, const char *list) {
     static const char *const kCollectives[] = {"all-gather",       "all-reduce",         "reduce-scatter",
                                                "all-to-all",       "collective-permute", "collective-broadcast",
                                                "ragged-all-to-all"};
-    for (const char *at = list; *at;) {
+    const char *at = list;
+    for (bool more = true; more;) {
         size_t length = strcspn(at, ",");
         const char *word = hlo_arena_string(context->arena, at, length);
         bool known = false;
@@ -66,7 +67,8 @@ static HloStatus check_words(CliContext *context, const char *list) {
             return cli_usage_error(context, "--forbid: '%s' is no collective%s%s", word,
                                    nearest ? "; did you mean " : "", nearest ? nearest : "");
         }
-        at += length + (at[length] == ',');
+        more = at[length] == ',';
+        at += length + more;
     }
     return HLO_SUCCESS;
 }
@@ -90,6 +92,7 @@ static HloStatus parse_bytes(CliContext *context, const char *text, double *byte
     for (size_t i = 0; end != text && *bytes >= 0 && i < HLO_COUNT_OF(kUnits); ++i) {
         if (strcmp(end, kUnits[i].suffix) != 0) continue;
         *bytes *= kUnits[i].factor;
+        if (*bytes > 0x1p63) break;  // more than any counter of bytes holds: a slip
         return HLO_SUCCESS;
     }
     return cli_usage_error(context, "--max-bytes wants a number with KiB, MiB or GiB or without, not '%s'", text);
@@ -120,7 +123,8 @@ static int64_t count_in_report(const SpmdReport *report, const char *opcode) {
 static HloStatus compare_baseline(CliContext *context, const SpmdReport *report, const HloJsonValue *baseline) {
     const HloJsonValue *list = hlo_json_get(baseline, "collectives"),
                        *total = hlo_json_get(baseline, "total_bytes_per_device");
-    if (!list || list->kind != HLO_JSON_ARRAY || !total || total->kind != HLO_JSON_NUMBER) {
+    if (!list || list->kind != HLO_JSON_ARRAY || !total || total->kind != HLO_JSON_NUMBER ||
+        !(total->number >= 0 && total->number <= 0x1p63)) {
         return cli_usage_error(context, "--baseline: the file is no report of meshlo partition --json");
     }
     if ((double)report->total_bytes_per_device > total->number) {

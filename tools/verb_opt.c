@@ -39,7 +39,7 @@ static const char *nearest_pass(CliContext *context, const char *name) {
 
 static HloStatus read_passes(CliContext *context, HloStringVector *names) {
     const char *at = cli_text_or(context, "passes", "simplify");
-    while (*at) {
+    for (bool more = true; more;) {
         size_t length = strcspn(at, ",");
         char *name = hlo_arena_string(context->arena, at, length);
         for (char *c = name; *c; ++c) *c = *c == '_' ? '-' : *c;
@@ -49,7 +49,8 @@ static HloStatus read_passes(CliContext *context, HloStringVector *names) {
                                    nearest ? "; did you mean " : "", nearest ? nearest : "");
         }
         hlo_vector_push(context->arena, names, name);
-        at += length + (at[length] == ',');
+        more = at[length] == ',';
+        at += length + more;
     }
     return HLO_SUCCESS;
 }

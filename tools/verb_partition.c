@@ -24,7 +24,7 @@ static HloStatus propagate_only(CliContext *context) {
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = cli_spmd_options(context, module, &options);
-    if (!status) status = spmd_propagate(module, &options, &annotated);
+    if (!status) status = cli_blame_options(context, module, spmd_propagate(module, &options, &annotated));
     if (!status) status = print_module(context, annotated);
     hlo_module_free(annotated);
     hlo_module_free(module);

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, ...) {
-    if (parser->status) return false;
+// The place of `where` in the private copy of the text; its strings live in scratch.
+static HloPlace place_of(const HloParser *parser, const char *where) {
     const char *begin = parser->original;
     const char *at = begin + (where - parser->lexer.begin);
     const char *line_start = at;
@@ -16,16 +16,21 @@ bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, .
     const char *end = begin + (parser->lexer.end - parser->lexer.begin);
     const char *line_end = at < end ? memchr(at, '\n', (size_t)(end - at)) : end;
     size_t length = (size_t)((line_end ? line_end : end) - line_start);
+    return (HloPlace){.file = parser->options.file,
+                      .line = line,
+                      .column = at - line_start + 1,
+                      .line_text = hlo_arena_string(parser->scratch, line_start, length),
+                      .instruction = parser->instruction_name};
+}
+
+bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, ...) {
+    if (parser->status) return false;
     char message[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    HloPlace place = {.file = parser->options.file,
-                      .line = line,
-                      .column = at - line_start + 1,
-                      .line_text = hlo_arena_string(parser->scratch, line_start, length),
-                      .instruction = parser->instruction_name};
+    HloPlace place = place_of(parser, where);
     parser->status = hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
     return false;
 }
@@ -292,6 +297,40 @@ HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *opti
     }
     *module = made;
     return HLO_SUCCESS;
+}
+
+// Parses the module once more, and replaces the error's place by that of the instruction it names (of the module's
+// first token when it names none).
+static bool find_place(HloParser *parser, void *result) {
+    HloStatus *status = result;
+    const HloPlace *old = hlo_status_place(*status);
+    const char *where = parser->lexer.token.start;
+    parser->keeps_places = true;
+    if (!hlo_parse_module(parser)) return false;
+    for (int64_t i = 0; old && old->instruction && i < parser->defined.count; i++) {
+        const HloDefinition *definition = &parser->defined.items[i];
+        if (strcmp(definition->instruction->name, old->instruction) == 0) where = definition->where;
+    }
+    HloPlace place = place_of(parser, where);
+    if (old) place.instruction = old->instruction;
+    HloText source = {0};
+    if (old && old->file && old->line > 0) hlo_text_format(&source, " (%s:%lld)", old->file, (long long)old->line);
+    HloStatus placed = hlo_error_at(hlo_status_code(*status), &place, "%s%s", hlo_status_message(*status),
+                                    source.data ? source.data : "");
+    hlo_text_free(&source);
+    hlo_status_free(*status);
+    *status = placed;
+    return true;
+}
+
+HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length, const HloParseOptions *options) {
+    bool about_text = status && hlo_status_code(status) != HLO_RESOURCE_EXHAUSTED;
+    HloModule *module = about_text ? hlo_module_new("module") : NULL;
+    if (!module) return status;
+    // Should the text not parse, or memory be short, then the error stays as it is.
+    hlo_status_free(run(module->arena, module, text, length, options, find_place, &status));
+    hlo_module_free(module);
+    return status;
 }
 
 static bool parse_shape(HloParser *parser, void *result) {

@@ -32,6 +32,12 @@ typedef struct HloNameScope {
     int64_t capacity;  // a power of two
 } HloNameScope;
 
+// An instruction and where the text defines it.
+typedef struct HloDefinition {
+    const HloInstruction *instruction;
+    const char *where;  // its name in the lexer's copy
+} HloDefinition;
+
 // A shape by the text it was written as.
 typedef struct HloShapeEntry {
     const char *text;
@@ -68,6 +74,8 @@ typedef struct HloParser {
     uint32_t elided_word;  // counters of HLO_ELIDED_FILL
     unsigned char elided_byte;
     int64_t elided_bytes;  // made so far
+    bool keeps_places;     // whether `defined` is filled
+    HLO_VECTOR(HloDefinition) defined;
 } HloParser;
 
 // ---- parser.c: errors, tokens, lists

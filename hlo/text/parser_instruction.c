@@ -34,6 +34,10 @@ bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, Hlo
         scope->entries = entries;
         scope->capacity = capacity;
     }
+    if (parser->keeps_places) {
+        HloDefinition definition = {instruction, name};
+        hlo_vector_push(parser->scratch, &parser->defined, definition);
+    }
     uint32_t hash = (uint32_t)hlo_hash_bytes(name, length);
     HloNameEntry *entry = name_slot(scope->entries, scope->capacity, name, length, hash);
     if (entry->instruction) return hlo_parser_fail(parser, name, "instruction '%s' already exists", name);

@@ -58,6 +58,12 @@ HLO_EXPORT HloPrintOptions hlo_print_fingerprint(void);
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *options,
                                              HloModule **module);
 
+// Gives an error about the module that hlo_parse() made of this text (one of the verifier's) a place in the text: that
+// of the instruction it names, else the module's first. A place in the user's own program moves into the message. Takes
+// and returns ownership; NULL stays NULL. The text is parsed once more.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length,
+                                                            const HloParseOptions *options);
+
 // Stand-alone pieces of the syntax, from `length` bytes that must hold nothing else. Results live in `arena`.
 // INVALID_ARGUMENT with a place, RESOURCE_EXHAUSTED.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_shape(HloArena *arena, const char *text, size_t length,

@@ -34,6 +34,9 @@ static int64_t listed(const HloReplicaGroups *groups) {
     return total;
 }
 
+// More devices than any machine has: groups that list more are not written out to be checked.
+enum { DEVICE_LIMIT = 1 << 24 };
+
 static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
@@ -42,6 +45,8 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     // itself.
     bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;
     if (!counted && count > 0) expected = count;
+    HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices; no machine has so many",
+                       (long long)count);
     HLO_VERIFY_FAIL_IF(count != expected, "the replica groups list %lld devices of %lld", (long long)count,
                        (long long)expected);
     const HloInts *lists;
@@ -94,6 +99,9 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
     HLO_TRY(check_enums(instruction, family));
     if (family == HLO_FAMILY_Collective) return check_groups(verifier, instruction);
     if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
+    if (family == HLO_FAMILY_Constant) {
+        HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "a constant without a value");
+    }
     if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "a custom call without a target");
     return HLO_SUCCESS;

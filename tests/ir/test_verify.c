@@ -271,3 +271,10 @@ Test(ir_verify, accepts_what_jax_lowers) {
     const char *folder = corpus_folder();
     if (folder) verify_folder(folder);
 }
+
+Test(ir_verify, finds_a_constant_without_a_value) {
+    HloInstruction *constant = hlo_build_scalar(b, HLO_F32, 1);
+    finish(constant);
+    constant->attributes = HLO_ARENA_NEW(module->arena, HloConstantAttributes, 1);
+    expect_error("a constant without a value");
+}

@@ -140,6 +140,14 @@ Test(spec, reads_dimensions) {
                  "the mesh has: batch, model");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,batch", 2, &sharding), HLO_INVALID_ARGUMENT, "used twice");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,-,-", 2, &sharding), HLO_INVALID_ARGUMENT, "more dimensions");
+    const char *const plus[] = {"batch+,-", "+batch,-", "batch++model,-", "+,-"};
+    for (size_t i = 0; i < HLO_COUNT_OF(plus); i++) {
+        expect_error(spmd_spec_parse(arena, axes, 2, plus[i], 2, &sharding), HLO_INVALID_ARGUMENT, "beside a '+'");
+    }
+    const char *const halves[] = {"(batch,-", "batch),-", ")batch("};
+    for (size_t i = 0; i < HLO_COUNT_OF(halves); i++) {
+        expect_error(spmd_spec_parse(arena, axes, 2, halves[i], 2, &sharding), HLO_INVALID_ARGUMENT, "parenthesis");
+    }
     hlo_arena_free(arena);
 }
 

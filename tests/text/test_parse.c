@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 
 #include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
 
 static HloModule *parse(const char *text) {
     HloModule *module;
@@ -60,6 +61,47 @@ Test(text_parse, an_error_names_the_instruction_and_shows_a_caret) {
     cr_expect_not_null(strstr(shown, "\n                       ^\n"), "%s", shown);
     hlo_free(shown);
     hlo_status_free(status);
+}
+
+// What `status`, about the module of this text, shows a person once it has a place in the text.
+static char *placed_text(HloStatus status, const char *text) {
+    HloParseOptions options = {.file = "a.hlo"};
+    status = hlo_status_place_in_text(status, text, strlen(text), &options);
+    char *shown = hlo_status_to_text(status);
+    hlo_status_free(status);
+    return shown;
+}
+
+// The verifier knows the module, not its text; its errors find their line all the same.
+Test(text_parse, an_error_of_the_verifier_gets_its_place_in_the_text) {
+    const char *text =
+        "HloModule m\nf {\n  a = f32[2] parameter(0)\n  ROOT b = f32[2] negate(a)\n}\n"
+        "ENTRY e {\n  a = f32[2] parameter(0)\n  b = f32[3] negate(a), metadata={source_file=\"u.py\" source_line=7}\n"
+        "  ROOT c = f32[2] call(a), to_apply=f\n}\n";
+    HloModule *module;
+    cr_assert_null(hlo_parse(text, strlen(text), NULL, &module));
+    char *shown = placed_text(hlo_verify(module), text);
+    cr_expect_not_null(strstr(shown, "a.hlo:8:3: error: "), "%s", shown);
+    cr_expect_not_null(strstr(shown, "not f32[3] (u.py:7)\n  b = f32[3] negate(a)"), "%s", shown);
+    hlo_free(shown);
+    hlo_module_free(module);
+}
+
+Test(text_parse, an_error_without_an_instruction_gets_the_place_of_the_module) {
+    const char *text = "// a comment\nHloModule m\nENTRY e {\n  a = f32[2] parameter(0)\n}\n";
+    char *shown = placed_text(hlo_error(HLO_INVALID_ARGUMENT, "wrong"), text);
+    cr_expect_str_eq(shown, "a.hlo:2:1: error: wrong\nHloModule m\n^\n");
+    hlo_free(shown);
+    cr_expect_null(hlo_status_place_in_text(NULL, text, strlen(text), NULL));
+}
+
+Test(text_parse, an_error_about_memory_or_another_text_keeps_its_place) {
+    char *shown = placed_text(hlo_error(HLO_RESOURCE_EXHAUSTED, "full"), "HloModule m\n");
+    cr_expect_str_eq(shown, "error: full\n");
+    hlo_free(shown);
+    shown = placed_text(hlo_error(HLO_INVALID_ARGUMENT, "wrong"), "no program");
+    cr_expect_str_eq(shown, "error: wrong\n");
+    hlo_free(shown);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -214,6 +214,7 @@ static size_t make_archive(uint8_t *out, const uint8_t *image, size_t size, bool
     return at + 22;
 }
 
+// Opens the archive and reads its member arr_0, as the only input of a program.
 static HloStatus read_archive(const uint8_t *data, size_t size, HloLiteral **literal) {
     char path[] = "/tmp/meshlo-npz-XXXXXX";
     int descriptor = mkstemp(path);
@@ -222,6 +223,8 @@ static HloStatus read_archive(const uint8_t *data, size_t size, HloLiteral **lit
     cr_assert_null(hlo_file_write(path, data, size));
     NpzArchive archive = {0};
     HloStatus status = npz_open(path, &archive);
+    bool there = false;
+    if (!status) status = npz_check_names(&archive, &there, 1);
     if (!status) status = npz_read(&archive, "arr_0", NULL, literal);
     npz_close(&archive);
     unlink(path);
@@ -259,6 +262,45 @@ Test(tools_npz, damage_never_crashes) {
             hlo_status_free(status);
             archive[i] ^= 0xFF;
         }
+    }
+    free(image);
+}
+
+static void expect_refused(const uint8_t *archive, size_t length, const char *part) {
+    HloLiteral *literal = NULL;
+    HloStatus status = read_archive(archive, length, &literal);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(hlo_status_message(status), part), "%s", hlo_status_message(status));
+    cr_expect_null(literal);
+    hlo_status_free(status);
+}
+
+Test(tools_npz, refuses_what_is_no_input_of_the_program) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    uint8_t archive[4096];
+    size_t length = make_archive(archive, image, size, false);
+    const size_t name = length - 22 - 9;  // in the directory, in front of the end record
+    archive[name + 4] = '1';
+    expect_refused(archive, length, "member 'arr_1.npy' is none of the program's 1 inputs");
+    archive[name + 4] = 'x';
+    expect_refused(archive, length, "member 'arr_x.npy'");
+    archive[name + 4] = '0';
+    archive[length - 14] = archive[length - 12] = 0;  // the end record counts no members
+    expect_refused(archive, length, "is empty");
+    free(image);
+}
+
+Test(tools_npz, checks_the_sum_of_a_member) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    for (int deflated = 0; deflated < 2; ++deflated) {
+        uint8_t archive[4096];
+        size_t length = make_archive(archive, image, size, deflated);
+        archive[length - 22 - 55 + 16] ^= 1;  // CRC-32 in the directory entry
+        expect_refused(archive, length, "checksum");
     }
     free(image);
 }
