@@ -96,7 +96,7 @@ HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction,
     return plain_dot(device, instruction, operands, result);
 }
 
-// ---- scaled-dot: left, its scales, right, its scales
+// ---- scaled-dot: left, right, and the scales of each
 
 // The side's numbers times their scales, each of which serves a block of neighbours, as f64.
 static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, const HloEvalValue *scale,
@@ -123,8 +123,8 @@ HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instr
                               HloEvalValue **result) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     HloEvalValue *sides[2];
-    HLO_TRY(apply_scales(device, operands[0], operands[1], &sides[0]));
-    HLO_TRY(apply_scales(device, operands[2], operands[3], &sides[1]));
+    HLO_TRY(apply_scales(device, operands[0], operands[2], &sides[0]));
+    HLO_TRY(apply_scales(device, operands[1], operands[3], &sides[1]));
     Side left = sort_dimensions(device, sides[0], dot->lhs_batch, dot->lhs_contracting, true);
     Side right = sort_dimensions(device, sides[1], dot->rhs_batch, dot->rhs_contracting, false);
     HloEvalPasses exact = {0};

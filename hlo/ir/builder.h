@@ -316,9 +316,9 @@ HLO_EXPORT HloInstruction *hlo_build_matmul(HloBuilder *builder, HloInstruction 
 HLO_EXPORT HloInstruction *hlo_build_ragged_dot(HloBuilder *builder, HloInstruction *lhs, HloInstruction *rhs,
                                                 HloInstruction *group_sizes, const HloDotAttributes *attributes,
                                                 HloType type);
-// A product of block-scaled operands.
-HLO_EXPORT HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, HloInstruction *lhs_scale,
-                                                HloInstruction *rhs, HloInstruction *rhs_scale,
+// A product of block-scaled operands: a scale serves a block of neighbours; scalars or arrays of the operand's rank.
+HLO_EXPORT HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, HloInstruction *rhs,
+                                                HloInstruction *lhs_scale, HloInstruction *rhs_scale,
                                                 const HloDotAttributes *attributes, HloType type);
 // Convolution as `attributes` describe it (window sizes of 0 are taken from the kernel; strides and dilations of 0 are
 // 1); result elements of `type`, or of the operands' type when HLO_INVALID.

@@ -45,10 +45,10 @@ HloInstruction *hlo_build_ragged_dot(HloBuilder *builder, HloInstruction *lhs, H
     return typed(builder, HLO_OP_RAGGED_DOT, operands, 3, attributes, type);
 }
 
-HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, HloInstruction *lhs_scale,
-                                     HloInstruction *rhs, HloInstruction *rhs_scale, const HloDotAttributes *attributes,
-                                     HloType type) {
-    HloInstruction *operands[] = {lhs, lhs_scale, rhs, rhs_scale};
+HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, HloInstruction *rhs,
+                                     HloInstruction *lhs_scale, HloInstruction *rhs_scale,
+                                     const HloDotAttributes *attributes, HloType type) {
+    HloInstruction *operands[] = {lhs, rhs, lhs_scale, rhs_scale};
     return typed(builder, HLO_OP_SCALED_DOT, operands, 4, attributes, type);
 }
 

@@ -23,3 +23,46 @@ HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **resul
     if (request->hint && hlo_shape_equal(request->hint, *result, HLO_COMPARE_IGNORE_LAYOUT)) *result = request->hint;
     return HLO_SUCCESS;
 }
+
+// The operand whose layout the result takes over, or -1.
+static int64_t layout_source(const HloInferRequest *request) {
+    switch (request->opcode) {
+        case HLO_OP_SELECT: return request->operands[0]->rank > 0 ? 0 : 1;
+        case HLO_OP_CLAMP: return 1;
+        case HLO_OP_REVERSE:
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_SET_DIMENSION_SIZE:
+        case HLO_OP_SELECT_AND_SCATTER:
+        case HLO_OP_CHOLESKY:
+        case HLO_OP_DOMAIN: return 0;
+        default: return hlo_op_info(request->opcode)->flags & HLO_OP_IS_ELEMENTWISE ? 0 : -1;
+    }
+}
+
+// minor_to_major of a transposed array: where each dimension went.
+static const HloLayout *transposed_layout(const HloInferRequest *request, const HloLayout *layout) {
+    HloInts permutation = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
+    int64_t *order = HLO_ARENA_NEW(request->arena, int64_t, layout->minor_to_major.count);
+    for (int64_t i = 0; i < layout->minor_to_major.count; i++) {
+        while (permutation.items[order[i]] != layout->minor_to_major.items[i]) order[i]++;
+    }
+    HloLayout *copy = hlo_arena_copy(request->arena, layout, sizeof(*layout));
+    copy->minor_to_major.items = order;
+    return copy;
+}
+
+const HloShape *hlo_infer_layout(const HloInferRequest *request, const HloShape *result) {
+    HloArena *arena = request->arena;
+    if (request->opcode == HLO_OP_SORT || request->opcode == HLO_OP_SCATTER) {
+        bool one = hlo_shape_is_array(result);
+        int64_t count = one ? 1 : result->element_count;
+        return one ? request->operands[0] : hlo_shape_tuple(arena, request->operands, count);
+    }
+    int64_t source = layout_source(request);
+    if (source < 0) return hlo_shape_with_default_layout(arena, result);
+    const HloShape *from = request->operands[source];
+    if (!from->layout || from->rank != result->rank) return hlo_shape_with_default_layout(arena, result);
+    const HloLayout *layout = from->layout;
+    if (request->opcode == HLO_OP_TRANSPOSE) layout = transposed_layout(request, layout);
+    return hlo_shape_with_layout(arena, result, layout);
+}

@@ -63,12 +63,12 @@ static const HloShape *hinted_result(const HloInferRequest *request, const HloSh
 }
 
 // How much dimension `dimension` grows (gather) or shrinks (scatter): the group size, or what the hint says when the
-// groups are not known.
+// groups are not known. A group of one says nothing, as XLA has it: one device is what a module without counts has.
 static HloStatus growth(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers,
                         int64_t *factor) {
     *factor = group_size(request);
-    if (*factor > 0) return HLO_SUCCESS;
     const HloShape *operand = request->operands[0], *given = hinted_result(request, hint, 0);
+    if (*factor > 1 || (*factor == 1 && !given)) return HLO_SUCCESS;
     HLO_REFUSE_IF(!given, "the result shape does not follow without the number of devices");
     int64_t small = gathers ? operand->dims[dimension] : given->dims[dimension];
     int64_t large = gathers ? given->dims[dimension] : operand->dims[dimension];

@@ -82,12 +82,12 @@ HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
-    // Operands: left, its scales, right, its scales. A scale array has the rank of its side (or is a scalar), and each
-    // of its dimensions divides the side's.
+    // Operands: left, right, the left's scales, the right's. A scale array has the rank of its side (or is a scalar), and
+    // each of its dimensions divides the side's.
     DotSides sides;
-    HLO_TRY(check_dot(request, 2, &sides));
-    for (int64_t i = 0; i < 4; i += 2) {
-        const HloShape *side = request->operands[i], *scale = request->operands[i + 1];
+    HLO_TRY(check_dot(request, 1, &sides));
+    for (int64_t i = 0; i < 2; i++) {
+        const HloShape *side = request->operands[i], *scale = request->operands[2 + i];
         if (scale->rank == 0) continue;
         HLO_REFUSE_IF(scale->rank != side->rank, "scales %s for %s", hlo_shape_message(request->arena, scale),
                       hlo_shape_message(request->arena, side));

@@ -115,7 +115,14 @@ HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape
     HloDims dims;
     HLO_TRY(hlo_infer_reduction_operands(request));
     HLO_TRY(windowed_dims(request, request->operands[0], &dims));
-    return hlo_infer_reduction_result(request, &dims, result);
+    // Unlike a reduce, whose types are the computation's, it has those of the initial values.
+    int64_t count = request->operand_count / 2;
+    const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
+    for (int64_t i = 0; i < count; i++)
+        HLO_TRY(hlo_dims_shape(request->arena, request->operands[count + i]->type, &dims, &elements[i]));
+    bool tuple = hlo_shape_is_tuple(request->called[0]->root->shape);
+    *result = tuple ? hlo_shape_tuple(request->arena, elements, count) : elements[0];
+    return HLO_SUCCESS;
 }
 
 HloStatus hlo_infer_select_and_scatter(const HloInferRequest *request, const HloShape **result) {

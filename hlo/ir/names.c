@@ -1,46 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/names.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-// Length of `name` without a trailing ".123".
-static size_t stem_length(const char *name, size_t length) {
+// Length of `name` without a trailing ".123", whose number goes to *number; the whole length and 0 if there is none.
+static size_t stem_length(const char *name, size_t length, int64_t *number) {
+    *number = 0;
     size_t end = length;
     while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') end--;
-    return end < length && end > 1 && name[end - 1] == '.' ? end - 1 : length;
+    if (end == length || end < 2 || name[end - 1] != '.') return length;
+    int64_t value = 0;
+    for (size_t i = end; i < length; i++) {
+        int64_t digit = name[i] - '0';
+        if (value > (INT64_MAX - digit) / 10) return length;  // no number to XLA either
+        value = 10 * value + digit;
+    }
+    *number = value;
+    return end - 1;
 }
 
-// The name without leading zeros of its number, "add.01" as "add.1": the two are one name to XLA.
-static const char *plain_number(HloArena *arena, const char *name, size_t *length) {
-    size_t stem = stem_length(name, *length);
-    size_t digits = stem + 1;
-    if (stem == *length || name[digits] != '0' || digits + 1 == *length) return name;
-    while (digits + 1 < *length && name[digits] == '0') digits++;
-    const char *plain = hlo_arena_format(arena, "%.*s.%s", (int)stem, name, name + digits);
-    *length = strlen(plain);
-    return plain;
+// True if number `number` of a stem is in use. Number 0 is the bare stem and "stem.0": one name to XLA.
+static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *stem, size_t length, int64_t number) {
+    if (number == 0 && hlo_string_map_get(taken, stem, length)) return true;
+    char small[256];
+    size_t room = length + 24;
+    char *name = room <= sizeof(small) ? small : hlo_arena_allocate_uninitialised(arena, room);
+    memcpy(name, stem, length);
+    size_t end = length + (size_t)snprintf(name + length, room - length, ".%" PRId64, number);
+    return hlo_string_map_get(taken, name, end) != NULL;
 }
 
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
                             void *owner) {
     size_t length = strlen(wanted);
-    wanted = plain_number(arena, wanted, &length);
-    if (!hlo_string_map_get(taken, wanted, length)) {
-        const char *name = hlo_arena_string(arena, wanted, length);
-        hlo_string_map_set(arena, taken, name, length, owner);
-        return name;
+    int64_t number;
+    size_t stem = stem_length(wanted, length, &number);
+    bool numbered = stem < length;
+    if (is_taken(arena, taken, wanted, stem, number)) {
+        int64_t *next = hlo_string_map_get(counters, wanted, stem);
+        if (!next) {
+            next = HLO_ARENA_NEW(arena, int64_t, 1);
+            hlo_string_map_set(arena, counters, hlo_arena_string(arena, wanted, stem), stem, next);
+        }
+        while (is_taken(arena, taken, wanted, stem, *next)) ++*next;
+        number = (*next)++;
     }
-    size_t stem = stem_length(wanted, length);
-    int64_t *counter = hlo_string_map_get(counters, wanted, stem);
-    if (!counter) {
-        counter = HLO_ARENA_NEW(arena, int64_t, 1);
-        hlo_string_map_set(arena, counters, hlo_arena_string(arena, wanted, stem), stem, counter);
-    }
-    for (;;) {
-        char *name = hlo_arena_format(arena, "%.*s.%lld", (int)stem, wanted, (long long)++*counter);
-        size_t name_length = strlen(name);
-        if (hlo_string_map_get(taken, name, name_length)) continue;
-        hlo_string_map_set(arena, taken, name, name_length, owner);
-        return name;
-    }
+    const char *name = numbered || number > 0
+                           ? hlo_arena_format(arena, "%.*s.%" PRId64, (int)stem, wanted, number)
+                           : hlo_arena_string(arena, wanted, stem);
+    hlo_string_map_set(arena, taken, name, strlen(name), owner);
+    return name;
 }

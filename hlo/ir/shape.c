@@ -162,7 +162,8 @@ bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compa
     if (a->type != b->type && !(compare == HLO_COMPARE_DIMS_ONLY && arrays)) return false;
     if (a->rank != b->rank || a->element_count != b->element_count) return false;
     for (int32_t i = 0; i < a->rank; i++) {
-        if (a->dims[i] != b->dims[i] || is_dynamic_at(a, i) != is_dynamic_at(b, i)) return false;
+        if (a->dims[i] != b->dims[i]) return false;
+        if (compare != HLO_COMPARE_BOUNDS && is_dynamic_at(a, i) != is_dynamic_at(b, i)) return false;
     }
     for (int32_t i = 0; i < a->element_count; i++) {
         if (!hlo_shape_equal(a->elements[i], b->elements[i], compare)) return false;

@@ -85,6 +85,7 @@ typedef enum HloShapeCompare {
     HLO_COMPARE_ALL = 0,            // everything, layouts too
     HLO_COMPARE_IGNORE_LAYOUT = 1,  // types, dims, dynamic flags
     HLO_COMPARE_DIMS_ONLY = 2,      // same dims, whatever the element types and layouts ("compatible ignoring type")
+    HLO_COMPARE_BOUNDS = 3,         // types and dims, where a size and a bound of the same number agree
 } HloShapeCompare;
 // True when equal in the asked sense; tuples element by element. Any thread.
 HLO_EXPORT bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare);

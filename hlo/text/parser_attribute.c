@@ -218,12 +218,44 @@ static int find_common(HloOpcode opcode, bool async, bool pred_branch, const cha
     return -1;
 }
 
+static const char *skip_blanks(const char *at) {
+    while (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r') at++;
+    return at;
+}
+
+// Behind `"wait_on_operation_queues": [],` at `at`, or NULL. XLA takes the empty list out of the configurations it reads.
+static const char *behind_empty_queues(const char *at) {
+    static const char key[] = "\"wait_on_operation_queues\"";
+    if (strncmp(at, key, strlen(key)) != 0) return NULL;
+    at += strlen(key);
+    for (const char *wanted = ":[],"; *wanted; wanted++) {
+        at = skip_blanks(at);
+        if (*at++ != *wanted) return NULL;
+    }
+    return at;
+}
+
+static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed) {
+    if (!hlo_parse_string_or_json(parser, &parsed->backend_config, &parsed->backend_config_is_json)) return false;
+    if (!strstr(parsed->backend_config, "wait_on_operation_queues")) return true;
+    char *to = hlo_arena_text(parser->arena, parsed->backend_config), *start = to;
+    for (const char *from = parsed->backend_config; *from;) {
+        const char *behind = behind_empty_queues(from);
+        if (behind)
+            from = behind;
+        else
+            *to++ = *from++;
+    }
+    *to = 0;
+    parsed->backend_config = start;
+    return true;
+}
+
 static bool parse_common(HloParser *parser, int common, HloParsedAttributes *parsed) {
     switch (common) {
         case COMMON_SHARDING: return hlo_parse_sharding_here(parser, &parsed->sharding);
         case COMMON_METADATA: return hlo_parse_metadata(parser, &parsed->metadata);
-        case COMMON_BACKEND_CONFIG:
-            return hlo_parse_string_or_json(parser, &parsed->backend_config, &parsed->backend_config_is_json);
+        case COMMON_BACKEND_CONFIG: return parse_backend_config(parser, parsed);
         case COMMON_FRONTEND_ATTRIBUTES: return hlo_parse_frontend_attributes(parser, &parsed->frontend_attributes);
         case COMMON_CONTROL_PREDECESSORS: return parse_predecessors(parser, &parsed->predecessors);
         case COMMON_ORIGIN: return hlo_parse_origin(parser, &parsed->origin);

@@ -193,7 +193,7 @@ static bool parse_operand(HloParser *parser, HloInstruction **operand) {
     *operand = hlo_parser_find(parser, name, length);
     if (!*operand && invents) return invent_parameter(parser, name, length, shape, operand);
     if (!*operand) return hlo_parser_fail(parser, where, "instruction '%s' does not exist", name);
-    if (shape && shape != (*operand)->shape && !hlo_shape_equal(shape, (*operand)->shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+    if (shape && shape != (*operand)->shape && !hlo_shape_equal(shape, (*operand)->shape, HLO_COMPARE_BOUNDS)) {
         return hlo_parser_fail(parser, where, "operand '%s' does not have the shape that is written here", name);
     }
     return true;
@@ -334,6 +334,9 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
     if (!attach_called(parser, root, parsed)) return false;
     if (parsed->execution_thread && strcmp(parsed->execution_thread, "main") != 0) {
         computation->execution_thread = parsed->execution_thread;
+        // What the op calls runs there too.
+        for (int64_t i = 0; i < root->called_count; i++)
+            root->called[i]->execution_thread = parsed->execution_thread;
     }
     annotate(root, parsed);
     hlo_computation_set_root(computation, root);
@@ -387,7 +390,7 @@ static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloIns
                                .called_count = called_count};
     HloStatus status = hlo_infer_shape(&request, shape);
     if (!status) {
-        *shape = hlo_shape_with_default_layout(parser->arena, *shape);
+        *shape = hlo_infer_layout(&request, *shape);
         return true;
     }
     hlo_parser_fail(parser, where, "cannot infer the result shape of %s: %s", hlo_op_text(opcode),

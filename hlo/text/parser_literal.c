@@ -202,6 +202,22 @@ static void fill(HloParser *parser, HloLiteral *literal) {
     }
 }
 
+// Counts the bytes that the text does not bound.
+static bool take_filled_bytes(HloParser *parser, const HloShape *shape) {
+    parser->elided_bytes += hlo_shape_bytes(shape);
+    if (parser->elided_bytes <= LARGEST_FILLED_BYTES) return true;
+    return HLO_PARSER_FAIL(parser, "constants of more than %" PRId64 " bytes are too large to be filled in",
+                           LARGEST_FILLED_BYTES);
+}
+
+// f32[2,2] constant(3): XLA sets the first element and leaves the others zero.
+static bool parse_first_element(HloParser *parser, const HloShape *shape, HloLiteral **literal) {
+    if (hlo_shape_elements(shape) == 0) return HLO_PARSER_FAIL(parser, "a value for a literal without elements");
+    if (!take_filled_bytes(parser, shape)) return false;
+    *literal = hlo_literal_in_arena(parser->arena, shape);
+    return set_element(parser, shape->type, (*literal)->data);
+}
+
 // A literal without values of its own, or with those that the options ask for.
 static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **result) {
     HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
@@ -221,11 +237,7 @@ static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **r
         literal->elided = true;
         return true;
     }
-    parser->elided_bytes += hlo_shape_bytes(shape);
-    if (parser->elided_bytes > LARGEST_FILLED_BYTES) {
-        return HLO_PARSER_FAIL(parser, "constants of more than %" PRId64 " bytes are too large to be filled in",
-                               LARGEST_FILLED_BYTES);
-    }
+    if (!take_filled_bytes(parser, shape)) return false;
     *result = hlo_literal_in_arena(parser->arena, shape);
     if (parser->options.elided == HLO_ELIDED_FILL) fill(parser, *result);
     return true;
@@ -269,6 +281,7 @@ static bool parse_value(HloParser *parser, const HloShape *shape, HloLiteral **l
     if (!hlo_shape_is_array(shape)) {
         return HLO_PARSER_FAIL(parser, "there are no literals of type %s", hlo_type_text(shape->type));
     }
+    if (shape->rank > 0 && hlo_parser_kind(parser) != '{') return parse_first_element(parser, shape, literal);
     int64_t elements = hlo_shape_elements(shape);
     if (elements > parser->lexer.end - parser->lexer.token.start) {
         return HLO_PARSER_FAIL(parser, "the text is too short for the %" PRId64 " elements of the literal", elements);

@@ -122,7 +122,7 @@ Test(ir_builder, infers_products_with_groups) {
     HloInstruction *left_scale = parameter(HLO_F32, HLO_DIMS(10, 1));
     HloInstruction *right_scale = parameter(HLO_F32, HLO_DIMS(1, 7));
     HloDotAttributes plain = {.lhs_contracting = HLO_DIMS(1), .rhs_contracting = HLO_DIMS(0)};
-    expect_shape(b, hlo_build_scaled_dot(b, left, left_scale, right, right_scale, &plain, HLO_INVALID), "f32[10,7]");
+    expect_shape(b, hlo_build_scaled_dot(b, left, right, left_scale, right_scale, &plain, HLO_INVALID), "f32[10,7]");
     stop();
 }
 
