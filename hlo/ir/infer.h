@@ -30,8 +30,9 @@ typedef HloStatus HloInferFunction(const HloInferRequest *request, const HloShap
 // Checks arity, then asks the opcode's handler.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result);
 
-// The inferred shape with the layouts that XLA's own inference gives it: of the operand for ops that keep one (elementwise
-// ops, copy, reverse, sort, scatter …), permuted for a transpose, row-major for all others. In the request's arena.
+// The inferred shape with the layouts that XLA's own inference gives it: of the operand for ops that keep one
+// (elementwise ops, copy, reverse, sort, scatter …), permuted for a transpose, row-major for all others. In the
+// request's arena.
 HLO_EXPORT const HloShape *hlo_infer_layout(const HloInferRequest *request, const HloShape *result);
 
 #define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) HloInferFunction hlo_infer_##shape;

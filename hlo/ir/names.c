@@ -47,9 +47,8 @@ const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *
         while (is_taken(arena, taken, wanted, stem, *next)) ++*next;
         number = (*next)++;
     }
-    const char *name = numbered || number > 0
-                           ? hlo_arena_format(arena, "%.*s.%" PRId64, (int)stem, wanted, number)
-                           : hlo_arena_string(arena, wanted, stem);
+    const char *name = numbered || number > 0 ? hlo_arena_format(arena, "%.*s.%" PRId64, (int)stem, wanted, number)
+                                              : hlo_arena_string(arena, wanted, stem);
     hlo_string_map_set(arena, taken, name, strlen(name), owner);
     return name;
 }

@@ -6,9 +6,9 @@
 #include "hlo/base/map.h"
 #include "hlo/ir/instruction.h"
 
-// `wanted` itself if nobody has it, else its stem with the next free number, counted from 0 as XLA counts: add and add.0
-// are one name, so add, add.1, add.2, but add.5, add.0, add.1. Records `owner` as the holder of the name. The result lives
-// in the arena.
+// `wanted` itself if nobody has it, else its stem with the next free number, counted from 0 as XLA counts: add and
+// add.0 are one name, so add, add.1, add.2, but add.5, add.0, add.1. Records `owner` as the holder of the name. The
+// result lives in the arena.
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
                             void *owner);
 

@@ -92,7 +92,8 @@ bool hlo_parse_double(HloParser *parser, double *value) {
         if (isinf(token->decimal)) return HLO_PARSER_FAIL(parser, "the number is too large for a double");
         *value = token->decimal;
     } else if (token->kind == HLO_TOKEN_INT) {
-        // The minus of -0 is kept, though XLA reads +0: that is how negative zeros are printed, and text must not lose them.
+        // The minus of -0 is kept, though XLA reads +0: that is how negative zeros are printed, and text must not lose
+        // them.
         *value = token->integer == 0 && token->start[0] == '-' ? -0.0 : (double)token->integer;
     } else if (token->kind == HLO_TOKEN_NEGATIVE_INFINITY) {
         *value = -INFINITY;

@@ -223,7 +223,8 @@ static const char *skip_blanks(const char *at) {
     return at;
 }
 
-// Behind `"wait_on_operation_queues": [],` at `at`, or NULL. XLA takes the empty list out of the configurations it reads.
+// Behind `"wait_on_operation_queues": [],` at `at`, or NULL. XLA takes the empty list out of the configurations it
+// reads.
 static const char *behind_empty_queues(const char *at) {
     static const char key[] = "\"wait_on_operation_queues\"";
     if (strncmp(at, key, strlen(key)) != 0) return NULL;

@@ -335,8 +335,7 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
     if (parsed->execution_thread && strcmp(parsed->execution_thread, "main") != 0) {
         computation->execution_thread = parsed->execution_thread;
         // What the op calls runs there too.
-        for (int64_t i = 0; i < root->called_count; i++)
-            root->called[i]->execution_thread = parsed->execution_thread;
+        for (int64_t i = 0; i < root->called_count; i++) root->called[i]->execution_thread = parsed->execution_thread;
     }
     annotate(root, parsed);
     hlo_computation_set_root(computation, root);
