@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "emulator/draw.h"
 #include "emulator/simulate.h"
 #include "targets/internal.h"
 
@@ -83,6 +84,31 @@ HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal
         status = spmd_unshard_literal((const HloLiteral *const *)parts, array->sharding, array->count, array->shape,
                                       literal);
     for (int64_t i = 0; i < array->count; i++) hlo_literal_free(parts[i]);
+    hlo_free(parts);
+    return status;
+}
+
+HloStatus target_array_draw(const TargetArray *array, HloText *text) {
+    const HloShape *shape = array->shape;
+    HLO_FAIL_IF(!hlo_shape_is_array(shape) || shape->rank < 1 || shape->rank > 2, HLO_INVALID_ARGUMENT,
+                "only arrays of one or two dimensions can be drawn");
+    EmuShard *parts = hlo_allocate_zeroed((size_t)array->count, sizeof *parts);
+    HLO_FAIL_IF(!parts, HLO_RESOURCE_EXHAUSTED, "no memory for a drawing");
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t d = 0; d < array->count && !status; d++) {
+        EmuShard *part = &parts[d];
+        part->device_id = target_buffer_device(array->shards[d])->id;
+        status = spmd_shard_offsets(shape, array->sharding, d, part->start);
+        for (int64_t i = 0; i < shape->rank; i++) {
+            int64_t limit = part->start[i] + target_buffer_shape(array->shards[d])->dims[i];
+            part->limit[i] = limit < shape->dims[i] ? limit : shape->dims[i];
+        }
+    }
+    if (!status && array->count) {
+        TargetClient *client = target_buffer_device(array->shards[0])->client;
+        const char *label = strcmp(target_client_platform(client), "tpu") ? "CPU" : "TPU";
+        status = emu_draw_sharding(label, shape->dims, shape->rank, parts, array->count, EMU_BOX_LINES, text);
+    }
     hlo_free(parts);
     return status;
 }

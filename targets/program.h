@@ -45,6 +45,9 @@ HLO_EXPORT TargetBuffer *target_array_shard(const TargetArray *array, int64_t in
 // Waits for all parts and puts them together: a new literal (free with hlo_literal_free()). An error of any part comes
 // back; RESOURCE_EXHAUSTED when memory is short.
 HLO_EXPORT HLO_NODISCARD HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal);
+// Appends the picture that jax.debug.visualize_array_sharding() draws: which device has which part. Arrays of 1 or 2
+// dimensions; INVALID_ARGUMENT for others, and where parts are uneven.
+HLO_EXPORT HLO_NODISCARD HloStatus target_array_draw(const TargetArray *array, HloText *text);
 
 // ---- programs
 

@@ -69,6 +69,18 @@ HloLiteral *hlo_literal_new(const HloShape *shape) {
     return &heap->literal;
 }
 
+HloLiteral *hlo_literal_of(HloType type, HloInts dims, const void *data) {
+    HloStatus status = hlo_shape_check_dims(type, dims.items, dims.count);
+    bool bounded = !status && hlo_type_is_array(type);
+    for (int64_t i = 0; i < dims.count; i++) bounded = bounded && dims.items[i] >= 0;
+    hlo_status_free(status);
+    if (!bounded) return NULL;
+    HloShape shape = {.type = type, .rank = (int32_t)dims.count, .dims = dims.items};
+    HloLiteral *literal = hlo_literal_new(&shape);
+    if (literal && data && hlo_shape_bytes(&shape)) memcpy(literal->data, data, (size_t)hlo_shape_bytes(&shape));
+    return literal;
+}
+
 HloLiteral *hlo_literal_in_arena(HloArena *arena, const HloShape *shape) {
     HloLiteral *literal = HLO_ARENA_NEW(arena, HloLiteral, 1);
     fill_literal(arena, literal, shape);

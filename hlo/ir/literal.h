@@ -23,6 +23,9 @@ struct HloLiteral {
 // A zero-filled literal on the heap, with its own copy of the shape. NULL when memory is short. Free with
 // hlo_literal_free().
 HLO_EXPORT HloLiteral *hlo_literal_new(const HloShape *shape);
+// A literal on the heap with sizes `dims` whose elements, row by row in their storage form, are copied from `data`
+// (NULL: zeros). NULL when memory is short or the sizes are negative or too large. Free with hlo_literal_free().
+HLO_EXPORT HloLiteral *hlo_literal_of(HloType type, HloInts dims, const void *data);
 // A zero-filled literal in an arena; the shape is kept by pointer.
 HLO_EXPORT HloLiteral *hlo_literal_in_arena(HloArena *arena, const HloShape *shape);
 // Frees a heap literal; accepts NULL. Does nothing to one that lives in an arena.

@@ -102,7 +102,9 @@ static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArr
     if (!found) return NULL;
     const Memo *memo = &emitter->memos.items[*found];
     const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
-    return memo->array == array && memcmp(memo->access.terms, access->terms, bytes) == 0 ? memo : NULL;
+    // A scalar's access has no terms at all.
+    const bool same = memo->array == array && (!bytes || memcmp(memo->access.terms, access->terms, bytes) == 0);
+    return same ? memo : NULL;
 }
 
 static int new_buffer(Emitter *emitter, CpuLoopBuffer buffer) {

@@ -194,3 +194,17 @@ Test(program, refuses_what_does_not_fit) {
     target_client_release(client);
     target_client_release(small);
 }
+
+// A scalar that one loop reads twice: its access has no terms to compare.
+Test(program, a_scalar_is_read_twice_in_one_loop) {
+    static const char text[] =
+        "HloModule scalar\n"
+        "ENTRY main { a = f32[] parameter(0) b = f32[] sine(a) c = f32[] cosine(a) d = f32[] add(b, c)\n"
+        "  ROOT e = f32[] multiply(d, a) }\n";
+    HloText message = {0};
+    HloModule *module = parse(text);
+    CompiledCheck check = {.spec = "cpu:1", .seed = 1};
+    cr_expect(compiled_equals_eval(module, &check, &message), "%s", message.data);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
