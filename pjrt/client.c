@@ -349,6 +349,8 @@ PjrtError *pjrt_device_memory_stats(void *arguments) {
     args->largest_alloc_size_is_set = true;
     args->bytes_limit = statistics.bytes_limit;
     args->bytes_limit_is_set = statistics.bytes_limit > 0;
+    args->bytes_reservable_limit = statistics.bytes_limit;  // nothing else takes of an emulated device's memory
+    args->bytes_reservable_limit_is_set = args->bytes_limit_is_set;
     return NULL;
 }
 

@@ -320,7 +320,7 @@ static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
 static SpmdAtomSet *subgroup_set(const HloSharding *sharding, int64_t index, SpmdAnnotation *annotation) {
     if (index >= sharding->subgroup_count) return NULL;
     if (sharding->subgroups[index] == HLO_SHARDING_MANUAL) return &annotation->sharding->manual;
-    if (sharding->subgroups[index] == HLO_SHARDING_UNREDUCED) return &annotation->unreduced;
+    if (sharding->subgroups[index] == HLO_SHARDING_UNREDUCED) return &annotation->sharding->unreduced;
     return NULL;
 }
 
@@ -377,8 +377,11 @@ static const int64_t *device_list(HloArena *arena, const HloSharding *sharding, 
 // An order that the mesh cannot hold: the same tile counts on the mesh, and where each device's part belongs.
 static HloStatus annotation_foreign(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                     SpmdAnnotation *annotation) {
-    HLO_FAIL_IF(sharding->subgroup_count, HLO_UNIMPLEMENTED,
-                "manual or unreduced subgroups with a device order that the mesh cannot hold");
+    for (int64_t i = rank; i < sharding->tile_dims.count; i++) {
+        bool special = i - rank < sharding->subgroup_count && sharding->subgroups[i - rank] != HLO_SHARDING_REPLICATED;
+        HLO_FAIL_IF(special && sharding->tile_dims.items[i] > 1, HLO_UNIMPLEMENTED,
+                    "manual or unreduced subgroups with a device order that the mesh cannot hold");
+    }
     SpmdAtomSet used = 0;
     for (int64_t i = 0; i < rank; i++) {
         annotation->sharding->dims[i] = pick_atoms(mesh, sharding->tile_dims.items[i], &used);
@@ -424,6 +427,67 @@ static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, co
     return annotation_foreign(arena, mesh, sharding, rank, annotation);
 }
 
+int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64_t position) {
+    int64_t index = 0;
+    for (int64_t i = 0; i < axes->count; i++) {
+        const HloAxisRef *axis = &axes->items[i];
+        int64_t below = 1, full = mesh->axis_sizes.items[axis->axis];
+        for (int64_t k = axis->axis + 1; k < mesh->axis_sizes.count; k++) below *= mesh->axis_sizes.items[k];
+        int64_t size = axis->size ? axis->size : full;
+        below *= full / (axis->pre_size * size);
+        index = index * size + position / below % size;
+    }
+    return index;
+}
+
+// Tile counts of one list of V3 axes.
+static int64_t product_of_axes(const HloMesh *mesh, const HloAxisRefs *axes) {
+    int64_t product = 1;
+    for (int64_t i = 0; i < axes->count; i++) {
+        product *= axes->items[i].size ? axes->items[i].size : mesh->axis_sizes.items[axes->items[i].axis];
+    }
+    return product;
+}
+
+// Devices by position in a mesh that has an order of its own.
+static const int64_t *mesh_devices(HloArena *arena, const HloMesh *mesh, int64_t count) {
+    if (!mesh->iota.dims.count) return mesh->device_ids.items;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
+    hlo_iota_devices_expand(&mesh->iota, devices);
+    return devices;
+}
+
+// A named sharding on a mesh of its own device order as the V1 tiling that it means.
+static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *named) {
+    const HloMesh *mesh = &named->mesh;
+    const HloAxisRefs *special[2] = {&named->manual, &named->unreduced};
+    static const HloShardingKind kinds[3] = {HLO_SHARDING_MANUAL, HLO_SHARDING_UNREDUCED, HLO_SHARDING_REPLICATED};
+    int64_t count = product_of(mesh->axis_sizes), rank = named->dim_count, tiles = 1;
+    HloSharding *tiled = HLO_ARENA_NEW(arena, HloSharding, 1);
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 3);
+    for (int64_t d = 0; d < rank + 2; d++) {
+        dims[d] = product_of_axes(mesh, d < rank ? &named->dims[d] : special[d - rank]);
+        tiles *= dims[d];
+    }
+    dims[rank + 2] = count / tiles;
+    int64_t *list = HLO_ARENA_NEW(arena, int64_t, count), *filled = HLO_ARENA_NEW(arena, int64_t, tiles);
+    const int64_t *devices = mesh_devices(arena, mesh, count);
+    for (int64_t position = 0; position < count; position++) {
+        int64_t tile = 0;
+        for (int64_t d = 0; d < rank + 2; d++) {
+            const HloAxisRefs *axes = d < rank ? &named->dims[d] : special[d - rank];
+            tile = tile * dims[d] + spmd_mesh_coordinate(mesh, axes, position);
+        }
+        list[tile * dims[rank + 2] + filled[tile]++] = devices[position];
+    }
+    tiled->kind = HLO_SHARDING_TILED;
+    tiled->tile_dims = (HloInts){dims, rank + 3};
+    tiled->devices = (HloInts){list, count};
+    tiled->subgroups = kinds;
+    tiled->subgroup_count = 3;
+    return tiled;
+}
+
 // Factors of a list of V3 axes, in the strides of their own mesh.
 static void segments_from_axes(HloArena *arena, const HloMesh *mesh, const HloAxisRefs *axes, Segments *out) {
     for (int64_t i = 0; i < axes->count; i++) {
@@ -451,18 +515,22 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
                                        int64_t rank, SpmdAnnotation *annotation) {
     if (named->mesh.is_maximal || named->whole == HLO_SHARDING_REPLICATED) return HLO_SUCCESS;
     if (named->whole == HLO_SHARDING_MANUAL) annotation->sharding->manual = spmd_mesh_all(mesh);
-    if (named->whole == HLO_SHARDING_UNREDUCED) annotation->unreduced = spmd_mesh_all(mesh);
+    if (named->whole == HLO_SHARDING_UNREDUCED) annotation->sharding->unreduced = spmd_mesh_all(mesh);
     if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld dimensions on an array of rank %lld", (long long)named->dim_count, (long long)rank);
     HLO_FAIL_IF(product_of(named->mesh.axis_sizes) != mesh->device_count, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld devices on a mesh of %lld", (long long)product_of(named->mesh.axis_sizes),
                 (long long)mesh->device_count);
-    HLO_FAIL_IF(named->mesh.iota.dims.count || named->mesh.device_ids.count, HLO_UNIMPLEMENTED,
-                "a named sharding on a mesh with its own device order");
-    annotation->open = HLO_ARENA_NEW(arena, bool, rank);
+    bool *open = HLO_ARENA_NEW(arena, bool, rank);
+    for (int64_t i = 0; i < rank; i++) open[i] = named->dims[i].open;
+    if (named->mesh.iota.dims.count || named->mesh.device_ids.count) {
+        HLO_TRY(annotation_from_tiled(arena, mesh, tiled_from_named(arena, named), rank, annotation));
+        annotation->open = open;
+        return HLO_SUCCESS;
+    }
+    annotation->open = open;
     for (int64_t i = 0; i < rank; i++) {
-        annotation->open[i] = named->dims[i].open;
         HLO_TRY(axes_from_named(arena, mesh, named, &named->dims[i], &annotation->sharding->dims[i]));
     }
     SpmdAxes sets[3] = {{0}};
@@ -470,7 +538,7 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     HLO_TRY(axes_from_named(arena, mesh, named, &named->unreduced, &sets[1]));
     HLO_TRY(axes_from_named(arena, mesh, named, &named->manual, &sets[2]));
     annotation->replicated = spmd_axes_set(&sets[0]);
-    annotation->unreduced = spmd_axes_set(&sets[1]);
+    annotation->sharding->unreduced = spmd_axes_set(&sets[1]);
     annotation->sharding->manual = spmd_axes_set(&sets[2]);
     return HLO_SUCCESS;
 }
@@ -482,7 +550,7 @@ HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const 
         case HLO_SHARDING_TILED: return annotation_from_tiled(arena, mesh, sharding, rank, annotation);
         case HLO_SHARDING_NAMED: return annotation_from_named(arena, mesh, sharding->named, rank, annotation);
         case HLO_SHARDING_MANUAL: annotation->sharding->manual = spmd_mesh_all(mesh); return HLO_SUCCESS;
-        case HLO_SHARDING_UNREDUCED: annotation->unreduced = spmd_mesh_all(mesh); return HLO_SUCCESS;
+        case HLO_SHARDING_UNREDUCED: annotation->sharding->unreduced = spmd_mesh_all(mesh); return HLO_SUCCESS;
         case HLO_SHARDING_UNKNOWN:
             annotation->open = HLO_ARENA_NEW(arena, bool, rank);
             for (int64_t i = 0; i < rank; i++) annotation->open[i] = true;
@@ -533,19 +601,20 @@ const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, c
                                         const int64_t *devices) {
     SpmdAtomSet all = spmd_mesh_all(mesh), used = spmd_sharding_used(sharding);
     if (sharding->manual && sharding->manual == all) return hlo_sharding_simple(arena, HLO_SHARDING_MANUAL);
-    if (!used && !sharding->manual) return hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
-    SpmdAtomSet groups[2] = {sharding->manual, all & ~used & ~sharding->manual};
-    HloShardingKind kinds[2] = {HLO_SHARDING_MANUAL, HLO_SHARDING_REPLICATED};
+    SpmdAtomSet special = sharding->manual | sharding->unreduced;
+    if (!used && !special) return hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
+    SpmdAtomSet groups[3] = {sharding->manual, sharding->unreduced, all & ~used & ~special};
+    HloShardingKind kinds[3] = {HLO_SHARDING_MANUAL, HLO_SHARDING_UNREDUCED, HLO_SHARDING_REPLICATED};
     HloSharding *out = HLO_ARENA_NEW(arena, HloSharding, 1);
-    HloShardingKind *subgroups = HLO_ARENA_NEW(arena, HloShardingKind, 2);
-    int64_t *tiles = HLO_ARENA_NEW(arena, int64_t, sharding->rank + 2);
+    HloShardingKind *subgroups = HLO_ARENA_NEW(arena, HloShardingKind, 3);
+    int64_t *tiles = HLO_ARENA_NEW(arena, int64_t, sharding->rank + 3);
     SpmdAxes order = {0};
     out->kind = HLO_SHARDING_TILED;
     for (int32_t i = 0; i < sharding->rank; i++) {
         tiles[i] = spmd_axes_product(mesh, &sharding->dims[i]);
         spmd_axes_append(&order, &sharding->dims[i]);
     }
-    for (int g = 0; g < 2; g++) {
+    for (int g = 0; g < 3; g++) {
         if (!groups[g]) continue;
         for (int32_t i = 0; i < mesh->atom_count; i++) {
             if (groups[g] >> i & 1) spmd_axes_push(&order, i);
@@ -554,7 +623,7 @@ const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, c
         tiles[sharding->rank + out->subgroup_count++] = spmd_atoms_product(mesh, groups[g]);
     }
     out->tile_dims = (HloInts){tiles, sharding->rank + out->subgroup_count};
-    out->last_tile_dim_replicate = out->subgroup_count == 1 && !sharding->manual;
+    out->last_tile_dim_replicate = out->subgroup_count == 1 && !special;
     if (out->last_tile_dim_replicate) out->subgroup_count = 0;
     if (out->subgroup_count) out->subgroups = subgroups;
     if (devices) {

@@ -11,7 +11,6 @@ typedef struct SpmdAnnotation {
     SpmdSharding *sharding;
     bool *open;              // per dimension: propagation may add axes; NULL when none may
     SpmdAtomSet replicated;  // must not be added by propagation
-    SpmdAtomSet unreduced;
     // For a device order that the module's mesh cannot hold: devices[d] is the device that must hold what the canonical
     // form gives to device d. NULL for the mesh's own order.
     const int64_t *devices;
@@ -27,6 +26,8 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 // manual sharding whose device order does not fit the mesh.
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                    SpmdAnnotation *annotation);
+// Coordinate of position `position` of a written mesh along some of its axes, major to minor.
+int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64_t position);
 // The V2 form of a sharding (the V1 form, with `devices` as in SpmdAnnotation, where the order is foreign).
 const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
                                         const int64_t *devices);

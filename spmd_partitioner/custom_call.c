@@ -165,12 +165,14 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
     }
     SpmdAnnotation said;
     bool written = declared(plan, op, leaf, outside->rank, &said);
+    border->unreduced = said.sharding->unreduced;
     border->prefix = HLO_ARENA_NEW(plan->arena, SpmdAxes, outside->rank);
     HLO_TRY(border_prefix(plan, op, inside, outside, said.sharding, border->manual, border->prefix));
     if (!border->entering && written) {
         SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[plan->first_leaf[op->id] + leaf]];
         if (array->annotated) return HLO_SUCCESS;
         memcpy(array->sharding->dims, said.sharding->dims, (size_t)outside->rank * sizeof(SpmdAxes));
+        array->sharding->unreduced = said.sharding->unreduced;
         memcpy(array->open, said.open, (size_t)outside->rank * sizeof(bool));
         array->annotated = true;
     }
@@ -183,6 +185,7 @@ SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op
     const SpmdArray *inside = array_of(plan, inner, border->entering ? leaf : 0);
     SpmdSharding *outside =
         spmd_sharding_new(plan->arena, inside->sharding->rank, inside->sharding->manual & ~border->manual);
+    outside->unreduced = border->unreduced;
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         outside->dims[dim] = border->prefix[dim];
         // A part that the free axes do not divide starts elsewhere than a shard of the whole would.

@@ -23,8 +23,9 @@ void spmd_plan_manual(SpmdPlan *plan);
 // What happens at the border of a manual region, for one array.
 typedef struct SpmdBorder {
     bool entering;
-    SpmdAtomSet manual;  // axes that become manual, or stop to be
-    SpmdAxes *prefix;    // per dimension: the manual axes that the array outside is cut by
+    SpmdAtomSet manual;     // axes that become manual, or stop to be
+    SpmdAtomSet unreduced;  // axes over which the array outside is unreduced
+    SpmdAxes *prefix;       // per dimension: the manual axes that the array outside is cut by
 } SpmdBorder;
 
 // Reads the border of leaf `leaf` of an entering or leaving call; gives a result outside the sharding that the call

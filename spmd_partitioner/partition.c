@@ -186,19 +186,56 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 
 // ---- operands and results ----
 
+// A complete array as a sum over `axes`: the first device of each group holds it, the others zeros.
+static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
+    SpmdAxes list = {0};
+    for (int32_t i = 0; i < partitioner->mesh->atom_count; i++) {
+        if (axes >> i & 1) spmd_axes_push(&list, i);
+    }
+    const HloShape *shape = local.hlo->shape;
+    HloInstruction *first =
+        spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, spmd_emit_index(partitioner, &list),
+                          spmd_emit_scalar(partitioner, HLO_S32, 0));
+    HloInstruction *zero = spmd_emit_scalar(partitioner, shape->type, 0);
+    first = spmd_emit_splat(partitioner, first, shape->dims, shape->rank);
+    zero = spmd_emit_splat(partitioner, zero, shape->dims, shape->rank);
+    local.hlo = spmd_emit_select(partitioner, first, local.hlo, zero);
+    local.partial |= axes;
+    local.reduction = HLO_OP_ADD;
+    return local;
+}
+
+// A free array, as a sum where that is wanted.
+static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    if (!to->unreduced) return demand(partitioner, source, to);
+    SpmdSharding *complete = spmd_sharding_copy(partitioner->arena, to);
+    complete->unreduced = 0;
+    SpmdLocal local = spread(partitioner, demand(partitioner, source, complete), to->unreduced);
+    local.sharding = to;
+    return local;
+}
+
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason) {
-    if (!local.hlo) return demand(partitioner, local.source, to);
+    if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
     if (!hlo_shape_is_array(local.global)) return local;
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
-    SpmdPath path =
-        spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding, local.partial, to, keep);
+    const SpmdSharding *goal = to;
+    if (to->unreduced && local.partial && local.reduction != HLO_OP_ADD) {  // only sums can stay unreduced
+        SpmdSharding *complete = spmd_sharding_copy(partitioner->arena, to);
+        complete->unreduced = 0;
+        goal = complete;
+    }
+    SpmdPath path = spmd_reshard_plan(partitioner->arena, partitioner->mesh, local.global, local.sharding,
+                                      local.partial, goal, keep);
     if (!reason.from) reason.from = local.sharding;
     if (!reason.to) reason.to = to;
     reason.summed = local.summed;
     SpmdLocal result = spmd_emit_path(partitioner, local, &path, &reason);
+    SpmdAtomSet missing = to->unreduced & ~result.partial;
+    if (missing) result = spread(partitioner, result, missing);
     result.sharding = to;
     if (!result.partial) result.summed = NULL;
     cache_add(partitioner->arena, &partitioner->scope->reshards, local.hlo->id, to, keep, result);
@@ -223,6 +260,50 @@ HloInstruction *spmd_operand_whole(SpmdPartitioner *partitioner, int64_t index) 
 void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local) {
     int32_t number = partitioner->plan->first_leaf[partitioner->op->id] + (int32_t)leaf;
     partitioner->locals[number] = hlo_arena_copy(partitioner->arena, local, sizeof(*local));
+}
+
+// The axes over which everybody who uses an array takes it as a sum: its own annotation, or those of all users.
+static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
+    const SpmdArray *array = spmd_plan_array(plan, op, leaf);
+    if (array->annotated) return array->sharding->unreduced;
+    SpmdAtomSet axes = spmd_mesh_all(plan->mesh);
+    if (hlo_instruction_is_root(op)) {
+        if (op->parent != plan->module->entry) return 0;
+        axes &= plan->arrays.items[plan->results[leaf]].sharding->unreduced;
+    } else if (!op->users.count) {
+        return 0;
+    }
+    for (int64_t i = 0; i < op->users.count; i++) {
+        const HloInstruction *user = op->users.items[i];
+        if (spmd_custom_call_kind(user) != SPMD_CALL_IDENTITY) return 0;
+        axes &= spmd_plan_array(plan, user, 0)->sharding->unreduced;
+    }
+    return axes;
+}
+
+SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    SpmdAtomSet partial[2] = {0};
+    for (int32_t i = 0; i < op->operand_count && i < 2; i++) {
+        if (!hlo_shape_is_array(op->operands[i]->shape)) return 0;
+        const SpmdLocal *local = spmd_local(partitioner, op->operands[i], 0);
+        if (local->partial && local->reduction != HLO_OP_ADD) return 0;
+        partial[i] = local->partial;
+    }
+    if (!(partial[0] | partial[1])) return 0;
+    SpmdAtomSet sums = 0;
+    switch (op->opcode) {
+        case HLO_OP_BROADCAST:
+        case HLO_OP_REAL:
+        case HLO_OP_IMAG: sums = partial[0]; break;
+        case HLO_OP_ADD:
+        case HLO_OP_SUBTRACT:
+        case HLO_OP_COMPLEX: sums = partial[0] & partial[1]; break;
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_DOT: sums = partial[0] && partial[1] ? 0 : partial[0] | partial[1]; break;
+        case HLO_OP_DIVIDE: sums = partial[1] ? 0 : partial[0]; break;
+        default: return 0;
+    }
+    return sums & taken_as_sum(partitioner->plan, op, 0);
 }
 
 // True if the only user would give the same partial sum: then finishing it can wait.
@@ -253,8 +334,13 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
         bool passes = op->operand_count == 1 && spmd_operand(partitioner, 0).summed;
         local.summed = passes ? spmd_operand(partitioner, 0).summed : op;
     }
+    if (sharding->unreduced) {
+        local.partial |= sharding->unreduced;
+        local.reduction = HLO_OP_ADD;
+    }
     bool now = array->annotated || (partial && !can_stay_partial(partitioner, op, reduction));
-    if (now) local = spmd_reshard(partitioner, local, array->sharding, 0, (SpmdReason){.op = op, .what = "result"});
+    SpmdAtomSet keep = partial && reduction == HLO_OP_ADD ? taken_as_sum(partitioner->plan, op, leaf) : 0;
+    if (now) local = spmd_reshard(partitioner, local, array->sharding, keep, (SpmdReason){.op = op, .what = "result"});
     spmd_define_as(partitioner, leaf, &local);
 }
 
@@ -355,6 +441,7 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
     uint64_t key = hlo_hash_mix(0, (uint64_t)source->id + 1);
     int64_t leaves = hlo_shape_leaf_count(source->root->shape);
     for (int64_t i = 0; i < leaves; i++) {
+        key = hlo_hash_mix(key, wanted[i]->sharding->unreduced);
         for (int32_t d = 0; d < wanted[i]->sharding->rank; d++) {
             const SpmdAxes *axes = &wanted[i]->sharding->dims[d];
             key = hlo_hash_mix(hlo_hash_mix(key, axes->count), hlo_hash_bytes(axes->items, axes->count));

@@ -212,10 +212,8 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
             spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
         if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     }
-    bool border =
-        op->parent == plan->module->entry && (hlo_is(op, HLO_OP_PARAMETER) || op == plan->module->entry->root);
-    HLO_FAIL_IF(annotation.unreduced && border, HLO_UNIMPLEMENTED,
-                "instruction %%%s: unreduced arrays cannot enter or leave a program", op->name);
+    HLO_FAIL_IF(annotation.sharding->unreduced && annotation.devices, HLO_UNIMPLEMENTED,
+                "instruction %%%s: an unreduced array in a device order that the mesh cannot hold", op->name);
     seed(array, &annotation);
     open_unspecified(op, array);
     return HLO_SUCCESS;

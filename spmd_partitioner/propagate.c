@@ -58,7 +58,7 @@ static void enqueue_users(Work *work, int32_t array) {
 
 // Cuts `axes` in front of the first atom that this dimension of the array cannot take.
 static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
-    SpmdAtomSet taken = array->replicated | array->sharding->manual;
+    SpmdAtomSet taken = array->replicated | array->sharding->manual | array->sharding->unreduced;
     for (int32_t i = 0; i < array->sharding->rank; i++) {
         if (i != dim) taken |= spmd_axes_set(&array->sharding->dims[i]);
     }

@@ -278,8 +278,10 @@ SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape
     SpmdSharding *start = spmd_sharding_copy(arena, from);
     SpmdSharding *goal = spmd_sharding_copy(arena, to);
     goal->manual = start->manual;  // a region's manual axes are no difference: the data is the same
+    goal->unreduced = start->unreduced;
+    search.keep |= to->unreduced;
     search.to = goal;
-    if (!(partial & ~keep_partial) && spmd_sharding_equal(start, goal)) return (SpmdPath){0};
+    if (!(partial & ~search.keep) && spmd_sharding_equal(start, goal)) return (SpmdPath){0};
     reach(&search, start, partial, 0, NULL);
     for (;;) {
         int32_t best = cheapest(&search);

@@ -31,8 +31,8 @@ typedef struct SpmdPath {
 } SpmdPath;
 
 // The cheapest path for an array of `global` shape that is sharded `from` with partial results over `partial`, to `to`
-// without partial results (atoms in `keep_partial` excepted). Bytes are weighed as spmd_collective_bytes() counts them.
-// Never fails: gathering everything is always a path.
+// without partial results (atoms in `keep_partial` and those over which `to` is unreduced excepted). Bytes are weighed
+// as spmd_collective_bytes() counts them. Never fails: gathering everything is always a path.
 SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                            SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial);
 // Bytes of that path only.

@@ -137,7 +137,7 @@ static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanne
         bool unreduced = take(scanner, "unreduced=");
         if (!unreduced && !take(scanner, "replicated=")) return false;
         if (!take_axes(mesh, scanner, &axes, &open)) return false;
-        *(unreduced ? &annotation->unreduced : &annotation->replicated) |= spmd_axes_set(&axes);
+        *(unreduced ? &annotation->sharding->unreduced : &annotation->replicated) |= spmd_axes_set(&axes);
     }
     return take(scanner, ">");
 }

@@ -13,6 +13,7 @@ SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manua
 
 SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding) {
     SpmdSharding *copy = spmd_sharding_new(arena, sharding->rank, sharding->manual);
+    copy->unreduced = sharding->unreduced;
     memcpy(copy->dims, sharding->dims, (size_t)sharding->rank * sizeof(SpmdAxes));
     return copy;
 }
@@ -27,7 +28,7 @@ bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
 
 bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b) {
     if (a == b) return true;
-    if (a->rank != b->rank || a->manual != b->manual) return false;
+    if (a->rank != b->rank || a->manual != b->manual || a->unreduced != b->unreduced) return false;
     for (int32_t i = 0; i < a->rank; i++) {
         if (!spmd_axes_equal(&a->dims[i], &b->dims[i])) return false;
     }

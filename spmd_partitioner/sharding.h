@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partitioner's canonical sharding: for each dimension an ordered list of atoms of the module's mesh, and the set
-// of atoms over which the array is manual. Values are immutable and compared by content.
+// The partitioner's canonical sharding: for each dimension an ordered list of atoms of the module's mesh, and the sets
+// of atoms over which the array is manual or unreduced. Values are immutable and compared by content.
 #ifndef MESHLO_SPMD_PARTITIONER_SHARDING_H_
 #define MESHLO_SPMD_PARTITIONER_SHARDING_H_
 
@@ -14,15 +14,16 @@ typedef struct SpmdAxes {
 
 typedef struct SpmdSharding {
     int32_t rank;
-    SpmdAtomSet manual;  // axes that the program itself handles: the array is already local to them
-    SpmdAxes *dims;      // never changed once shared
+    SpmdAtomSet manual;     // axes that the program itself handles: the array is already local to them
+    SpmdAtomSet unreduced;  // axes over which the array is the sum of what the devices hold
+    SpmdAxes *dims;         // never changed once shared
 } SpmdSharding;
 
 // An unsharded array of this rank inside a region that is manual over `manual`.
 SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manual);
 // A copy that may be changed.
 SpmdSharding *spmd_sharding_copy(HloArena *arena, const SpmdSharding *sharding);
-// True if dimensions and manual axes are the same.
+// True if dimensions, manual and unreduced axes are the same.
 bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b);
 // Atoms that any dimension uses.
 SpmdAtomSet spmd_sharding_used(const SpmdSharding *sharding);

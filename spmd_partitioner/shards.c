@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
-#include "spmd_partitioner/sharding.h"
+#include "spmd_partitioner/convert.h"
 
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
     if (sharding->kind == HLO_SHARDING_TILED)
@@ -19,15 +19,8 @@ int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
     return tiles;
 }
 
-// Position of a device in a tiled annotation's list, or -1.
-static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
-    if (!sharding->iota.dims.count) {
-        for (int64_t i = 0; i < sharding->devices.count; i++) {
-            if (sharding->devices.items[i] == device) return i;
-        }
-        return -1;
-    }
-    const HloIotaDevices *iota = &sharding->iota;
+// Position of a device in a list written as a transposed iota, or -1.
+static int64_t position_in_iota(const HloIotaDevices *iota, int64_t device) {
     int64_t position = 0, stride = 1;
     for (int64_t i = iota->dims.count - 1; i >= 0; i--) {
         int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
@@ -39,40 +32,35 @@ static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
     return device < stride ? position : -1;
 }
 
-// Coordinate of a device along one dimension of a named sharding.
-static int64_t named_coordinate(const HloNamedSharding *named, int64_t dim, int64_t position) {
-    int64_t index = 0;
-    for (int64_t i = 0; i < named->dims[dim].count; i++) {
-        const HloAxisRef *axis = &named->dims[dim].items[i];
-        int64_t below = 1, full = named->mesh.axis_sizes.items[axis->axis];
-        for (int64_t k = axis->axis + 1; k < named->mesh.axis_sizes.count; k++)
-            below *= named->mesh.axis_sizes.items[k];
-        int64_t size = axis->size ? axis->size : full;
-        below *= full / (axis->pre_size * size);
-        index = index * size + position / below % size;
+// Position of a device in a list of all of them, or -1.
+static int64_t position_of(const HloIotaDevices *iota, HloInts devices, int64_t device) {
+    if (iota->dims.count) return position_in_iota(iota, device);
+    for (int64_t i = 0; i < devices.count; i++) {
+        if (devices.items[i] == device) return i;
     }
-    return index;
+    return -1;
+}
+
+// Position of a device in a tiled annotation's list, or -1.
+static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
+    return position_of(&sharding->iota, sharding->devices, device);
 }
 
 // Position of a device in a named mesh.
-static HloStatus mesh_position(const HloMesh *mesh, int64_t device, int64_t *position) {
-    *position = device;
-    HLO_FAIL_IF(mesh->iota.dims.count, HLO_UNIMPLEMENTED, "a named sharding on a mesh with its own device order");
-    for (int64_t i = 0; i < mesh->device_ids.count; i++) {
-        if (mesh->device_ids.items[i] == device) *position = i;
-    }
-    return HLO_SUCCESS;
+static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
+    bool own_order = mesh->iota.dims.count || mesh->device_ids.count;
+    int64_t position = own_order ? position_of(&mesh->iota, mesh->device_ids, device) : device;
+    return position < 0 ? device : position;
 }
 
 HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
     if (sharding->kind == HLO_SHARDING_NAMED && sharding->named->whole == HLO_SHARDING_TILED) {
         HLO_FAIL_IF(sharding->named->dim_count != global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
-        int64_t position;
-        HLO_TRY(mesh_position(&sharding->named->mesh, device, &position));
+        int64_t position = mesh_position(&sharding->named->mesh, device);
         for (int32_t d = 0; d < global->rank; d++) {
             int64_t shard = spmd_shard_size(global->dims[d], spmd_tiles_of_dim(sharding, d));
-            offsets[d] = named_coordinate(sharding->named, d, position) * shard;
+            offsets[d] = spmd_mesh_coordinate(&sharding->named->mesh, &sharding->named->dims[d], position) * shard;
         }
         return HLO_SUCCESS;
     }
@@ -127,6 +115,44 @@ static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *g
     }
 }
 
+// Position of a device along the unreduced axes: 0 for the first of those that hold parts of one sum.
+static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
+    if (sharding->kind == HLO_SHARDING_UNREDUCED) return device;
+    if (sharding->kind == HLO_SHARDING_NAMED) {
+        const HloNamedSharding *named = sharding->named;
+        if (named->whole == HLO_SHARDING_UNREDUCED) return device;
+        return spmd_mesh_coordinate(&named->mesh, &named->unreduced, mesh_position(&named->mesh, device));
+    }
+    if (sharding->kind != HLO_SHARDING_TILED) return 0;
+    int64_t tile = tile_of_device(sharding, device), place = 0, stride = 1;
+    int64_t rank = sharding->tile_dims.count - sharding->subgroup_count;
+    for (int64_t d = sharding->tile_dims.count - 1; d >= rank; d--) {
+        int64_t size = sharding->tile_dims.items[d];
+        if (sharding->subgroups[d - rank] == HLO_SHARDING_UNREDUCED) {
+            place += tile % size * stride;
+            stride *= size;
+        }
+        tile /= size;
+    }
+    return place;
+}
+
+// Adds `part` to `sum`, in the precision of the type.
+static void add_literal(HloLiteral *sum, const HloLiteral *part) {
+    HloType type = sum->shape->type;
+    int64_t count = hlo_shape_elements(sum->shape);
+    for (int64_t i = 0; i < count; i++) {
+        if (hlo_type_is_complex(type)) {
+            hlo_literal_set_complex(sum, i, hlo_literal_get_complex(sum, i) + hlo_literal_get_complex(part, i));
+        } else if (hlo_type_is_float(type)) {
+            hlo_literal_set_double(sum, i, hlo_literal_get_double(sum, i) + hlo_literal_get_double(part, i));
+        } else {
+            uint64_t total = (uint64_t)hlo_literal_get_int64(sum, i) + (uint64_t)hlo_literal_get_int64(part, i);
+            hlo_literal_set_int64(sum, i, (int64_t)total);
+        }
+    }
+}
+
 typedef struct Job {
     const HloLiteral *global;
     const HloSharding *sharding;
@@ -147,6 +173,8 @@ static HloStatus split(void *argument) {
         HLO_TRY(spmd_shard_offsets(global, job->sharding, i, offsets));
         job->shards[i] = hlo_literal_new(local);
         HLO_FAIL_IF(!job->shards[i], HLO_RESOURCE_EXHAUSTED, "out of memory");
+        // Of an unreduced array one device holds everything, the others zeros.
+        if (place_in_sum(job->sharding, i)) continue;
         copy_block(job->global, job->shards[i], global, local, offsets, true);
     }
     return HLO_SUCCESS;
@@ -173,11 +201,24 @@ static HloStatus join(void *argument) {
     const HloShape *local;
     HLO_TRY(spmd_shard_shape(job->arena, job->shape, job->sharding, &local));
     int64_t *offsets = HLO_ARENA_NEW(job->arena, int64_t, job->shape->rank + 1);
+    int64_t places = 1;  // parts of one sum
     for (int64_t i = job->count - 1; i >= 0; i--) {
         HLO_FAIL_IF(!hlo_shape_equal(job->sources[i]->shape, local, HLO_COMPARE_IGNORE_LAYOUT), HLO_INVALID_ARGUMENT,
                     "the part of device %lld has another shape than its sharding says", (long long)i);
         HLO_TRY(spmd_shard_offsets(job->shape, job->sharding, i, offsets));
-        copy_block(job->sources[i], job->result, job->shape, local, offsets, false);
+        int64_t place = place_in_sum(job->sharding, i);
+        if (place >= places) places = place + 1;
+        if (place == 0) copy_block(job->sources[i], job->result, job->shape, local, offsets, false);
+    }
+    HloLiteral *part = places > 1 ? hlo_literal_in_arena(job->arena, job->shape) : NULL;
+    for (int64_t place = 1; place < places; place++) {
+        memset(part->data, 0, (size_t)hlo_shape_bytes(job->shape));
+        for (int64_t i = job->count - 1; i >= 0; i--) {
+            if (place_in_sum(job->sharding, i) != place) continue;
+            HLO_TRY(spmd_shard_offsets(job->shape, job->sharding, i, offsets));
+            copy_block(job->sources[i], part, job->shape, local, offsets, false);
+        }
+        add_literal(job->result, part);
     }
     return HLO_SUCCESS;
 }

@@ -120,10 +120,12 @@ HLO_EXPORT void spmd_boundary_free(SpmdBoundary *boundary);
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global,
                                                     const HloSharding *sharding, const HloShape **local);
 // Splits a global array into `num_partitions` new literals, one a device, padded with zeros where shards are uneven.
+// Along unreduced axes the first device has everything, the others zeros.
 // Free each with hlo_literal_free(). RESOURCE_EXHAUSTED leaves nothing behind.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding,
                                                       int64_t num_partitions, HloLiteral **shards);
-// Reassembles the global array from one literal a device: each element is taken from the first device that has it.
+// Reassembles the global array from one literal a device: each element is taken from the first device that has it, and
+// summed over unreduced axes.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_unshard_literal(const HloLiteral *const *shards, const HloSharding *sharding,
                                                         int64_t num_partitions, const HloShape *global_shape,
                                                         HloLiteral **global);

@@ -33,11 +33,16 @@ void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *
 HLO_NODISCARD HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span,
                                                 const HloSharding **sharding);
 
-// CollectiveDeviceListProto, and the older repeated ReplicaGroup.
+// Fields of HloInstructionProto that took over from CollectiveDeviceListProto in 2026 for two of the three forms.
+enum { HLO_PROTO_IOTA_GROUPS = 92, HLO_PROTO_MESH_GROUPS = 93 };
+// CollectiveDeviceListProto as field `number`, and the newer field of the form if it has one.
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups);
-// Groups given by mesh axes are UNIMPLEMENTED.
+// A CollectiveDeviceListProto. INVALID_ARGUMENT for groups that do not fit their own dims or mesh.
 HLO_NODISCARD HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span,
                                                       const HloReplicaGroups **groups);
+// One of the newer fields.
+HLO_NODISCARD HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number, HloSpan span,
+                                                  const HloReplicaGroups **groups);
 
 // OpMetadata and FrontendAttributes.
 void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata);

@@ -342,6 +342,11 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
             HLO_TRY(append_replica_group_v1(source, field->bytes, attributes));
         }
         HLO_TRY(dispatch(source, rows, row_count, 0, field, attributes));
+        if (family == HLO_FAMILY_Collective &&
+            (field->number == HLO_PROTO_IOTA_GROUPS || field->number == HLO_PROTO_MESH_GROUPS)) {
+            HLO_TRY(hlo_proto_read_group_form(source, field->number, field->bytes,
+                                              &((HloCollectiveAttributes *)attributes)->replica_groups));
+        }
         bool nested = false;
         for (int64_t j = 0; j < row_count; j++) nested |= rows[j].message && rows[j].message == field->number;
         if (nested) HLO_TRY(read_nested(source, rows, row_count, field, field->number, attributes));

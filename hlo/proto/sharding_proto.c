@@ -119,35 +119,42 @@ void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes) {
     write_content(bytes, sharding);
 }
 
+static void write_iota_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_wire_varint(text, 1, (uint64_t)groups->count);
+    hlo_wire_varint(text, 2, (uint64_t)groups->size);
+    hlo_wire_ints(text, 3, groups->iota.dims);
+    HloInts permutation = groups->iota.permutation;
+    if (!permutation.count) {
+        size_t identity = hlo_wire_begin(text, 4);
+        for (int64_t i = 0; i < groups->iota.dims.count; i++) hlo_text_char(text, (char)i);
+        hlo_wire_end(text, identity);
+    }
+    hlo_wire_ints(text, 4, permutation);
+    hlo_wire_end(text, mark);
+}
+
+static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
+    size_t mark = hlo_wire_begin(text, number);
+    write_mesh(text, 1, &groups->mesh);
+    write_axes(text, 2, &(HloAxisRefs){groups->axes, groups->axis_count, false});
+    hlo_wire_end(text, mark);
+}
+
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     if (!groups) return;
     size_t mark = hlo_wire_begin(text, number);
-    if (groups->form == HLO_GROUPS_IOTA) {
-        size_t iota = hlo_wire_begin(text, 2);
-        hlo_wire_varint(text, 1, (uint64_t)groups->count);
-        hlo_wire_varint(text, 2, (uint64_t)groups->size);
-        hlo_wire_ints(text, 3, groups->iota.dims);
-        HloInts permutation = groups->iota.permutation;
-        if (!permutation.count) {
-            size_t identity = hlo_wire_begin(text, 4);
-            for (int64_t i = 0; i < groups->iota.dims.count; i++) hlo_text_char(text, (char)i);
-            hlo_wire_end(text, identity);
-        }
-        hlo_wire_ints(text, 4, permutation);
-        hlo_wire_end(text, iota);
-    }
+    if (groups->form == HLO_GROUPS_IOTA) write_iota_groups(text, 2, groups);
     for (int64_t i = 0; groups->form == HLO_GROUPS_LIST && i < groups->count; i++) {
         size_t group = hlo_wire_begin(text, 1);
         hlo_wire_ints(text, 1, groups->groups[i]);
         hlo_wire_end(text, group);
     }
-    if (groups->form == HLO_GROUPS_MESH) {
-        size_t mesh = hlo_wire_begin(text, 3);
-        write_mesh(text, 1, &groups->mesh);
-        write_axes(text, 2, &(HloAxisRefs){groups->axes, groups->axis_count, false});
-        hlo_wire_end(text, mesh);
-    }
+    if (groups->form == HLO_GROUPS_MESH) write_mesh_groups(text, 3, groups);
     hlo_wire_end(text, mark);
+    // Newer readers have a oneof of fields of their own and keep the last one; older ones do not know these.
+    if (groups->form == HLO_GROUPS_IOTA) write_iota_groups(text, HLO_PROTO_IOTA_GROUPS, groups);
+    if (groups->form == HLO_GROUPS_MESH) write_mesh_groups(text, HLO_PROTO_MESH_GROUPS, groups);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -434,6 +441,46 @@ static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, Hl
     return HLO_SUCCESS;
 }
 
+// An axis that the mesh has, and a part of it that exists.
+static bool axis_fits(const HloMesh *mesh, const HloAxisRef *axis) {
+    if (axis->axis < 0 || axis->axis >= mesh->axis_sizes.count) return false;
+    int64_t part;
+    if (!axis->size) return true;
+    return axis->pre_size >= 1 && axis->size >= 1 && !__builtin_mul_overflow(axis->pre_size, axis->size, &part) &&
+           mesh->axis_sizes.items[axis->axis] % part == 0;
+}
+
+static HloStatus read_mesh_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {
+    AxisVector axes = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    groups->form = HLO_GROUPS_MESH;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        HloAxisRef axis = {0};
+        if (field.number == 1) HLO_TRY(read_mesh(source, field.bytes, &groups->mesh));
+        if (field.number != 2) continue;
+        HLO_TRY(read_axis(source, field.bytes, &axis));
+        hlo_vector_push(source->arena, &axes, axis);
+    }
+    HLO_TRY(status);
+    for (int64_t i = 0; i < axes.count; i++) {
+        HLO_FAIL_IF(!axis_fits(&groups->mesh, &axes.items[i]), HLO_INVALID_ARGUMENT,
+                    "replica groups name an axis that their mesh does not have");
+    }
+    groups->axes = axes.items;
+    groups->axis_count = axes.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number, HloSpan span,
+                                    const HloReplicaGroups **result) {
+    HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);
+    *result = groups;
+    return number == HLO_PROTO_IOTA_GROUPS ? read_iota_groups(source, span, groups)
+                                           : read_mesh_groups(source, span, groups);
+}
+
 HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span, const HloReplicaGroups **result) {
     HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);
     HLO_VECTOR(HloInts) lists = {0};
@@ -452,7 +499,7 @@ HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan sp
         } else if (field.number == 2) {
             HLO_TRY(read_iota_groups(source, field.bytes, groups));
         } else if (field.number == 3) {
-            return hlo_error(HLO_UNIMPLEMENTED, "replica groups given by mesh axes in protobuf");
+            HLO_TRY(read_mesh_groups(source, field.bytes, groups));
         }
     }
     HLO_TRY(status);

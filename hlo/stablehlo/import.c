@@ -142,12 +142,15 @@ const char *import_string(const ImportPlace *place, const char *name) {
     return attribute ? attribute->string : NULL;
 }
 
-void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction) {
-    const MlirAttribute *dictionary = mlir_attribute(place->operation, "mhlo.frontend_attributes");
+static void set_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction) {
     for (int64_t i = 0; dictionary && dictionary->kind == MLIR_DICTIONARY && i < dictionary->count; i++) {
         const char *value = dictionary->items[i] ? dictionary->items[i]->string : NULL;
         hlo_instruction_set_frontend_attribute(instruction, dictionary->keys[i], value ? value : "");
     }
+}
+
+void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction) {
+    set_frontend_attributes(mlir_attribute(place->operation, "mhlo.frontend_attributes"), instruction);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -175,14 +178,33 @@ HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape) 
     return HLO_SUCCESS;
 }
 
+// The shardings of an op with several results become those of its tuple's elements.
+static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *attribute, HloInstruction *tuple) {
+    bool flat = hlo_shape_is_tuple(tuple->shape) && tuple->shape->element_count == attribute->count &&
+                hlo_shape_leaf_count(tuple->shape) == attribute->count;
+    if (!flat) return HLO_SUCCESS;  // propagation finds them again
+    HloArena *arena = importer->module->arena;
+    const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, attribute->count);
+    for (int64_t i = 0; i < attribute->count; i++) {
+        HLO_TRY(import_sharding(importer, attribute->items[i], tuple->shape->elements[i]->rank, &elements[i]));
+        if (!elements[i]) elements[i] = hlo_sharding_simple(arena, HLO_SHARDING_UNKNOWN);
+    }
+    tuple->sharding = hlo_sharding_tuple(arena, elements, attribute->count);
+    import_sharding_text(importer, attribute->items, tuple);
+    return HLO_SUCCESS;
+}
+
 static HloStatus attach_sharding(ImportPlace *place, HloInstruction *instruction) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "mhlo.sharding");
     if (!attribute) attribute = mlir_attribute(place->operation, "sdy.sharding");
-    if (attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
-        if (attribute->count != 1) return HLO_SUCCESS;  // of a tuple: propagation finds them again
+    if (!attribute) return HLO_SUCCESS;
+    if (attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
+        if (attribute->count != 1) return attach_tuple_sharding(place->importer, attribute, instruction);
         attribute = attribute->items[0];
     }
-    return import_sharding(place->importer, attribute, instruction->shape->rank, &instruction->sharding);
+    HLO_TRY(import_sharding(place->importer, attribute, instruction->shape->rank, &instruction->sharding));
+    if (!hlo_shape_is_tuple(instruction->shape)) import_sharding_text(place->importer, &attribute, instruction);
+    return HLO_SUCCESS;
 }
 
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
@@ -353,6 +375,8 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
         if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
         HLO_TRY(import_sharding(importer, sharding, shape->rank, &parameter->sharding));
+        import_sharding_text(importer, &sharding, parameter);
+        set_frontend_attributes(mlir_entry(attributes->items[i], "mhlo.frontend_attributes"), parameter);
     }
     return HLO_SUCCESS;
 }
@@ -458,12 +482,14 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     const MlirAttribute *attributes = mlir_attribute(function, "res_attrs");
     if (!attributes || attributes->kind != MLIR_ARRAY || attributes->count == 0) return HLO_SUCCESS;
     const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
+    const MlirAttribute **written = HLO_ARENA_NEW(importer->arena, const MlirAttribute *, attributes->count);
     bool any = false;
     for (int64_t i = 0; i < attributes->count; i++) {
         const HloShape *shape = attributes->count == 1 ? root->shape : root->shape->elements[i];
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
         if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
         HLO_TRY(import_sharding(importer, sharding, shape->rank, &shardings[i]));
+        written[i] = sharding;
         any |= shardings[i] != NULL;
     }
     if (!any) return HLO_SUCCESS;
@@ -472,6 +498,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
         HloInstruction *copy =
             hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
         copy->sharding = shardings[0];
+        import_sharding_text(importer, written, copy);
         hlo_computation_set_root(importer->module->entry, copy);
         return HLO_SUCCESS;
     }
@@ -479,6 +506,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
         if (!shardings[i]) shardings[i] = hlo_sharding_simple(importer->module->arena, HLO_SHARDING_UNKNOWN);
     }
     root->sharding = hlo_sharding_tuple(importer->module->arena, shardings, attributes->count);
+    import_sharding_text(importer, written, root);
     return HLO_SUCCESS;
 }
 
@@ -492,6 +520,7 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
     module->num_partitions = module_count(top, "mhlo.num_partitions");
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
+    import_meshes(&importer, top);
     ImportedFunction *entry = hlo_string_map_get(&importer.functions, "main", 4);
     HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main");
     HLO_TRY(convert_function(&importer, entry, "main"));

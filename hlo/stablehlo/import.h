@@ -111,6 +111,14 @@ HLO_NODISCARD HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *
 // that of the value.
 HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                                         const HloSharding **sharding);
+// Keeps what sdy shardings say beside tilings (open dimensions, axes that must stay unused, priorities) as the
+// frontend attribute xla.sdy.sharding; one attribute a leaf, NULL where there is none.
+void import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction);
+// Keeps the meshes, for their axis names, as the module's frontend attribute xla.sdy.meshes; older artifacts have it in
+// that form already, among the attributes of the module `top`.
+void import_meshes(Importer *importer, const MlirOperation *top);
+// Puts `member` into a group of values that are sharded alike; gives what stands for it from here on.
+HLO_NODISCARD HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction **member);
 // Copies frontend attributes (mhlo.frontend_attributes) of the operation to an instruction.
 void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions, calls, loops, branches, custom calls.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import.h"
@@ -359,6 +360,18 @@ static const char *hexadecimal(HloArena *arena, const char *bytes, int64_t count
     return digits;
 }
 
+// How older artifacts write sdy.sharding_group: a call without results, its number as text "3 : i64".
+static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands) {
+    const MlirAttribute *attributes = mlir_attribute(place->operation, "mhlo.frontend_attributes");
+    const MlirAttribute *number = attributes ? mlir_entry(attributes, "xla.sdy.sharding_group_id") : NULL;
+    if (place->operation->operand_count != 1 || !number || !number->string) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "a sharding group without a member or a number");
+    }
+    HLO_TRY(import_group_member(place, strtoll(number->string, NULL, 10), &operands[0]));
+    place->operation->operands[0]->lowered = operands[0];
+    return HLO_SUCCESS;
+}
+
 static HloStatus import_custom_call(ImportPlace *place) {
     HloCustomCallAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
@@ -371,6 +384,9 @@ static HloStatus import_custom_call(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     if (strcmp(attributes.target, "ApproxTopK") == 0)
         return import_approx_top_k(place, operands, called, called_count);
+    if (attributes.target && !strcmp(attributes.target, "xla.sdy.ShardingGroup")) {
+        return import_group_call(place, operands);
+    }
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
                         called, called_count, &result));

@@ -240,6 +240,119 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// What tilings cannot say, as Shardy's own text in frontend attributes: axis names, open dimensions, replicated axes
+
+static void print_axis(HloText *text, const MlirAttribute *axis) {
+    hlo_text_format(text, "\"%s\"", axis && axis->string ? axis->string : "");
+    if (!axis || !axis->count || axis->items[0]->ints.count != 2) return;
+    const int64_t *part = axis->items[0]->ints.items;
+    hlo_text_format(text, ":(%lld)%lld", (long long)part[0], (long long)part[1]);
+}
+
+static void print_axes(HloText *text, const MlirAttribute *list, bool open) {
+    hlo_text_char(text, '{');
+    for (int64_t i = 0; list && i < list->count; i++) {
+        if (i) hlo_text_string(text, ", ");
+        print_axis(text, list->items[i]);
+    }
+    if (open) hlo_text_string(text, list && list->count ? ", ?" : "?");
+    hlo_text_char(text, '}');
+}
+
+static bool is_open(const MlirAttribute *dim) {
+    return dim->ints.count == 2 && !dim->ints.items[0];
+}
+
+// `<@mesh, [{"x", ?}, {}], replicated={"y"}>`. A value without a sharding is open in all of its dimensions.
+static void print_sharding(HloText *text, const MlirAttribute *sharding, int64_t rank) {
+    hlo_text_string(text, "<@mesh, [");
+    for (int64_t i = 0; i < rank; i++) {
+        const MlirAttribute *dim = sharding && i < sharding->items[1]->count ? sharding->items[1]->items[i] : NULL;
+        if (i) hlo_text_string(text, ", ");
+        print_axes(text, dim, !sharding || (dim && is_open(dim)));
+        if (dim && dim->ints.count == 2 && dim->ints.items[1] >= 0 && (dim->count || is_open(dim))) {
+            hlo_text_format(text, "p%lld", (long long)dim->ints.items[1]);
+        }
+    }
+    hlo_text_char(text, ']');
+    static const char *const sets[2] = {", replicated=", ", unreduced="};
+    for (int i = 0; sharding && i < 2; i++) {
+        if (!sharding->items[2 + i] || !sharding->items[2 + i]->count) continue;
+        hlo_text_string(text, sets[i]);
+        print_axes(text, sharding->items[2 + i], false);
+    }
+    hlo_text_char(text, '>');
+}
+
+static bool needs_text(const MlirAttribute *sharding) {
+    if (!sharding || sharding->kind != MLIR_SDY || sharding->code != MLIR_SDY_SHARDING) return false;
+    bool needs = sharding->items[2] && sharding->items[2]->count;
+    for (int64_t i = 0; i < sharding->items[1]->count; i++) {
+        const MlirAttribute *dim = sharding->items[1]->items[i];
+        needs |= is_open(dim) || (dim->ints.count == 2 && dim->ints.items[1] > 0);
+    }
+    return needs;
+}
+
+void import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction) {
+    int64_t leaves = hlo_shape_leaf_count(instruction->shape);
+    bool tuple = hlo_shape_is_tuple(instruction->shape), any = false;
+    for (int64_t i = 0; i < leaves; i++) any |= needs_text(shardings[i]);
+    if (!any) return;
+    HloText text = {0};
+    hlo_text_string(&text, tuple ? "#sdy.sharding_per_value<[" : "#sdy.sharding");
+    for (int64_t i = 0; i < leaves; i++) {
+        const MlirAttribute *sharding = shardings[i] && shardings[i]->kind == MLIR_SDY ? shardings[i] : NULL;
+        if (i) hlo_text_string(&text, ", ");
+        print_sharding(&text, sharding, hlo_shape_leaf(instruction->shape, i)->rank);
+    }
+    if (tuple) hlo_text_string(&text, "]>");
+    const char *kept = hlo_arena_string(importer->module->arena, text.data, text.length);
+    hlo_instruction_set_frontend_attribute(instruction, "xla.sdy.sharding", kept);
+    hlo_text_free(&text);
+}
+
+static void print_mesh(HloText *text, const MlirOperation *operation) {
+    const MlirAttribute *mesh = mlir_attribute(operation, "mesh"), *name = mlir_attribute(operation, "sym_name");
+    hlo_text_format(text, "%s = #sdy.mesh<[", name && name->string ? name->string : "mesh");
+    for (int64_t i = 0; i < mesh->count; i++) {
+        const MlirAttribute *axis = mesh->items[i];
+        long long size = axis && axis->ints.count == 1 ? (long long)axis->ints.items[0] : 1;
+        hlo_text_format(text, "%s\"%s\"=%lld", i ? ", " : "", axis && axis->string ? axis->string : "", size);
+    }
+    hlo_text_char(text, ']');
+    for (int64_t i = 0; i < mesh->ints.count; i++) {
+        hlo_text_format(text, "%s%lld", i ? ", " : ", device_ids=[", (long long)mesh->ints.items[i]);
+    }
+    hlo_text_string(text, mesh->ints.count ? "]>" : ">");
+}
+
+void import_meshes(Importer *importer, const MlirOperation *top) {
+    HloModule *module = importer->module;
+    const MlirAttribute *written = mlir_attribute(top, "mhlo.frontend_attributes");
+    HLO_VECTOR(HloKeyValue) attributes = {0};
+    for (int64_t i = 0; written && written->kind == MLIR_DICTIONARY && i < written->count; i++) {
+        const char *value = written->items[i] && written->items[i]->string ? written->items[i]->string : "";
+        HloKeyValue attribute = {hlo_arena_text(module->arena, written->keys[i]), hlo_arena_text(module->arena, value)};
+        hlo_vector_push(module->arena, &attributes, attribute);
+    }
+    HloText text = {0};
+    for (int64_t i = 0; i < importer->mesh_count; i++) {
+        const MlirAttribute *mesh = mlir_attribute(importer->meshes[i], "mesh");
+        if (!mesh || mesh->kind != MLIR_SDY || mesh->code != MLIR_SDY_MESH || !mesh->count) continue;
+        hlo_text_string(&text, text.length ? ", " : "{");
+        print_mesh(&text, importer->meshes[i]);
+    }
+    if (text.length) {
+        hlo_text_char(&text, '}');
+        HloKeyValue meshes = {"xla.sdy.meshes", hlo_arena_string(module->arena, text.data, text.length)};
+        hlo_vector_push(module->arena, &attributes, meshes);
+    }
+    module->frontend_attributes = (HloKeyValues){attributes.items, attributes.count};
+    hlo_text_free(&text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
 static HloStatus sharding_call(ImportPlace *place, const char *target, const HloShape *shape, HloInstruction *operand,
@@ -258,6 +371,8 @@ static HloStatus import_constraint(ImportPlace *place) {
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_sharding(place->importer, mlir_attribute(place->operation, "sharding"), shape->rank, &sharding));
     HLO_TRY(sharding_call(place, "Sharding", shape, operands[0], sharding, &result));
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "sharding");
+    import_sharding_text(place->importer, &attribute, result);
     return import_set_results(place, result);
 }
 
@@ -272,16 +387,29 @@ static HloStatus import_cast(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
+HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction **member) {
+    HloSharding *sharding = HLO_ARENA_NEW(import_arena(place), HloSharding, 1);
+    const HloSharding *old = (*member)->sharding;
+    *sharding = old ? *old : (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
+    if (old && old->group != HLO_SHARD_GROUP_NONE) {
+        // There is room for one group only: from here on the value is a copy that is in the other.
+        *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
+        HLO_TRY(sharding_call(place, "Sharding", (*member)->shape, *member, sharding, member));
+    }
+    sharding->group = HLO_SHARD_AS;
+    sharding->group_id = group;
+    (*member)->sharding = sharding;
+    return HLO_SUCCESS;
+}
+
 static HloStatus import_sharding_group(ImportPlace *place) {
-    // Members of a group are annotated alike: shard_as with the group's number.
     HloInstruction **operands = NULL;
     int64_t group;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "group_id", 0, &group));
-    if (place->operation->operand_count != 1 || operands[0]->sharding) return HLO_SUCCESS;
-    HloSharding *sharding = HLO_ARENA_NEW(import_arena(place), HloSharding, 1);
-    *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN, .group = HLO_SHARD_AS, .group_id = group};
-    operands[0]->sharding = sharding;
+    if (place->operation->operand_count != 1) return HLO_SUCCESS;
+    HLO_TRY(import_group_member(place, group, &operands[0]));
+    place->operation->operands[0]->lowered = operands[0];
     return HLO_SUCCESS;
 }
 

@@ -43,6 +43,7 @@ static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstr
 // The sharding inside of a manual region: what is left without the manual axes.
 static SpmdSharding *inside_of(SpmdPartitioner *partitioner, const SpmdSharding *outside, SpmdAtomSet manual) {
     SpmdSharding *inside = spmd_sharding_new(partitioner->arena, outside->rank, outside->manual | manual);
+    inside->unreduced = outside->unreduced & ~manual;
     for (int32_t d = 0; d < outside->rank; d++) {
         for (int32_t i = 0; i < outside->dims[d].count; i++) {
             if (!(manual >> outside->dims[d].items[i] & 1)) spmd_axes_push(&inside->dims[d], outside->dims[d].items[i]);

@@ -41,6 +41,10 @@ static HloStatus parameter_partition(SpmdPartitioner *partitioner, const HloInst
     for (int64_t i = 0; i < count; i++) {
         const SpmdArray *array = spmd_plan_array(partitioner->plan, op, i);
         SpmdLocal local = {.hlo = leaves[i], .global = hlo_shape_leaf(op->shape, i), .sharding = array->sharding};
+        if (array->sharding->unreduced) {
+            local.partial = array->sharding->unreduced;
+            local.reduction = HLO_OP_ADD;
+        }
         if (array->devices && op->parent == partitioner->plan->module->entry) {
             SpmdReason reason = {.op = op, .what = "device order"};
             local.hlo = spmd_emit_from_foreign(partitioner, local.hlo, array, reason);

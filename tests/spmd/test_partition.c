@@ -58,6 +58,16 @@ static const struct {
      " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, "
      "{devices=[4,1]<=[4]}}",
      ""},
+    // V3 meshes in device orders of their own, one that the module's mesh can hold and one that it cannot.
+    {"p = f32[8,8] parameter(0), sharding={mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}, {'b'}]}\n"
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[2,2]<=[2,2]T(1,0)}",
+     ""},
+    {"p = f32[8,8] parameter(0), sharding={mesh['a'=2,'b'=2], device_ids=(3,1,0,2), [{'a','b'}, {}]}\n"
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
+     "1 collective-permute"},
+    {"p = f32[8,8] parameter(0), sharding={mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}, {}], unreduced={'b'}}\n"
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+     "1 all-reduce"},
     // A sorted dimension: its axes move to the other one and back.
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}",

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import jaxlib._jax as jaxlib_jax
 import numpy as np
+from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 X, Y, KEY = jnp.ones((8, 16)), jnp.ones((16, 4)), jax.random.key(0)
@@ -26,6 +27,18 @@ def sharded(x, y):
 def manual(x):
     body = lambda v: jax.lax.psum(v, "a")
     return jax.shard_map(body, mesh=MESH, in_specs=P("a", "b"), out_specs=P(None, "b"))(x)
+
+
+def unconstrained(x):
+    open_minor = NamedSharding(MESH, P("a", P.UNCONSTRAINED))
+    return jax.lax.with_sharding_constraint(x * 2, open_minor) + 1
+
+
+def alike(x):
+    x = jax.lax.with_sharding_constraint(x, NamedSharding(MESH, P("a", "b")))
+    y = jnp.ones((8, 16))
+    x, y = shard_alike(x, y)
+    return shard_alike(y, x * 2)
 
 
 PROGRAMS = {
@@ -47,6 +60,8 @@ PROGRAMS = {
     "sharded": (sharded, X, Y),
     "manual": (manual, X),
     "approx_top_k": (lambda x: jax.lax.approx_max_k(x, 2, reduction_dimension=0), X),
+    "unconstrained": (unconstrained, X),
+    "alike": (alike, X),
 }
 # Lowered as for the chip: XLA:CPU's form asks for the exact answer.
 FOR_TPU = {"approx_top_k"}

@@ -16,6 +16,7 @@ typedef struct Golden {
 } Golden;
 
 #include "tests/stablehlo/golden.inc"
+#include "tests/stablehlo/golden_native.inc"
 
 static void must(HloStatus status, const char *what) {
     cr_assert(!status, "%s: %s", what, hlo_status_message(status));
@@ -75,6 +76,41 @@ Test(stablehlo_bytecode, approximate_top_k_sorts_the_dimension_it_names) {
         hlo_module_free(module);
     }
     cr_expect_eq(found, 1);
+}
+
+static void expect_in_text(const unsigned char *bytes, size_t length, const char *const *parts, size_t count) {
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_bytecode(bytes, length, &module), "golden");
+    must(hlo_verify(module), "golden");
+    HloText text = print(module);
+    for (size_t i = 0; i < count; i++) cr_expect(strstr(text.data, parts[i]), "no '%s' in %s", parts[i], text.data);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
+static const Golden *golden_named(const char *name) {
+    size_t i = 0;
+    while (i < HLO_COUNT_OF(goldens) && strcmp(goldens[i].name, name) != 0) i++;
+    cr_assert_lt(i, HLO_COUNT_OF(goldens));
+    return &goldens[i];
+}
+
+// What a tiling cannot say is kept beside it, from native sdy operations and from the custom-calls of artifacts.
+Test(stablehlo_bytecode, keeps_axis_names_and_open_dimensions) {
+    const char *const parts[] = {"xla.sdy.meshes={mesh = #sdy.mesh<[\"a\"=4, \"b\"=2]>}",
+                                 "<@mesh, [{\\\"a\\\"}, {?}]>"};
+    const Golden *exported = golden_named("unconstrained");
+    expect_in_text(exported->bytes, exported->length, parts, HLO_COUNT_OF(parts));
+    expect_in_text(native_unconstrained_bytes, sizeof(native_unconstrained_bytes), parts, HLO_COUNT_OF(parts));
+}
+
+// A value with an annotation of its own joins its group too; a second group gets a copy.
+Test(stablehlo_bytecode, groups_of_shardings_beside_annotations) {
+    const char *const parts[] = {"custom_call_target=\"Sharding\", sharding={devices=[4,2]<=[8] shard_as 0}",
+                                 "sharding={unknown shard_as 0}", "sharding={unknown shard_as 1}"};
+    const Golden *exported = golden_named("alike");
+    expect_in_text(exported->bytes, exported->length, parts, HLO_COUNT_OF(parts));
+    expect_in_text(native_alike_bytes, sizeof(native_alike_bytes), parts, HLO_COUNT_OF(parts));
 }
 
 ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protobuf as other programs write it.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/proto/proto.h"
+#include "hlo/text/text.h"
+
+// An all-reduce over replica_groups=[2,2]<=[2,2]T(1,0), from as_serialized_hlo_module_proto() of jaxlib 0.10.2.
+// clang-format off
+static const unsigned char jaxlib_iota_groups[] = {
+    10, 1, 109, 18, 1, 101, 26, 152, 1, 10, 3, 97, 100, 100, 18, 31, 10, 1, 120, 18, 9, 112, 97, 114,
+    97, 109, 101, 116, 101, 114, 26, 7, 16, 11, 42, 3, 128, 1, 1, 58, 0, 162, 4, 0, 146, 5, 0, 18,
+    36, 10, 1, 121, 18, 9, 112, 97, 114, 97, 109, 101, 116, 101, 114, 26, 7, 16, 11, 42, 3, 128, 1, 1,
+    58, 0, 72, 1, 152, 2, 1, 162, 4, 0, 146, 5, 0, 18, 37, 10, 5, 97, 100, 100, 46, 49, 18, 3,
+    97, 100, 100, 26, 7, 16, 11, 42, 3, 128, 1, 1, 58, 0, 152, 2, 2, 162, 2, 2, 0, 1, 162, 4,
+    0, 146, 5, 0, 34, 33, 10, 7, 16, 11, 42, 3, 128, 1, 1, 10, 7, 16, 11, 42, 3, 128, 1, 1,
+    18, 7, 16, 11, 42, 3, 128, 1, 1, 26, 1, 120, 26, 1, 121, 48, 2, 26, 184, 1, 10, 1, 101, 18,
+    47, 10, 1, 112, 18, 9, 112, 97, 114, 97, 109, 101, 116, 101, 114, 26, 16, 16, 11, 26, 1, 4, 42, 6,
+    10, 1, 0, 128, 1, 1, 50, 1, 0, 58, 0, 152, 2, 128, 128, 128, 128, 16, 162, 4, 0, 146, 5, 0,
+    18, 81, 10, 1, 114, 18, 10, 97, 108, 108, 45, 114, 101, 100, 117, 99, 101, 26, 16, 16, 11, 26, 1, 4,
+    42, 6, 10, 1, 0, 128, 1, 1, 50, 1, 0, 58, 0, 208, 1, 1, 152, 2, 129, 128, 128, 128, 16, 162,
+    2, 5, 128, 128, 128, 128, 16, 178, 2, 1, 0, 162, 4, 0, 184, 4, 1, 146, 5, 0, 226, 5, 12, 8,
+    2, 16, 2, 26, 2, 2, 2, 34, 2, 1, 0, 34, 39, 10, 16, 16, 11, 26, 1, 4, 42, 6, 10, 1,
+    0, 128, 1, 1, 50, 1, 0, 18, 16, 16, 11, 26, 1, 4, 42, 6, 10, 1, 0, 128, 1, 1, 50, 1,
+    0, 26, 1, 112, 40, 1, 48, 129, 128, 128, 128, 16, 34, 40, 10, 16, 16, 11, 26, 1, 4, 42, 6, 10,
+    1, 0, 128, 1, 1, 50, 1, 0, 18, 16, 16, 11, 26, 1, 4, 42, 6, 10, 1, 0, 128, 1, 1, 50,
+    1, 0, 26, 2, 112, 48, 48, 1, 66, 0, 146, 1, 0, 154, 1, 0,
+};
+// clang-format on
+
+static HloModule *read_bytes(const void *bytes, size_t length) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_proto(bytes, length, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module;
+}
+
+static HloText print(const HloModule *module) {
+    HloPrintOptions options = hlo_print_short();
+    HloText text = {0};
+    cr_assert_null(hlo_print(module, &options, &text));
+    return text;
+}
+
+static void expect_text(const HloModule *module, const char *part) {
+    HloText text = print(module);
+    cr_expect(strstr(text.data, part), "no '%s' in %s", part, text.data);
+    hlo_text_free(&text);
+}
+
+// XLA moved iota groups to a field of their own in 2026: without it every collective seemed to be over all devices.
+Test(proto, iota_groups_of_newer_writers) {
+    HloModule *module = read_bytes(jaxlib_iota_groups, sizeof(jaxlib_iota_groups));
+    expect_text(module, "replica_groups=[2,2]<=[2,2]T(1,0)");
+    HloText bytes = {0};
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    const unsigned char field[] = {0xe2, 5, 12, 8, 2, 16, 2, 26, 2, 2, 2, 34, 2, 1, 0};  // as jaxlib writes it
+    cr_expect(memmem(bytes.data, bytes.length, field, sizeof(field)), "written without the newer field");
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+}
+
+static const char *const forms[] = {"{{0,1},{2,3}}", "[2,2]<=[2,2]T(1,0)", "[1,4]<=[4]", "mesh['a'=2,'b'=2] {'b'}",
+                                    "mesh['a'=4] {'a':(1)2}"};
+
+Test(proto, every_form_of_groups_survives) {
+    for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) {
+        HloText source = {0}, bytes = {0};
+        hlo_text_format(&source,
+                        "HloModule m, num_partitions=4\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                        " ROOT z = f32[] add(x, y)\n}\nENTRY e {\n p = f32[4] parameter(0)\n ROOT r = f32[4] "
+                        "all-reduce(p), channel_id=1, replica_groups=%s, use_global_device_ids=true, to_apply=sum\n}\n",
+                        forms[i]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(source.data, source.length, NULL, &module);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        cr_assert_null(hlo_module_to_proto(module, &bytes));
+        HloModule *again = read_bytes(bytes.data, bytes.length);
+        HloText first = print(module), second = print(again);
+        const char *one = strstr(first.data, "replica_groups="), *two = strstr(second.data, "replica_groups=");
+        cr_assert(one && two);
+        cr_expect_eq(strncmp(one, two, strcspn(one, "\n")), 0, "%s became %s", one, two);
+        hlo_text_free(&first);
+        hlo_text_free(&second);
+        hlo_text_free(&source);
+        hlo_text_free(&bytes);
+        hlo_module_free(module);
+        hlo_module_free(again);
+    }
+}

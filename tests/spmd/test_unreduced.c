@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that are the sum of what the devices hold: they enter, leave and pass linear ops without communication.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+
+#include "hlo/text/text.h"
+#include "tests/spmd/check.h"
+
+// On four devices, as two by two: U is the whole mesh, V its minor half, R the shards of a matrix's rows.
+#define U "sharding={devices=[1,1,4]<=[4] last_tile_dims={unreduced}}"
+#define V "sharding={devices=[2,1,2]<=[4] last_tile_dims={unreduced}}"
+#define R "sharding={devices=[4,1]<=[4]}"
+
+static const struct {
+    const char *body, *want;
+} cases[] = {
+    // A product whose partial sums are wanted as they are, and the reduction that another program makes of them.
+    {"p = f32[6,8] parameter(0), sharding={devices=[1,4]<=[4]}\n q = f32[8,6] parameter(1), " R
+     "\n ROOT d = f32[6,6] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, " U,
+     ""},
+    {"p = f32[6,8] parameter(0), " U "\n ROOT c = f32[6,8] copy(p), sharding={replicated}", "1 all-reduce"},
+    {"p = f32[8,8] parameter(0), " U "\n ROOT c = f32[8,8] copy(p), " R, "1 reduce-scatter"},
+    {"p = f32[7,8] parameter(0), " U "\n ROOT c = f32[7,8] copy(p), " R, "1 reduce-scatter"},
+    {"p = f32[8,8] parameter(0), " V "\n ROOT c = f32[8,8] copy(p), " R, "1 reduce-scatter"},
+    // One device has everything, the others nothing.
+    {"p = f32[6,8] parameter(0), sharding={replicated}\n ROOT c = f32[6,8] copy(p), " U, ""},
+    {"p = f32[6,8] parameter(0), " V "\n ROOT c = f32[6,8] copy(p), " V, ""},
+    {"ROOT i = f32[6,8] iota(), iota_dimension=1, " V, ""},
+    // Linear ops pass sums on; a sum and a complete array do not add up.
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U "\n ROOT s = f32[6,8] add(p, q), " U, ""},
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), sharding={replicated}\n"
+     " ROOT s = f32[6,8] multiply(p, q), " U,
+     ""},
+    {"p = f32[6,8] parameter(0), " U "\n c = f32[] constant(3)\n q = f32[6,8] broadcast(c), dimensions={}\n"
+     " ROOT s = f32[6,8] divide(p, q), " U,
+     ""},
+    {"p = f32[6,8] parameter(0), " U "\n c = f32[] constant(3)\n q = f32[6,8] broadcast(c), dimensions={}\n"
+     " ROOT s = f32[6,8] maximum(q, p), " U,
+     "1 all-reduce"},
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), sharding={replicated}\n"
+     " ROOT s = f32[6,8] add(p, q), " U,
+     "1 all-reduce"},
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U "\n ROOT s = f32[6,8] multiply(p, q), " U,
+     "1 all-reduce"},  // of both, combined
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U "\n s = f32[6,8] subtract(p, q)\n"
+     " t = f32[6,8] custom-call(s), custom_call_target=\"Sharding\", " U "\n ROOT r = f32[6,8] custom-call(t), "
+     "custom_call_target=\"Sharding\", sharding={replicated}",
+     "1 all-reduce"},
+    // Everything else takes the finished sum.
+    {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), sharding={replicated}", "1 all-reduce"},
+    {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), " U, "1 all-reduce"},
+    {"p = s32[6,8] parameter(0), " U "\n z = s32[] constant(0)\n ROOT s = s32[6] reduce(p, z), dimensions={1}, "
+     "to_apply=sum, sharding={replicated}",
+     "1 all-reduce"},
+    // In and out of a tuple, and of a manual region that sums over the devices.
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U
+     "\n ROOT t = (f32[6,8], f32[6,8]) tuple(p, q), sharding={{devices=[1,1,4]<=[4] last_tile_dims={unreduced}}, "
+     "{replicated}}",
+     "1 all-reduce"},
+    {"p = f32[6,8] parameter(0), sharding={devices=[1,4]<=[4]}\n m = f32[6,2] custom-call(p), "
+     "custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n n = f32[6,2] negate(m)\n"
+     " c = f32[6,2] custom-call(n), custom_call_target=\"Sharding\", sharding={manual}\n ROOT o = f32[6,2] "
+     "custom-call(c), custom_call_target=\"SPMDShardToFullShape\", " U,
+     NULL},
+};
+
+ParameterizedTestParameters(unreduced, needs_only_these_collectives) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(cases));
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(cases));
+}
+
+ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=4\n\nsum {\n x = s32[] parameter(0)\n y = s32[] parameter(1)\n"
+                    " ROOT z = s32[] add(x, y)\n}\n\nENTRY e {\n %s\n}\n",
+                    cases[*number].body);
+    const char *want = cases[*number].want ? cases[*number].want : "";
+    char *counts = collectives_of(text.data, NULL);
+    cr_expect_str_eq(counts, want, "%s, not %s, for\n%s", counts, want, text.data);
+    hlo_free(counts);
+    // What a manual region makes has no meaning without devices: only its collectives are compared.
+    if (cases[*number].want) check_partitioned(text.data, NULL, 5);
+    hlo_text_free(&text);
+}
