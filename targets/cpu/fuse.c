@@ -3,7 +3,7 @@
 // loop users all end in one loop joins it; an array that others need in memory gets a buffer and a loop of its own.
 #include "targets/cpu/fuse.h"
 
-#include "targets/cpu/emit.h"
+#include "targets/cpu/lower.h"
 
 // More nodes than this in one loop would not fit the block registers of a core's first-level cache.
 enum { kMaximumNodes = 40, kLightDepth = 6 };
@@ -113,7 +113,9 @@ static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool
 // Operands that a node's loops compute themselves: the values of reductions, the pieces of concatenations and pads, the
 // update of a dynamic-update-slice. All others are read from memory.
 static bool takes_expression(const CpuNode *node, int32_t operand) {
+    bool largest;
     if (node->state != CPU_NODE_NORMAL) return false;
+    if (cpu_lower_is_arg_extreme(node, &largest)) return operand == 1;  // which its kernel does not read
     switch (node->opcode) {
         case HLO_OP_REDUCE: return cpu_emit_can_inline_computation(node->instruction->called[0]);
         case HLO_OP_CONCATENATE:

@@ -143,6 +143,8 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
 }
 
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    bool largest;
+    if (cpu_lower_is_arg_extreme(node, &largest)) return cpu_lower_arg_extreme(lowering, node, step);
     if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return cpu_lower_give_up(lowering, node);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};

@@ -38,6 +38,11 @@ CpuLowerFunction cpu_lower_fft;
 CpuLowerFunction cpu_lower_cholesky;
 CpuLowerFunction cpu_lower_triangular_solve;
 
+// Whether the node is a reduction to the largest or smallest element and its place, which cpu_lower_arg_extreme() turns
+// into one kernel that reads the first operand alone. *largest tells which.
+bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest);
+CpuLowerFunction cpu_lower_arg_extreme;
+
 // Leaves the node to the evaluator.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);
 

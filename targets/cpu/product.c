@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "targets/cpu/gemm.h"
+#include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
 
@@ -41,46 +42,38 @@ static CpuGemm gemm_of_copies(const CpuProduct *p, bool is_double) {
 
 // ---- products with a vector
 
-// y[i] = (y[i] +) sum over k of rows[i][k] * x[k]; the sum runs in sixteen lanes that are added up at the end. Or, for
-// neighbours along i, y += x[k] * column k.
-#define VECTOR_PRODUCT(T, S)                                                                                          \
-    static T dot_##S(const T *row, int64_t row_step, const T *x, int64_t x_step, int64_t n) {                         \
-        enum { kLanes = 16 };                                                                                         \
-        T sum[kLanes] = {0}, total = 0;                                                                               \
-        int64_t k = 0;                                                                                                \
-        if (row_step == 1 && x_step == 1)                                                                             \
-            for (; k + kLanes <= n; k += kLanes)                                                                      \
-                for (int l = 0; l < kLanes; l++) sum[l] += row[k + l] * x[k + l];                                     \
-        for (; k < n; k++) sum[k % kLanes] += row[k * row_step] * x[k * x_step];                                      \
-        for (int l = 0; l < kLanes; l++) total += sum[l];                                                             \
-        return total;                                                                                                 \
-    }                                                                                                                 \
-    static void vector_##S(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x,              \
-                           int64_t x_step, int64_t count, int64_t depth, bool accumulate) {                           \
-        if (k_step == 1 || i_step != 1 || y_step != 1) {                                                              \
-            for (int64_t i = 0; i < count; i++)                                                                       \
-                y[i * y_step] = (accumulate ? y[i * y_step] : 0) + dot_##S(a + i * i_step, k_step, x, x_step, depth); \
-            return;                                                                                                   \
-        }                                                                                                             \
-        if (!accumulate) memset(y, 0, sizeof(T) * (size_t)count);                                                     \
-        for (int64_t k = 0; k < depth; k++) {                                                                         \
-            const T factor = x[k * x_step];                                                                           \
-            const T *column = a + k * k_step;                                                                         \
-            for (int64_t i = 0; i < count; i++) y[i] += factor * column[i];                                           \
-        }                                                                                                             \
+// y[i * y_step] = (y +) sum over k of a[i * i_step + k * k_step] * x[k * x_step], with any steps.
+#define VECTOR_PRODUCT(T, S)                                                                             \
+    static void vector_##S(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x, \
+                           int64_t x_step, int64_t count, int64_t depth, bool accumulate) {              \
+        for (int64_t i = 0; i < count; i++) {                                                            \
+            T sum = 0;                                                                                   \
+            for (int64_t k = 0; k < depth; k++) sum += a[i * i_step + k * k_step] * x[k * x_step];       \
+            y[i * y_step] = (accumulate ? y[i * y_step] : 0) + sum;                                      \
+        }                                                                                                \
     }
 VECTOR_PRODUCT(float, f32)
 VECTOR_PRODUCT(double, f64)
 
+// The matrix a of count x depth elements times x.
+static void by_vector(const CpuProduct *p, bool is_double, void *y, int64_t y_step, const void *a, int64_t i_step,
+                      int64_t k_step, const void *x, int64_t x_step, int64_t count) {
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(p->features, is_double);
+    if (k_step == 1 && x_step == 1)
+        kernels->rows_by_vector(y, y_step, a, i_step, x, count, p->k, p->accumulate);
+    else if (i_step == 1 && y_step == 1)
+        kernels->columns_by_vector(y, a, k_step, x, x_step, count, p->k, p->accumulate);
+    else if (is_double)
+        vector_f64(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate);
+    else
+        vector_f32(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate);
+}
+
 static void product_real(const CpuProduct *p, bool is_double, void *c, const void *a, const void *b, void *scratch) {
-    if (p->n == 1 && is_double)
-        vector_f64(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
-    else if (p->n == 1)
-        vector_f32(c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m, p->k, p->accumulate);
-    else if (p->m == 1 && is_double)
-        vector_f64(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
+    if (p->n == 1)
+        by_vector(p, is_double, c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m);
     else if (p->m == 1)
-        vector_f32(c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n, p->k, p->accumulate);
+        by_vector(p, is_double, c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n);
     else {
         const CpuGemm gemm = gemm_of(p, is_double);
         cpu_gemm_serial(p->features, &gemm, c, a, b, scratch);

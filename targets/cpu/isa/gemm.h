@@ -19,6 +19,13 @@ typedef struct CpuGemmKernels {
     // Each element is one chain of fused multiply-adds in rising k.
     void (*tile)(int64_t depth, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n,
                  int accumulate);
+    // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up in
+    // a fixed order.
+    void (*rows_by_vector)(void *y, int64_t y_step, const void *a, int64_t row_step, const void *x, int64_t rows,
+                           int64_t depth, int accumulate);
+    // y[i] is set to or raised by the sum over k of a[k * depth_step + i] * x[k * x_step]: a chain in rising k.
+    void (*columns_by_vector)(void *y, const void *a, int64_t depth_step, const void *x, int64_t x_step, int64_t count,
+                              int64_t depth, int accumulate);
 } CpuGemmKernels;
 
 extern const CpuGemmKernels cpu_gemm_f32_baseline, cpu_gemm_f64_baseline;
