@@ -81,6 +81,7 @@ typedef struct Emitter {
     HloIntMap memo_index;
     const int64_t *store_linear;  // the map of the first store of an elementwise loop, else NULL
     int store_width;              // bytes of an element of that store
+    const int64_t *row_linear;    // element numbers of arrays of the kept dimensions in a loop over rows, else NULL
     CpuArray *blocked;            // needs a buffer before this loop can be made
 } Emitter;
 
@@ -227,8 +228,28 @@ static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const C
     return emit_operation(emitter->builder, node->instruction, array->shape->type, values);
 }
 
+// The reduction of the whole rows of the loop.
+static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    const CpuNode *node = array->producer;
+    const HloShape *operand = node->operands[0]->shape;
+    const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
+    const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
+    CpuReduceOp op = CPU_REDUCE_ADD;
+    if (!emitter->row_linear || memcmp(linear, emitter->row_linear, bytes) != 0 ||
+        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op)) {
+        emitter->blocked = array;
+        return kNoValue;
+    }
+    const CpuAccess whole = cpu_access_identity(emitter->arena, operand->rank), none = {.loop_rank = whole.loop_rank};
+    const CpuValue value = emit(emitter, node->operands[0], &whole);
+    if (value == kNoValue) return value;
+    const CpuValue init = emit(emitter, node->operands[1], &none);
+    return init == kNoValue ? init : cpu_loop_reduce(emitter->builder, op, value, init);
+}
+
 static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
+    if (node->opcode == HLO_OP_REDUCE) return emit_row_reduce(emitter, array, access);
     if (array->view) return emit_reshape(emitter, array, access);
     switch (kRows[node->opcode].form) {
         case FORM_MOVE: {
@@ -363,6 +384,38 @@ bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op) {
         case HLO_OP_XOR: *op = CPU_REDUCE_XOR; return true;
         default: return false;
     }
+}
+
+// Row-major element numbers over the first `count` dimensions of a loop: 1 + rank numbers.
+static int64_t *leading_linear(const Emitter *emitter, int64_t count) {
+    int64_t *linear = HLO_ARENA_NEW(emitter->arena, int64_t, 1 + emitter->loop_rank);
+    for (int64_t d = count, stride = 1; d-- > 0; stride *= emitter->loop_dims[d]) linear[1 + d] = stride;
+    return significant(emitter, linear);
+}
+
+HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
+                        CpuEmitFailure *failure) {
+    const HloShape *shape = node->row_shape;
+    CpuArray *target = node->results[0];
+    const CpuLoopDomain domain = {
+        .outer = node->row_kept, .reduced = (int)shape->rank - node->row_kept, .dims = shape->dims};
+    Emitter emitter = new_emitter(arena, features, &domain);
+    const bool whole = target->elements == hlo_shape_elements(shape);
+    emitter.row_linear = leading_linear(&emitter, node->row_kept);
+    const int64_t *linear = whole ? leading_linear(&emitter, shape->rank) : emitter.row_linear;
+    emitter.store_linear = whole ? linear : NULL;
+    emitter.store_width = hlo_type_bytes(target->shape->type);
+    CpuAccess access;
+    HLO_FAIL_IF(!cpu_access_from_linear(arena, linear, shape->dims, shape->rank, target->shape->dims,
+                                        target->shape->rank, &access),
+                HLO_UNIMPLEMENTED, "a loop over rows of another shape");
+    const CpuValue value = emit_root(&emitter, target, &access);
+    if (value != kNoValue) {
+        const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(target), .written = true});
+        const CpuIndexMap map = linear_map(linear);
+        cpu_loop_store(emitter.builder, buffer, value, &map);
+    }
+    return finish(&emitter, result, failure);
 }
 
 // The order of an operand's dimensions in the domain of its reduction.

@@ -62,6 +62,10 @@ HLO_NODISCARD HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, Cpu
 HLO_NODISCARD HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node,
                                         CpuFusedLoop *result, CpuEmitFailure *failure);
 
+// A loop over rows: the elementwise or reducing `node` with a row_shape, and the reductions of rows in its expression.
+HLO_NODISCARD HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
+                                      CpuEmitFailure *failure);
+
 // A matrix product as a plain loop, where no kernel fits.
 HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
                                      CpuFusedLoop *result, CpuEmitFailure *failure);

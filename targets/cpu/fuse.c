@@ -3,6 +3,8 @@
 // loop users all end in one loop joins it; an array that others need in memory gets a buffer and a loop of its own.
 #include "targets/cpu/fuse.h"
 
+#include <string.h>
+
 #include "targets/cpu/lower.h"
 
 // More nodes than this in one loop would not fit the block registers of a core's first-level cache.
@@ -20,6 +22,7 @@ typedef struct Fusion {
     Use *uses;       // by array id
     int32_t *sizes;  // nodes in the loop of a root, by node order
     int8_t *depths;  // of light arrays
+    bool again;      // a reduction was found not to join the loop that counted on it
 } Fusion;
 
 // ---- light arrays
@@ -58,6 +61,55 @@ static void find_light(Fusion *fusion, CpuRegion *region) {
     }
 }
 
+// ---- rows
+
+enum { kLongestRow = 1 << 16, kFewestRows = 8, kRowSearchDepth = 12 };
+
+// A reduction of whole rows of memory by one of the loop engine's own operations.
+static bool reduces_rows(const CpuNode *node) {
+    CpuReduceOp op;
+    if (node->opcode != HLO_OP_REDUCE || node->operand_count != 2 || node->state != CPU_NODE_NORMAL || node->row_alone)
+        return false;
+    const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
+    const HloShape *shape = node->operands[0]->shape;
+    const int64_t kept = shape->rank - reduced.count;
+    for (int64_t i = 0; i < reduced.count; i++)
+        if (reduced.items[i] < kept) return false;
+    const int64_t rows = node->results[0]->elements, all = node->operands[0]->elements;
+    return rows >= kFewestRows && all > rows && all <= kLongestRow * rows &&
+           cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op);
+}
+
+static bool same_dims(const HloShape *a, const HloShape *b) {
+    if (a->rank != b->rank) return false;
+    for (int64_t d = 0; d < a->rank; d++)
+        if (a->dims[d] != b->dims[d]) return false;
+    return true;
+}
+
+// The loop of `root` runs over the rows that `node` reduces, or can be made to.
+static bool joins_rows(const CpuNode *node, const CpuNode *root) {
+    const HloShape *rows = node->operands[0]->shape;
+    const int32_t kept = (int32_t)node->results[0]->shape->rank;
+    if (root->row_shape) return root->row_kept == kept && same_dims(root->row_shape, rows);
+    if (root->opcode == HLO_OP_REDUCE)
+        return reduces_rows(root) && kept == root->results[0]->shape->rank && same_dims(root->operands[0]->shape, rows);
+    if (cpu_emit_role(root) == CPU_ROLE_NONE || root->state != CPU_NODE_NORMAL) return false;
+    return root->results[0]->elements == hlo_shape_elements(rows) ||
+           root->results[0]->elements == node->results[0]->elements;
+}
+
+// True if the array, one element a row, comes from a reduction of rows of this shape that may yet join a loop.
+static bool comes_from_rows(const CpuArray *array, const HloShape *rows, int depth) {
+    const CpuNode *node = array->producer;
+    if (!node || depth == 0 || array->materialized) return false;
+    if (node->opcode == HLO_OP_REDUCE) return reduces_rows(node) && same_dims(node->operands[0]->shape, rows);
+    if (cpu_emit_role(node) == CPU_ROLE_NONE) return false;
+    for (int32_t i = 0; i < node->operand_count; i++)
+        if (comes_from_rows(node->operands[i], rows, depth - 1)) return true;
+    return false;
+}
+
 // ---- decisions
 
 // The array must be in memory; of a view, what it looks at.
@@ -76,7 +128,8 @@ static void add_use(Fusion *fusion, CpuArray *array, CpuNode *root, bool several
 
 static bool must_be_in_memory(const CpuArray *array) {
     const CpuNode *node = array->producer;
-    if (!node || cpu_emit_role(node) == CPU_ROLE_NONE || node->state == CPU_NODE_ALONE) return true;
+    if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_ALONE)
+        return true;
     return node->opcode == HLO_OP_CONSTANT && !array->splat;
 }
 
@@ -93,17 +146,18 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
 }
 
 // A broadcast that repeats elements would compute a costly operand once a copy.
-static bool repeats_work(const Fusion *fusion, const CpuNode *node) {
+// In a loop over rows what exists once a row is computed once.
+static bool repeats_work(const CpuNode *node) {
     const CpuArray *operand = node->operands[0];
-    (void)fusion;
     return node->opcode == HLO_OP_BROADCAST && operand->elements > 1 && !operand->light &&
-           node->results[0]->elements > operand->elements;
+           node->results[0]->elements > operand->elements &&
+           !comes_from_rows(operand, node->results[0]->shape, kRowSearchDepth);
 }
 
 static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool several) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
-        if (node->opcode == HLO_OP_DYNAMIC_SLICE || repeats_work(fusion, node) || must_be_in_memory(operand))
+        if (node->opcode == HLO_OP_DYNAMIC_SLICE || repeats_work(node) || must_be_in_memory(operand))
             need(fusion, operand);
         else
             add_use(fusion, operand, root, several);
@@ -135,10 +189,30 @@ static void use_step_operands(Fusion *fusion, CpuNode *node) {
     }
 }
 
+// A reduction of rows all of whose users are in one loop over the same rows joins it.
+static bool joins_users(Fusion *fusion, CpuNode *node) {
+    if (!reduces_rows(node)) return false;
+    const CpuArray *array = node->results[0];
+    const Use *use = &fusion->uses[array->id];
+    const bool joins = use->root && !use->needed && !use->several && !array->materialized &&
+                       !must_be_in_memory(node->operands[1]) && joins_rows(node, use->root) &&
+                       fusion->sizes[use->root->order] < kMaximumNodes;
+    if (!joins) {
+        node->row_alone = fusion->again = true;
+        return false;
+    }
+    use->root->row_shape = node->operands[0]->shape;
+    use->root->row_kept = (int32_t)array->shape->rank;
+    fusion->sizes[use->root->order]++;
+    use_loop_operands(fusion, node, use->root, false);
+    return true;
+}
+
 static void fuse_region(Fusion *fusion, CpuRegion *region);
 
 static void fuse_node(Fusion *fusion, CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
+    if (joins_users(fusion, node)) return;
     if (role != CPU_ROLE_NONE && stays_inside(fusion, node)) {
         const Use *use = &fusion->uses[node->results[0]->id];
         use_loop_operands(fusion, node, use->root, use->several);
@@ -160,12 +234,32 @@ static void fuse_region(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = region->nodes.count; i-- > 0;) fuse_node(fusion, region->nodes.items[i]);
 }
 
+static void forget_rows(CpuRegion *region, bool all) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        node->row_shape = NULL;
+        if (all) node->row_alone = false;
+        for (int32_t k = 0; k < node->region_count; k++) forget_rows(node->regions[k], all);
+    }
+}
+
+// Once more with every round's discoveries: each marks at least one more reduction, so rounds end.
 void cpu_fuse(CpuProgram *program) {
     HloArena *arena = program->arena;
+    bool *materialized = HLO_ARENA_NEW(arena, bool, program->arrays.count);
+    for (int64_t i = 0; i < program->arrays.count; i++) materialized[i] = program->arrays.items[i]->materialized;
     Fusion fusion = {.program = program,
                      .uses = HLO_ARENA_NEW(arena, Use, program->arrays.count),
                      .sizes = HLO_ARENA_NEW(arena, int32_t, program->node_count),
                      .depths = HLO_ARENA_NEW(arena, int8_t, program->arrays.count)};
+    forget_rows(program->entry, true);
     find_light(&fusion, program->entry);
-    fuse_region(&fusion, program->entry);
+    do {
+        fusion.again = false;
+        memset(fusion.uses, 0, sizeof(Use) * (size_t)program->arrays.count);
+        memset(fusion.sizes, 0, sizeof(int32_t) * (size_t)program->node_count);
+        for (int64_t i = 0; i < program->arrays.count; i++) program->arrays.items[i]->materialized = materialized[i];
+        forget_rows(program->entry, false);
+        fuse_region(&fusion, program->entry);
+    } while (fusion.again);
 }

@@ -130,8 +130,17 @@ static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
+// Where that fails, the reductions of the rows get loops of their own.
+static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    const HloStatus emitted = cpu_emit_rows(lowering->arena, lowering->features, node, loop, &failure);
+    return end_loops(lowering, node, step, emitted, &failure, loop, 1);
+}
+
 static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     enum { kWorthBlocking = 4096 };
+    if (node->row_shape) return lower_rows(lowering, node, step);
     if (node->opcode == HLO_OP_TRANSPOSE && cpu_array_root(node->operands[0])->materialized &&
         node->results[0]->elements >= kWorthBlocking)
         return lower_transpose(lowering, node, step);
@@ -145,6 +154,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
     if (cpu_lower_is_arg_extreme(node, &largest)) return cpu_lower_arg_extreme(lowering, node, step);
+    if (node->row_shape) return lower_rows(lowering, node, step);
     if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return cpu_lower_give_up(lowering, node);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};

@@ -58,6 +58,11 @@ struct CpuNode {
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
     int32_t order;         // place among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
+    // Decided by fuse.c. The root of a loop over rows: what its reductions reduce, and how many leading dimensions they
+    // keep; else NULL.
+    const HloShape *row_shape;
+    int32_t row_kept;
+    bool row_alone;  // a reduction that could not join the loop of its users
 };
 
 typedef HLO_VECTOR(CpuNode *) CpuNodeVector;

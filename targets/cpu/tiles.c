@@ -51,25 +51,14 @@ static bool is_worth_it(CpuTileSource source, CpuPrecision precision, int64_t m,
     return m >= 8 && n >= 8 && k >= 16 && (double)m * (double)n * (double)k >= 32768;
 }
 
-static double value_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-// Smallest magnitude but zero; 1 where there is none.
-static double smallest_of(const CpuTileRange *range) {
-    return range->smallest == UINT32_MAX ? 1 : value_of(range->smallest + 1);
-}
-
-// Whether sums of products of parts are those of the whole numbers. A number's last part is 2^-16 of it, and products
-// of parts below 2^-126 are lost.
+// Whether sums of products of parts are those of the whole numbers. Parts and products of parts below 2^-126 are lost:
+// nothing beside a lane's largest number times the other side's where those are 2^-43 at least.
 static bool parts_hold(CpuTileSource source, CpuPrecision precision, const CpuTileRange *a, const CpuTileRange *b) {
-    const uint32_t infinity = 0x7f800000;
-    if (source != CPU_TILE_F32_2 && source != CPU_TILE_F32_3) return true;
+    const uint32_t infinity = 0x7f800000, faint = (uint32_t)(127 - 43) << 23;
+    if (cpu_tile_parts(source) == 1) return true;
     if (a->largest >= infinity || b->largest >= infinity) return false;
-    const double x = smallest_of(a), y = smallest_of(b);
-    return precision != CPU_PRECISION_EXACT || (x >= 0x1p-100 && y >= 0x1p-100 && x * y >= 0x1p-100);
+    return precision != CPU_PRECISION_EXACT || (a->faintest >= faint - 1 && b->faintest >= faint - 1) ||
+           a->largest == 0 || b->largest == 0;
 }
 
 // ---- one product of packed operands
@@ -119,7 +108,7 @@ static void multiply_panels(const Shape *s, const char *a, const char *b, uint32
 
 static void widen(CpuTileRange *range, const CpuTileRange *by) {
     if (by->largest > range->largest) range->largest = by->largest;
-    if (by->smallest < range->smallest) range->smallest = by->smallest;
+    if (by->faintest < range->faintest) range->faintest = by->faintest;
 }
 
 static const CpuTileRange kNothing = {0, UINT32_MAX};

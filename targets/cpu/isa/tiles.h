@@ -29,9 +29,10 @@ typedef enum CpuTileSource {
     CPU_TILE_U8
 } CpuTileSource;
 
-// Magnitudes met while packing f32: bits of the largest one, and bits of the smallest one that is not zero, less 1.
+// Magnitudes met while packing f32, as bits: the largest one, and of the lanes' largest ones that are not zero the
+// smallest, less 1.
 typedef struct CpuTileRange {
-    uint32_t largest, smallest;
+    uint32_t largest, faintest;
 } CpuTileRange;
 
 typedef struct CpuTileKernels {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes one loop: counted in the text of the compiled program.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "hlo/text/text.h"
+#include "targets/client.h"
+
+#define COMPUTATIONS                                                                     \
+    "HloModule m\n"                                                                      \
+    "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n" \
+    "max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }\n"
+
+typedef struct FusionCase {
+    int steps;
+    char text[1600];
+} FusionCase;
+
+static FusionCase kCases[] = {
+    {1, COMPUTATIONS "ENTRY e { x = f32[64,300] parameter(0)  low = f32[] constant(-inf)  zero = f32[] constant(0)\n"
+                     " m = f32[64] reduce(x, low), dimensions={1}, to_apply=max\n"
+                     " v1 = f32[64,300] broadcast(m), dimensions={0}\n"
+                     " d = f32[64,300] subtract(x, v1)\n"
+                     " e = f32[64,300] exponential(d)\n"
+                     " s = f32[64] reduce(e, zero), dimensions={1}, to_apply=add\n"
+                     " v2 = f32[64,300] broadcast(s), dimensions={0}\n"
+                     " ROOT r = f32[64,300] divide(e, v2) }"},
+    {1, COMPUTATIONS "ENTRY e { x = f32[64,300] parameter(0)  zero = f32[] constant(0)\n"
+                     " v1 = f32[64,300] multiply(x, x)\n"
+                     " s = f32[64] reduce(v1, zero), dimensions={1}, to_apply=add\n"
+                     " ROOT r = f32[64] sqrt(s) }"},
+    // The sum is wanted in memory too.
+    {2, COMPUTATIONS "ENTRY e { x = f32[64,300] parameter(0)  zero = f32[] constant(0)\n"
+                     " s = f32[64] reduce(x, zero), dimensions={1}, to_apply=add\n"
+                     " v1 = f32[64,300] broadcast(s), dimensions={0}\n"
+                     " d = f32[64,300] divide(x, v1)\n"
+                     " ROOT r = (f32[64,300], f32[64]) tuple(d, s) }"},
+    // Sums of columns are not sums of rows.
+    {2, COMPUTATIONS "ENTRY e { x = f32[64,300] parameter(0)  zero = f32[] constant(0)\n"
+                     " s = f32[300] reduce(x, zero), dimensions={0}, to_apply=add\n"
+                     " v1 = f32[64,300] broadcast(s), dimensions={1}\n"
+                     " ROOT d = f32[64,300] divide(x, v1) }"},
+};
+
+ParameterizedTestParameters(fusion, loops_over_rows) {
+    return cr_make_param_array(FusionCase, kCases, sizeof kCases / sizeof kCases[0]);
+}
+
+ParameterizedTest(FusionCase *given, fusion, loops_over_rows) {
+    TargetClient *client;
+    HloModule *module;
+    TargetExecutable *executable;
+    cr_assert_null(hlo_parse(given->text, strlen(given->text), NULL, &module));
+    cr_assert_null(target_client_new("cpu:1", &client));
+    cr_assert_null(target_compile(client, module, NULL, &executable));
+    char *text = target_executable_to_text(executable);
+    int steps = 0;
+    for (const char *at = text; (at = strstr(at, "loops %")); at++) steps++;
+    cr_assert_eq(steps, given->steps, "%d steps: %s", steps, text);
+    hlo_free(text);
+    target_executable_release(executable);
+    target_client_release(client);
+    hlo_module_free(module);
+}
