@@ -3,45 +3,18 @@
 
 #include <string.h>
 
+#include "hlo/ir/custom_call.h"
 #include "spmd_partitioner/sdy.h"
 
-// The registry: one row a target.
-static const struct {
-    const char *target;
-    SpmdCustomCall kind;
-} targets[] = {
-    {"Sharding", SPMD_CALL_IDENTITY},
-    {"xla.sdy.FuncResultSharding", SPMD_CALL_IDENTITY},
-    {"xla.sdy.PropagationBarrier", SPMD_CALL_IDENTITY},
-    {"annotate_device_placement", SPMD_CALL_IDENTITY},
-    {"MoveToHost", SPMD_CALL_IDENTITY},
-    {"MoveToDevice", SPMD_CALL_IDENTITY},
-    {"LayoutConstraint", SPMD_CALL_IDENTITY},
-    {"InspectSharding", SPMD_CALL_INSPECT},
-    {"SPMDFullToShardShape", SPMD_CALL_FULL_TO_SHARD},
-    {"xla.sdy.GlobalToLocalShape", SPMD_CALL_FULL_TO_SHARD},
-    {"SPMDShardToFullShape", SPMD_CALL_SHARD_TO_FULL},
-    {"xla.sdy.LocalToGlobalShape", SPMD_CALL_SHARD_TO_FULL},
-    {"mhlo.erf", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.tan", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.sinh", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.cosh", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.asin", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.acos", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.atan", SPMD_CALL_ELEMENTWISE},
-    {"mhlo.topk", SPMD_CALL_TOPK},
-    {"TopK", SPMD_CALL_TOPK},
+static const SpmdCustomCall kinds[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) SPMD_CALL_##partition,
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
 };
 
 SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op) {
-    if (!hlo_is(op, HLO_OP_CUSTOM_CALL)) return SPMD_CALL_UNKNOWN;
-    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
-    for (size_t i = 0; target && i < HLO_COUNT_OF(targets); i++) {
-        if (!strcmp(target, targets[i].target)) return targets[i].kind;
-    }
-    // lapack_spotrf_ffi and its family: matrices in the last two dimensions, everything in front is batch.
-    if (target && !strncmp(target, "lapack_", 7)) return SPMD_CALL_BATCHED;
-    return SPMD_CALL_UNKNOWN;
+    const int32_t row = hlo_is(op, HLO_OP_CUSTOM_CALL) ? hlo_custom_call_row(op) : -1;
+    return row < 0 ? SPMD_CALL_UNKNOWN : kinds[row];
 }
 
 static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {

@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/custom_call.h"
 
-static HloStatus first_operand(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                               HloEvalValue **result) {
+HloStatus hlo_eval_call_first_operand(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalValue **result) {
     (void)device;
     HLO_FAIL_IF(instruction->operand_count < 1, HLO_INVALID_ARGUMENT, "%%%s has no operand", instruction->name);
     HLO_FAIL_IF(!hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT),
@@ -15,15 +16,22 @@ static HloStatus first_operand(HloEvalDevice *device, const HloInstruction *inst
     return HLO_SUCCESS;
 }
 
-static HloStatus zeros(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                       HloEvalValue **result) {
+// An effect on the program's compilation that leaves nothing to run.
+HloStatus hlo_eval_call_nothing(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                HloEvalValue **result) {
+    (void)operands;
+    return hlo_eval_new_zeroed(device, instruction->shape, result);
+}
+
+HloStatus hlo_eval_call_zeros(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
     (void)operands;
     return hlo_eval_new_zeroed(device, instruction->shape, result);
 }
 
 // TopK: k follows from the result; a comparator that says `less` asks for the smallest.
-static HloStatus top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                       HloEvalValue **result) {
+HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                              HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
     HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != 2 || instruction->operand_count < 1 ||
                     operands[0]->shape->rank < 1,
@@ -49,8 +57,8 @@ static HloStatus top_k(HloEvalDevice *device, const HloInstruction *instruction,
 
 // ApproxTopK(arrays.., init values..): exactly the first elements in the comparator's order, as many as the result
 // holds along the one dimension where it is smaller.
-static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                   HloEvalValue **result) {
+HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
+                                          HloEvalValue **operands, HloEvalValue **result) {
     int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
     const HloShape *shape = instruction->shape;
     HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != count || count < 1 || dim < 0 ||
@@ -87,8 +95,8 @@ static HloStatus approximate_top_k(HloEvalDevice *device, const HloInstruction *
 }
 
 // A call whose body stands in the called computation (custom_partitioning, composites).
-static HloStatus called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                             HloEvalValue **result) {
+HloStatus hlo_eval_call_called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                    HloEvalValue **result) {
     HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED,
                 "%%%s: custom call \"%s\" brings no body to evaluate", instruction->name,
                 HLO_ATTRIBUTES(instruction, CustomCall)->target);
@@ -114,65 +122,32 @@ static HloStatus unary_function(HloEvalDevice *device, const HloInstruction *ins
     return hlo_eval_unary(device, &as_op, operands, result);
 }
 
-#define UNARY_FUNCTION(name, opcode)                                                                         \
-    static HloStatus name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
-                          HloEvalValue **result) {                                                           \
-        return unary_function(device, instruction, opcode, operands, result);                                \
+#define UNARY_FUNCTION(name, opcode)                                                                                  \
+    HloStatus hlo_eval_call_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
+                                   HloEvalValue **result) {                                                           \
+        return unary_function(device, instruction, opcode, operands, result);                                         \
     }
-UNARY_FUNCTION(call_acos, HLO_OP_ACOS)
-UNARY_FUNCTION(call_acosh, HLO_OP_ACOSH)
-UNARY_FUNCTION(call_asin, HLO_OP_ASIN)
-UNARY_FUNCTION(call_asinh, HLO_OP_ASINH)
-UNARY_FUNCTION(call_atanh, HLO_OP_ATANH)
-UNARY_FUNCTION(call_cosh, HLO_OP_COSH)
-UNARY_FUNCTION(call_erf, HLO_OP_ERF)
-UNARY_FUNCTION(call_sinh, HLO_OP_SINH)
-UNARY_FUNCTION(call_tan, HLO_OP_TAN)
+UNARY_FUNCTION(acos, HLO_OP_ACOS)
+UNARY_FUNCTION(acosh, HLO_OP_ACOSH)
+UNARY_FUNCTION(asin, HLO_OP_ASIN)
+UNARY_FUNCTION(asinh, HLO_OP_ASINH)
+UNARY_FUNCTION(atanh, HLO_OP_ATANH)
+UNARY_FUNCTION(cosh, HLO_OP_COSH)
+UNARY_FUNCTION(erf, HLO_OP_ERF)
+UNARY_FUNCTION(sinh, HLO_OP_SINH)
+UNARY_FUNCTION(tan, HLO_OP_TAN)
 
-static const struct {
-    const char *target;
-    HloEvalFunction *evaluate;
-} registry[] = {
-    {"AllocateBuffer", zeros},
-    {"ApproxTopK", approximate_top_k},
-    {"AssumeGatherIndicesInBound", first_operand},
-    {"CustomSPMDPartitioning", called_body},
-    {"Eigh", hlo_eval_eigh},
-    {"LayoutConstraint", first_operand},
-    {"LuDecomposition", hlo_eval_lu},
-    {"MoveToDevice", first_operand},
-    {"MoveToHost", first_operand},
-    {"Pin", first_operand},
-    {"ProductOfElementaryHouseholderReflectors", hlo_eval_householder_product},
-    {"Qr", hlo_eval_qr},
-    {"SPMDFullToShardShape", hlo_eval_full_to_shard},
-    {"SPMDShardToFullShape", hlo_eval_shard_to_full},
-    {"Sharding", first_operand},
-    {"TopK", top_k},
-    {"Unpin", first_operand},
-    {"annotate_device_placement", first_operand},
-    {"mhlo.acos", call_acos},
-    {"mhlo.acosh", call_acosh},
-    {"mhlo.asin", call_asin},
-    {"mhlo.asinh", call_asinh},
-    {"mhlo.atanh", call_atanh},
-    {"mhlo.cosh", call_cosh},
-    {"mhlo.erf", call_erf},
-    {"mhlo.sinh", call_sinh},
-    {"mhlo.tan", call_tan},
-    {"mhlo.topk", top_k},
-    {"xla.sdy.FuncResultSharding", first_operand},
-    {"xla.sdy.GlobalToLocalShape", hlo_eval_full_to_shard},
-    {"xla.sdy.LocalToGlobalShape", hlo_eval_shard_to_full},
-    {"xla.sdy.PropagationBarrier", first_operand},
+static HloEvalFunction *const evaluators[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) hlo_eval_call_##evaluator,
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
 };
 
 HloStatus hlo_eval_custom_call(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
-    for (size_t i = 0; target && i < HLO_COUNT_OF(registry); i++) {
-        if (!strcmp(registry[i].target, target)) return registry[i].evaluate(device, instruction, operands, result);
-    }
-    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" has no evaluator", instruction->name,
-                     target ? target : "");
+    const int32_t row = hlo_custom_call_row(instruction);
+    HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" has no evaluator", instruction->name,
+                target ? target : "");
+    return evaluators[row](device, instruction, operands, result);
 }

@@ -1,300 +1,475 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dense decompositions that JAX asks for by custom call: LuDecomposition, Qr,
-// ProductOfElementaryHouseholderReflectors, Eigh. In double complex, matrix by matrix, with LAPACK's conventions for
-// packed factors.
-#include <complex.h>
+// The decompositions that programs ask for by custom call (hlo/ir/custom_calls.def gives their shapes): in double
+// complex, matrix by matrix. Options are LAPACK's characters.
 #include <math.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/eval/matrices.h"
+#include "hlo/ir/custom_call.h"
 
-typedef double _Complex Complex;
+typedef HloEvalComplex Complex;
 
-#define MAX_JACOBI_SWEEPS 60
+enum { kMostArrays = 6 };
 
-// A batch of matrices: the last two dimensions.
-typedef struct Matrices {
-    HloType type;
-    int64_t count, rows, columns;
-} Matrices;
+// One matrix of a call: operands as they are, results to be filled in (integers too are held as complex numbers).
+typedef struct Call {
+    const HloInstruction *instruction;
+    HloEvalDevice *device;
+    const Complex *in[kMostArrays];
+    Complex *out[kMostArrays];
+    const HloShape *out_shapes[kMostArrays];
+    bool is_real;
+    int64_t m, n;  // rows and columns of the last operand that is a matrix
+} Call;
 
-static HloStatus describe(const HloInstruction *instruction, const HloShape *shape, Matrices *matrices) {
-    HLO_FAIL_IF(shape->rank < 2 || !(hlo_type_is_float(shape->type) || hlo_type_is_complex(shape->type)),
-                HLO_INVALID_ARGUMENT, "%%%s: matrices of floats are wanted", instruction->name);
-    *matrices = (Matrices){
-        .type = shape->type, .count = 1, .rows = shape->dims[shape->rank - 2], .columns = shape->dims[shape->rank - 1]};
-    for (int32_t i = 0; i + 2 < shape->rank; i++) matrices->count *= shape->dims[i];
-    return HLO_SUCCESS;
+typedef void CallFunction(const Call *call);
+
+static Complex *scratch(const Call *call, int64_t count) {
+    return HLO_EVAL_SCRATCH(call->device, Complex, count);
 }
 
-static HloStatus need_results(const HloInstruction *instruction, int32_t operands, int32_t results) {
-    int32_t given = instruction->shape->type == HLO_TUPLE ? instruction->shape->element_count : 1;
-    HLO_FAIL_IF(given != results || instruction->operand_count != operands, HLO_INVALID_ARGUMENT,
-                "%%%s: %d operands and %d results are wanted", instruction->name, (int)operands, (int)results);
-    return HLO_SUCCESS;
+static int64_t option(const Call *call, const char *name, int64_t fallback) {
+    return hlo_custom_call_option(call->instruction, name, fallback);
 }
 
-// Nothing infers a custom call's result shapes: they are checked before they are written to.
-static HloStatus check_result(const HloInstruction *instruction, const HloEvalValue *value, HloType type,
-                              int64_t count) {
-    HLO_FAIL_IF(value->shape->type != type || hlo_eval_elements(value) != count, HLO_INVALID_ARGUMENT,
-                "%%%s: a result of %lld %s is wanted", instruction->name, (long long)count, hlo_type_text(type));
-    return HLO_SUCCESS;
+static void copy(Complex *to, const Complex *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++) to[i] = from[i];
 }
 
-// Numbers [first, first + count) of a value as complex ones, and back (the real part for real types).
-static void load(const HloEvalValue *value, int64_t first, int64_t count, Complex *out) {
-    HloType type = value->shape->type;
-    hlo_eval_decode_complex(type, (const char *)value->data + first * hlo_type_bytes(type), count, out);
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static bool all_finite(const Complex *a, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(creal(a[i])) || !isfinite(cimag(a[i]))) return false;
+    return true;
+}
+
+// to := the adjoint of from, which is rows x columns.
+static void adjoint(Complex *to, const Complex *from, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) to[j * rows + i] = conj(from[i * columns + j]);
+}
+
+// ---- the frame
+
+// Elements of one matrix of an array.
+static int64_t each_of(const HloShape *shape, int64_t batch) {
+    return batch ? hlo_shape_elements(shape) / batch : 0;
 }
 
 static void store(const Complex *numbers, int64_t first, int64_t count, HloEvalValue *value) {
-    HloType type = value->shape->type;
+    const HloType type = value->shape->type;
     char *target = (char *)value->data + first * hlo_type_bytes(type);
     if (hlo_type_is_complex(type)) {
         hlo_eval_encode_complex(type, numbers, count, target);
         return;
     }
-    for (int64_t i = 0; i < count; i++) {
-        double real = creal(numbers[i]);
-        hlo_eval_encode_double(type, &real, 1, target + i * hlo_type_bytes(type));
+    for (int64_t i = 0; i < count; i++, target += hlo_type_bytes(type)) {
+        const double real = creal(numbers[i]);
+        const int64_t integer = (int64_t)(type == HLO_S32 ? real : 0);
+        if (type == HLO_S32)
+            hlo_eval_encode_int64(type, &integer, 1, target);
+        else
+            hlo_eval_encode_double(type, &real, 1, target);
     }
 }
 
-// ---- LU with row exchanges
-
-static void swap_rows(Complex *a, int64_t columns, int64_t i, int64_t j) {
-    for (int64_t k = 0; k < columns; k++) {
-        Complex held = a[i * columns + k];
-        a[i * columns + k] = a[j * columns + k];
-        a[j * columns + k] = held;
+// Runs `function` for each matrix of the call. `own`: dimensions of the first operand behind the batch's.
+static HloStatus run(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, int32_t own,
+                     CallFunction *function, HloEvalValue **result) {
+    HLO_TRY(hlo_custom_call_check(instruction));
+    const int32_t count = instruction->operand_count;
+    const int32_t results = hlo_shape_is_tuple(instruction->shape) ? instruction->shape->element_count : 1;
+    const HloShape *first = operands[0]->shape, *last = operands[count - 1]->shape;
+    HloEvalValue *arrays[kMostArrays];
+    HLO_TRY(hlo_eval_new_results(device, instruction->shape, results, result, arrays));
+    int64_t batch = 1, each[2 * kMostArrays];
+    for (int32_t i = 0; i + own < first->rank; i++) batch *= first->dims[i];
+    const HloShape *matrix = last->rank < first->rank ? first : last;
+    Call call = {.instruction = instruction, .device = device, .is_real = !hlo_type_is_complex(matrix->type)};
+    call.m = matrix->dims[matrix->rank - 2];
+    call.n = matrix->dims[matrix->rank - 1];
+    Complex *in[kMostArrays];
+    for (int32_t i = 0; i < count; i++) {
+        each[i] = each_of(operands[i]->shape, batch);
+        call.in[i] = in[i] = scratch(&call, each[i]);
     }
-}
-
-static void factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *pivots, int64_t *order) {
-    int64_t steps = rows < columns ? rows : columns;
-    for (int64_t i = 0; i < rows; i++) order[i] = i;
-    for (int64_t k = 0; k < steps; k++) {
-        int64_t best = k;
-        for (int64_t i = k + 1; i < rows; i++) {
-            if (cabs(a[i * columns + k]) > cabs(a[best * columns + k])) best = i;
+    for (int32_t i = 0; i < results; i++) {
+        each[kMostArrays + i] = each_of(arrays[i]->shape, batch);
+        call.out[i] = scratch(&call, each[kMostArrays + i]);
+        call.out_shapes[i] = arrays[i]->shape;
+    }
+    HloArenaMark mark = hlo_arena_mark(device->scratch);
+    for (int64_t b = 0; b < batch; b++) {
+        for (int32_t i = 0; i < count; i++) {
+            const HloType type = operands[i]->shape->type;
+            hlo_eval_decode_complex(type, (const char *)operands[i]->data + b * each[i] * hlo_type_bytes(type), each[i],
+                                    in[i]);
         }
-        pivots[k] = best;
-        swap_rows(a, columns, k, best);
-        int64_t held = order[k];
-        order[k] = order[best];
-        order[best] = held;
-        if (a[k * columns + k] == 0) continue;
-        for (int64_t i = k + 1; i < rows; i++) {
-            Complex factor = a[i * columns + k] /= a[k * columns + k];
-            for (int64_t j = k + 1; j < columns; j++) a[i * columns + j] -= factor * a[k * columns + j];
-        }
-    }
-}
-
-// (lu, pivots, permutation), both counted from 0.
-HloStatus hlo_eval_lu(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                      HloEvalValue **result) {
-    Matrices m;
-    HloEvalValue *arrays[3];
-    HLO_TRY(need_results(instruction, 1, 3));
-    HLO_TRY(describe(instruction, operands[0]->shape, &m));
-    HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));
-    int64_t size = m.rows * m.columns, steps = m.rows < m.columns ? m.rows : m.columns;
-    HLO_TRY(check_result(instruction, arrays[0], m.type, m.count * size));
-    HLO_TRY(check_result(instruction, arrays[1], HLO_S32, m.count * steps));
-    HLO_TRY(check_result(instruction, arrays[2], HLO_S32, m.count * m.rows));
-    Complex *a = HLO_EVAL_SCRATCH(device, Complex, size);
-    int64_t *pivots = HLO_EVAL_SCRATCH(device, int64_t, steps), *order = HLO_EVAL_SCRATCH(device, int64_t, m.rows);
-    for (int64_t b = 0; b < m.count; b++) {
-        load(operands[0], b * size, size, a);
-        factor_lu(a, m.rows, m.columns, pivots, order);
-        store(a, b * size, size, arrays[0]);
-        hlo_eval_encode_int64(HLO_S32, pivots, steps, (int32_t *)arrays[1]->data + b * steps);
-        hlo_eval_encode_int64(HLO_S32, order, m.rows, (int32_t *)arrays[2]->data + b * m.rows);
+        function(&call);
+        for (int32_t i = 0; i < results; i++)
+            store(call.out[i], b * each[kMostArrays + i], each[kMostArrays + i], arrays[i]);
+        hlo_arena_reset(device->scratch, mark);
     }
     return HLO_SUCCESS;
 }
 
-// ---- QR by reflections H = I - tau v v^H, v[k] = 1; v stands below the diagonal
-
-static void apply_reflection(Complex *a, int64_t rows, int64_t columns, int64_t from_column, int64_t k,
-                             const Complex *v, Complex tau) {
-    for (int64_t j = from_column; j < columns; j++) {
-        Complex sum = 0;
-        for (int64_t i = k; i < rows; i++) sum += conj(v[i]) * a[i * columns + j];
-        for (int64_t i = k; i < rows; i++) a[i * columns + j] -= tau * v[i] * sum;
+// The evaluator of a call: hlo_eval_call_NAME runs NAME for each matrix.
+#define EVALUATOR(name, own)                                                                                          \
+    HloStatus hlo_eval_call_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
+                                   HloEvalValue **result) {                                                           \
+        return run(device, instruction, operands, own, name, result);                                                 \
     }
+
+// ---- Cholesky factors, triangular systems, tridiagonal systems
+
+// The other triangle keeps what the operand holds there.
+static void potrf(const Call *call) {
+    const int64_t n = call->n;
+    const bool lower = option(call, "uplo", 'L') == 'L';
+    Complex *a = scratch(call, n * n);
+    if (lower)
+        copy(a, call->in[0], n * n);
+    else
+        adjoint(a, call->in[0], n, n);
+    const int64_t bad = hlo_eval_factor_cholesky(a, n);
+    copy(call->out[0], call->in[0], n * n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            call->out[0][lower ? i * n + j : j * n + i] = lower ? a[i * n + j] : conj(a[i * n + j]);
+    call->out[1][0] = (double)bad;
+}
+EVALUATOR(potrf, 2)
+
+// op(A)[i][j] with the diagonal and the triangle that count.
+static Complex triangle_at(const Call *call, int64_t order, int64_t i, int64_t j) {
+    const int64_t form = option(call, "trans_x", 'N');
+    const int64_t row = form == 'N' ? i : j, column = form == 'N' ? j : i;
+    const bool lower = option(call, "uplo", 'L') == 'L';
+    if (row == column && option(call, "diag", 'N') == 'U') return 1;
+    if (lower ? column > row : column < row) return 0;
+    const Complex value = call->in[0][row * order + column];
+    return form == 'C' ? conj(value) : value;
 }
 
-static void factor_qr(Complex *a, int64_t rows, int64_t columns, Complex *taus, Complex *v) {
-    int64_t steps = rows < columns ? rows : columns;
-    for (int64_t k = 0; k < steps; k++) {
-        Complex alpha = a[k * columns + k];
-        double below = 0;
-        for (int64_t i = k + 1; i < rows; i++) below = hypot(below, cabs(a[i * columns + k]));
-        taus[k] = 0;
-        if (below == 0 && cimag(alpha) == 0) continue;
-        double beta = -copysign(hypot(cabs(alpha), below), creal(alpha));
-        taus[k] = CMPLX((beta - creal(alpha)) / beta, -cimag(alpha) / beta);
-        v[k] = 1;
-        for (int64_t i = k + 1; i < rows; i++) v[i] = a[i * columns + k] / (alpha - beta);
-        apply_reflection(a, rows, columns, k + 1, k, v, conj(taus[k]));
-        a[k * columns + k] = beta;
-        for (int64_t i = k + 1; i < rows; i++) a[i * columns + k] = v[i];
-    }
-}
-
-// (packed factors, taus)
-HloStatus hlo_eval_qr(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                      HloEvalValue **result) {
-    Matrices m;
-    HloEvalValue *arrays[2];
-    HLO_TRY(need_results(instruction, 1, 2));
-    HLO_TRY(describe(instruction, operands[0]->shape, &m));
-    HLO_TRY(hlo_eval_new_results(device, instruction->shape, 2, result, arrays));
-    int64_t size = m.rows * m.columns, steps = m.rows < m.columns ? m.rows : m.columns;
-    HLO_TRY(check_result(instruction, arrays[0], m.type, m.count * size));
-    HLO_TRY(check_result(instruction, arrays[1], m.type, m.count * steps));
-    Complex *a = HLO_EVAL_SCRATCH(device, Complex, size), *taus = HLO_EVAL_SCRATCH(device, Complex, steps);
-    Complex *v = HLO_EVAL_SCRATCH(device, Complex, m.rows);
-    for (int64_t b = 0; b < m.count; b++) {
-        load(operands[0], b * size, size, a);
-        factor_qr(a, m.rows, m.columns, taus, v);
-        store(a, b * size, size, arrays[0]);
-        store(taus, b * steps, steps, arrays[1]);
-    }
-    return HLO_SUCCESS;
-}
-
-// The first columns of H0 H1 …, from packed factors and taus.
-HloStatus hlo_eval_householder_product(HloEvalDevice *device, const HloInstruction *instruction,
-                                       HloEvalValue **operands, HloEvalValue **result) {
-    Matrices m;
-    HLO_TRY(need_results(instruction, 2, 1));
-    HLO_TRY(describe(instruction, operands[0]->shape, &m));
-    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    const HloShape *scales = operands[1]->shape;
-    int64_t size = m.rows * m.columns, steps = scales->rank > 0 ? scales->dims[scales->rank - 1] : 0;
-    HLO_TRY(check_result(instruction, *result, m.type, m.count * size));
-    HLO_FAIL_IF(steps > m.columns || steps > m.rows || hlo_eval_elements(operands[1]) != m.count * steps,
-                HLO_INVALID_ARGUMENT, "%%%s: the shapes do not agree", instruction->name);
-    Complex *a = HLO_EVAL_SCRATCH(device, Complex, size), *taus = HLO_EVAL_SCRATCH(device, Complex, steps);
-    Complex *q = HLO_EVAL_SCRATCH(device, Complex, size), *v = HLO_EVAL_SCRATCH(device, Complex, m.rows);
-    for (int64_t b = 0; b < m.count; b++) {
-        load(operands[0], b * size, size, a);
-        load(operands[1], b * steps, steps, taus);
-        for (int64_t i = 0; i < size; i++) q[i] = i / m.columns == i % m.columns;
-        for (int64_t k = steps - 1; k >= 0; k--) {
-            v[k] = 1;
-            for (int64_t i = k + 1; i < m.rows; i++) v[i] = a[i * m.columns + k];
-            apply_reflection(q, m.rows, m.columns, 0, k, v, taus[k]);
+static void trsm(const Call *call) {
+    const bool left = option(call, "side", 'L') == 'L';
+    const bool lower = (option(call, "uplo", 'L') == 'L') == (option(call, "trans_x", 'N') == 'N');
+    const int64_t order = left ? call->m : call->n, sides = left ? call->n : call->m;
+    const int64_t step = left ? call->n : 1, side_step = left ? 1 : call->n;
+    const bool forward = lower == left;
+    Complex *x = call->out[0], *a = scratch(call, order * order);
+    copy(x, call->in[1], call->m * call->n);
+    for (int64_t i = 0; i < order * order; i++) a[i] = triangle_at(call, order, i / order, i % order);
+    for (int64_t s = 0; s < sides; s++)
+        for (int64_t k = 0; k < order; k++) {
+            const int64_t i = forward ? k : order - 1 - k;
+            Complex sum = x[s * side_step + i * step];
+            for (int64_t j = forward ? 0 : i + 1; j < (forward ? i : order); j++)
+                sum -= hlo_complex_multiply(left ? a[i * order + j] : a[j * order + i], x[s * side_step + j * step]);
+            x[s * side_step + i * step] = sum / a[i * order + i];
         }
-        store(q, b * size, size, *result);
+}
+EVALUATOR(trsm, 2)
+
+// Elimination with exchanges of neighbouring rows; dl[0] and du[m - 1] do not count. The first three results hold the
+// factors: of the second superdiagonal, the diagonal, the first superdiagonal.
+static void gtsv(const Call *call) {
+    const int64_t m = call->m, n = call->n;
+    Complex *second = call->out[0], *d = call->out[1], *du = call->out[2], *b = call->out[3];
+    for (int64_t k = 0; k < 3; k++) copy(call->out[k], call->in[k], m);
+    copy(b, call->in[3], m * n);
+    call->out[4][0] = 0;
+    for (int64_t i = 0; i + 1 < m; i++) {
+        const Complex below = call->in[0][i + 1];
+        const bool exchange = fabs(creal(below)) + fabs(cimag(below)) > fabs(creal(d[i])) + fabs(cimag(d[i]));
+        const Complex pivot = exchange ? below : d[i], right = exchange ? d[i + 1] : du[i];
+        const Complex factor = pivot == 0 ? 0 : (exchange ? d[i] : below) / pivot;
+        const Complex other = exchange ? du[i] : d[i + 1];
+        const Complex far = exchange && i + 2 < m ? du[i + 1] : 0;
+        d[i] = pivot;
+        du[i] = right;
+        second[i + 1] = far;
+        d[i + 1] = other - hlo_complex_multiply(factor, right);
+        if (exchange && i + 2 < m) du[i + 1] = -hlo_complex_multiply(factor, far);
+        for (int64_t c = 0; c < n; c++) {
+            const Complex here = b[i * n + c], next = b[(i + 1) * n + c];
+            b[i * n + c] = exchange ? next : here;
+            b[(i + 1) * n + c] = (exchange ? here : next) - hlo_complex_multiply(factor, b[i * n + c]);
+        }
     }
-    return HLO_SUCCESS;
-}
-
-// ---- eigenvalues of Hermitian matrices by Jacobi rotations
-
-static double off_diagonal(const Complex *a, int64_t n) {
-    double sum = 0;
-    for (int64_t i = 0; i < n * n; i++)
-        sum += i / n == i % n ? 0 : creal(a[i]) * creal(a[i]) + cimag(a[i]) * cimag(a[i]);
-    return sum;
-}
-
-// Turns columns p and q of a matrix: (p, q) := (c p - s conj(e) q, s e p + c q).
-static void turn_columns(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
-    for (int64_t k = 0; k < n; k++) {
-        Complex x = a[k * n + p], y = a[k * n + q];
-        a[k * n + p] = c * x - s * conj(e) * y;
-        a[k * n + q] = s * e * x + c * y;
-    }
-}
-
-static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
-    for (int64_t k = 0; k < n; k++) {
-        Complex x = a[p * n + k], y = a[q * n + k];
-        a[p * n + k] = c * x - s * e * y;
-        a[q * n + k] = s * conj(e) * x + c * y;
-    }
-}
-
-static void diagonalise(Complex *a, Complex *v, int64_t n) {
-    double total = off_diagonal(a, n);
-    for (int64_t i = 0; i < n; i++) total += creal(a[i * n + i]) * creal(a[i * n + i]);
-    for (int sweep = 0; sweep < MAX_JACOBI_SWEEPS && off_diagonal(a, n) > 1e-32 * total; sweep++) {
-        for (int64_t p = 0; p < n; p++) {
-            for (int64_t q = p + 1; q < n; q++) {
-                double size = cabs(a[p * n + q]);
-                if (size == 0) continue;
-                double d = (creal(a[q * n + q]) - creal(a[p * n + p])) / (2 * size);
-                double t = copysign(1.0, d) / (fabs(d) + sqrt(d * d + 1)), c = 1 / sqrt(t * t + 1);
-                Complex e = a[p * n + q] / size;
-                turn_columns(a, n, p, q, c, t * c, e);
-                turn_rows(a, n, p, q, c, t * c, e);
-                turn_columns(v, n, p, q, c, t * c, e);
-            }
+    for (int64_t i = m - 1; i >= 0; i--) {
+        if (d[i] == 0) call->out[4][0] = (double)(i + 1);
+        for (int64_t c = 0; c < n; c++) {
+            Complex sum = b[i * n + c];
+            if (i + 1 < m) sum -= hlo_complex_multiply(du[i], b[(i + 1) * n + c]);
+            if (i + 2 < m) sum -= hlo_complex_multiply(second[i + 1], b[(i + 2) * n + c]);
+            b[i * n + c] = sum / d[i];
         }
     }
 }
+EVALUATOR(gtsv, 1)
 
-// Only one triangle of the matrix counts.
-static void mirror(Complex *a, int64_t n, bool lower) {
+// ---- LU and QR
+
+static int64_t factor_lu(const Call *call, int64_t *pivots) {
+    copy(call->out[0], call->in[0], call->m * call->n);
+    return hlo_eval_factor_lu(call->out[0], call->m, call->n, pivots);
+}
+
+// Pivots and the permutation that they make, counted from 0.
+static void lu(const Call *call) {
+    const int64_t steps = smaller(call->m, call->n);
+    int64_t *pivots = HLO_EVAL_SCRATCH(call->device, int64_t, steps);
+    factor_lu(call, pivots);
+    Complex *order = call->out[2];
+    for (int64_t i = 0; i < call->m; i++) order[i] = (double)i;
+    for (int64_t i = 0; i < steps; i++) {
+        const Complex held = order[i];
+        call->out[1][i] = (double)pivots[i];
+        order[i] = order[pivots[i]];
+        order[pivots[i]] = held;
+    }
+}
+EVALUATOR(lu, 2)
+
+static void getrf(const Call *call) {
+    const int64_t steps = smaller(call->m, call->n);
+    int64_t *pivots = HLO_EVAL_SCRATCH(call->device, int64_t, steps);
+    call->out[2][0] = (double)factor_lu(call, pivots);
+    for (int64_t i = 0; i < steps; i++) call->out[1][i] = (double)(pivots[i] + 1);
+}
+EVALUATOR(getrf, 2)
+
+static void geqrf(const Call *call) {
+    copy(call->out[0], call->in[0], call->m * call->n);
+    hlo_eval_factor_qr(call->out[0], call->m, call->n, call->out[1], scratch(call, call->m));
+}
+EVALUATOR(geqrf, 2)
+
+// Columns whose number is given (not 0) go to the front.
+static void geqp3(const Call *call) {
+    const int64_t m = call->m, n = call->n;
+    int64_t *order = HLO_EVAL_SCRATCH(call->device, int64_t, n), fixed = 0;
+    for (int64_t j = 0; j < n; j++)
+        if (call->in[1][j] != 0) order[fixed++] = j;
+    for (int64_t j = 0, next = fixed; j < n; j++)
+        if (call->in[1][j] == 0) order[next++] = j;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) call->out[0][i * n + j] = call->in[0][i * n + order[j]];
+    hlo_eval_factor_pivoted_qr(call->out[0], m, n, fixed, call->out[2], order, scratch(call, m));
+    for (int64_t j = 0; j < n; j++) call->out[1][j] = (double)(order[j] + 1);
+}
+EVALUATOR(geqp3, 2)
+
+// Vector k of reflections packed in a matrix of `columns`, from its row k on.
+static void unpack_vector(const Complex *a, int64_t rows, int64_t columns, int64_t k, Complex *v) {
+    v[k] = 1;
+    for (int64_t i = k + 1; i < rows; i++) v[i] = a[i * columns + k];
+}
+
+static int64_t last_dimension(const Call *call, int32_t operand) {
+    const HloShape *shape = call->instruction->operands[operand]->shape;
+    return shape->dims[shape->rank - 1];
+}
+
+// The first columns of H0 H1 ….
+static void orgqr(const Call *call) {
+    const int64_t m = call->m, n = call->n;
+    Complex *q = call->out[0], *v = scratch(call, m);
+    for (int64_t i = 0; i < m * n; i++) q[i] = i / n == i % n;
+    for (int64_t k = last_dimension(call, 1) - 1; k >= 0; k--) {
+        unpack_vector(call->in[0], m, n, k, v);
+        hlo_eval_apply_reflection(q, m, n, false, 0, k, m, v, call->in[1][k]);
+    }
+}
+EVALUATOR(orgqr, 2)
+
+// Q C, Q^H C, C Q or C Q^H.
+static void ormqr(const Call *call) {
+    const bool left = option(call, "left", 1) != 0, turned = option(call, "transpose", 0) != 0;
+    const int64_t order = left ? call->m : call->n, count = last_dimension(call, 1);
+    Complex *v = scratch(call, order);
+    copy(call->out[0], call->in[2], call->m * call->n);
+    for (int64_t step = 0; step < count; step++) {
+        const int64_t k = left == turned ? step : count - 1 - step;
+        const Complex tau = call->in[1][k];
+        unpack_vector(call->in[0], order, last_dimension(call, 0), k, v);
+        hlo_eval_apply_reflection(call->out[0], call->m, call->n, !left, 0, k, order, v, turned ? conj(tau) : tau);
+    }
+}
+EVALUATOR(ormqr, 2)
+
+// ---- eigenvalues
+
+// Vectors and values of the Hermitian matrix; true if it has some.
+static bool diagonalise(const Call *call, bool lower, Complex *vectors, Complex *values) {
+    const int64_t n = call->n;
+    Complex *a = scratch(call, n * n);
+    double *d = HLO_EVAL_SCRATCH(call->device, double, n);
+    if (lower)
+        copy(a, call->in[0], n * n);
+    else
+        adjoint(a, call->in[0], n, n);
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) finite = finite && all_finite(a + i * n, i + 1);
+    if (finite) hlo_eval_diagonalise(a, vectors, d, n);
+    for (int64_t i = 0; i < n * n && !finite; i++) vectors[i] = CMPLX(NAN, NAN);
+    for (int64_t i = 0; i < n; i++) values[i] = finite ? d[i] : NAN;
+    return finite;
+}
+
+// The configuration says "lower,sort,sweeps,tolerance".
+static void eigh(const Call *call) {
+    const char *config = call->instruction->backend_config;
+    diagonalise(call, !config || config[0] != '0', call->out[0], call->out[1]);
+}
+EVALUATOR(eigh, 2)
+
+// Without vectors the first result keeps the matrix.
+static void syevd(const Call *call) {
+    const int64_t n = call->n;
+    const bool vectors = option(call, "mode", 'V') == 'V';
+    Complex *v = vectors ? call->out[0] : scratch(call, n * n);
+    call->out[2][0] = !diagonalise(call, option(call, "uplo", 'L') == 'L', v, call->out[1]);
+    if (!vectors) copy(call->out[0], call->in[0], n * n);
+}
+EVALUATOR(syevd, 2)
+
+// The upper form is the lower one of the matrix with rows and columns in reverse.
+static void sytrd(const Call *call) {
+    const int64_t n = call->n;
+    const bool lower = option(call, "uplo", 'L') == 'L';
+    Complex *a = scratch(call, n * n), *taus = scratch(call, n);
+    double *d = HLO_EVAL_SCRATCH(call->device, double, n), *e = HLO_EVAL_SCRATCH(call->device, double, n);
+    for (int64_t i = 0; i < n * n; i++) a[i] = call->in[0][lower ? i : n * n - 1 - i];
+    hlo_eval_tridiagonalise(a, n, d, e, taus, scratch(call, n));
+    copy(call->out[0], call->in[0], n * n);
     for (int64_t i = 0; i < n; i++) {
-        a[i * n + i] = creal(a[i * n + i]);
-        for (int64_t j = 0; j < i; j++) {
-            if (lower) {
-                a[j * n + i] = conj(a[i * n + j]);
-            } else {
-                a[i * n + j] = conj(a[j * n + i]);
-            }
-        }
+        for (int64_t j = 0; j <= i; j++) call->out[0][lower ? i * n + j : n * n - 1 - (i * n + j)] = a[i * n + j];
+        call->out[1][lower ? i : n - 1 - i] = d[i];
+        if (i + 1 == n) break;
+        call->out[2][lower ? i : n - 2 - i] = e[i];
+        call->out[3][lower ? i : n - 2 - i] = taus[i];
     }
+    call->out[4][0] = 0;
+}
+EVALUATOR(sytrd, 2)
+
+static void gehrd(const Call *call) {
+    const int64_t n = call->n, low = option(call, "low", 1) - 1, high = option(call, "high", n);
+    copy(call->out[0], call->in[0], n * n);
+    hlo_eval_hessenberg(call->out[0], n, low < 0 ? 0 : low, smaller(high, n), call->out[1], scratch(call, n));
+    call->out[2][0] = 0;
+}
+EVALUATOR(gehrd, 2)
+
+static bool schur(const Call *call, Complex *t, Complex *z) {
+    const int64_t n = call->n;
+    Complex *taus = scratch(call, n), *v = scratch(call, n);
+    copy(t, call->in[0], n * n);
+    return call->is_real ? hlo_eval_real_schur(t, z, n, taus, v) : hlo_eval_complex_schur(t, z, n, taus, v);
 }
 
-// Ascending eigenvalues, their vectors in columns.
-static void sort_pairs(Complex *values, Complex *v, int64_t n) {
+// The values on the diagonal of a Schur form: real parts and imaginary parts apart for real types.
+static void schur_values(const Call *call, const Complex *t, Complex *values, Complex *imaginary) {
+    const int64_t n = call->n;
     for (int64_t i = 0; i < n; i++) {
-        int64_t least = i;
-        for (int64_t j = i + 1; j < n; j++) {
-            if (creal(values[j]) < creal(values[least])) least = j;
-        }
-        Complex held = values[i];
-        values[i] = values[least];
-        values[least] = held;
-        for (int64_t k = 0; k < n; k++) {
-            held = v[k * n + i];
-            v[k * n + i] = v[k * n + least];
-            v[k * n + least] = held;
-        }
+        values[i] = t[i * n + i];
+        if (!call->is_real) continue;
+        const double above = i > 0 ? creal(t[i * n + i - 1]) : 0, below = i + 1 < n ? creal(t[(i + 1) * n + i]) : 0;
+        imaginary[i] = below != 0   ? sqrt(fabs(below)) * sqrt(fabs(creal(t[i * n + i + 1])))
+                       : above != 0 ? -imaginary[i - 1]
+                                    : 0;
     }
 }
 
-// (vectors, values); the configuration says "lower,sort,sweeps,tolerance".
-HloStatus hlo_eval_eigh(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                        HloEvalValue **result) {
-    Matrices m;
-    HloEvalValue *arrays[2];
-    HLO_TRY(need_results(instruction, 1, 2));
-    HLO_TRY(describe(instruction, operands[0]->shape, &m));
-    HLO_FAIL_IF(m.rows != m.columns, HLO_INVALID_ARGUMENT, "%%%s: the matrices are not square", instruction->name);
-    HLO_TRY(hlo_eval_new_results(device, instruction->shape, 2, result, arrays));
-    bool lower = !instruction->backend_config || instruction->backend_config[0] != '0';
-    int64_t n = m.rows, size = n * n;
-    HLO_TRY(check_result(instruction, arrays[0], m.type, m.count * size));
-    HLO_TRY(check_result(instruction, arrays[1], hlo_type_real_part(m.type), m.count * n));
-    Complex *a = HLO_EVAL_SCRATCH(device, Complex, size), *v = HLO_EVAL_SCRATCH(device, Complex, size);
-    Complex *values = HLO_EVAL_SCRATCH(device, Complex, n);
-    for (int64_t b = 0; b < m.count; b++) {
-        load(operands[0], b * size, size, a);
-        mirror(a, n, lower);
-        for (int64_t i = 0; i < size; i++) v[i] = i / n == i % n;
-        diagonalise(a, v, n);
-        for (int64_t i = 0; i < n; i++) values[i] = a[i * n + i];
-        sort_pairs(values, v, n);
-        store(v, b * size, size, arrays[0]);
-        store(values, b * n, n, arrays[1]);
-    }
-    return HLO_SUCCESS;
+// (t, z, values …, number of sorted values, info)
+static void gees(const Call *call) {
+    const int32_t behind = call->is_real ? 4 : 3;
+    const bool done = schur(call, call->out[0], call->out[1]);
+    call->out[behind][0] = 0;
+    call->out[behind + 1][0] = done ? 0 : 1;
+    schur_values(call, call->out[0], call->out[2], call->out[3]);
 }
+
+HloStatus hlo_eval_call_gees(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                             HloEvalValue **result) {
+    HLO_FAIL_IF(hlo_custom_call_option(instruction, "sort", 'N') != 'N', HLO_UNIMPLEMENTED,
+                "%%%s: a Schur form with sorted eigenvalues", instruction->name);
+    return run(device, instruction, operands, 2, gees, result);
+}
+
+// The second of a pair of a real matrix is the first one's conjugate; real values have real vectors.
+static void pair_up(const Complex *imaginary, int64_t n, Complex *vectors) {
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < n; i++) {
+            if (creal(imaginary[k]) == 0) vectors[i * n + k] = creal(vectors[i * n + k]);
+            if (creal(imaginary[k]) < 0) vectors[i * n + k] = conj(vectors[i * n + k - 1]);
+        }
+}
+
+// (values …, left vectors, right vectors, info)
+static void geev(const Call *call) {
+    const int64_t n = call->n;
+    const int32_t behind = call->is_real ? 2 : 1;
+    Complex *t = scratch(call, n * n), *z = scratch(call, n * n), *x = scratch(call, n);
+    const bool done = schur(call, t, z);
+    schur_values(call, t, call->out[0], call->out[1]);
+    if (call->is_real) hlo_eval_schur_to_complex(t, z, n);
+    for (int side = 0; side < 2; side++) {
+        Complex *vectors = call->out[behind + side];
+        for (int64_t i = 0; i < n * n; i++) vectors[i] = 0;
+        if (option(call, side ? "compute_right" : "compute_left", 'V') != 'V' || !done) continue;
+        hlo_eval_schur_vectors(t, z, n, side == 0, vectors, x);
+        if (call->is_real) pair_up(call->out[1], n, vectors);
+    }
+    call->out[behind + 2][0] = done ? 0 : 1;
+}
+EVALUATOR(geev, 2)
+
+// ---- singular values
+
+// Of rows >= columns: s, u (rows x u_columns), v^H (columns x columns).
+static void singular_tall(const Call *call, const Complex *a, int64_t rows, int64_t columns, double *s, Complex *u,
+                          int64_t u_columns, Complex *v) {
+    Complex *factor = scratch(call, rows * columns), *work = scratch(call, rows * columns), *x = scratch(call, rows);
+    copy(factor, a, rows * columns);
+    hlo_eval_singular_values(factor, v, s, rows, columns);
+    int64_t rank = 0;
+    while (rank < columns && s[rank] > 0) rank++;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) u[i * u_columns + j] = factor[i * columns + j];
+    hlo_eval_complete_basis(u, rows, u_columns, rank, work, scratch(call, columns), x);
+}
+
+// (the matrix, s, u, v^H, info); a wide matrix is the adjoint of a tall one. Without vectors u and v^H are zeros.
+static void gesdd(const Call *call) {
+    const int64_t m = call->m, n = call->n, k = smaller(m, n), larger = m + n - k;
+    const HloShape *u_shape = call->out_shapes[2], *v_shape = call->out_shapes[3];
+    const int64_t u_columns = u_shape->dims[u_shape->rank - 1], v_rows = v_shape->dims[v_shape->rank - 2];
+    const bool vectors = option(call, "mode", 'S') != 'N', finite = all_finite(call->in[0], m * n);
+    const int64_t columns = vectors ? (m >= n ? u_columns : v_rows) : k;
+    Complex *a = scratch(call, m * n), *u = scratch(call, larger * columns), *v = scratch(call, k * k);
+    double *s = HLO_EVAL_SCRATCH(call->device, double, k);
+    copy(call->out[0], call->in[0], m * n);
+    if (m >= n)
+        copy(a, call->in[0], m * n);
+    else
+        adjoint(a, call->in[0], m, n);
+    if (finite) singular_tall(call, a, larger, k, s, u, columns, v);
+    for (int64_t i = 0; i < k; i++) call->out[1][i] = finite ? s[i] : NAN;
+    call->out[4][0] = !finite;
+    const bool filled = vectors && finite;
+    for (int64_t i = 0; i < m * u_columns; i++) {
+        const int64_t row = i / u_columns, column = i % u_columns;
+        call->out[2][i] = !filled ? 0 : m >= n ? u[row * columns + column] : v[row * k + column];
+    }
+    for (int64_t i = 0; i < v_rows * n; i++) {
+        const int64_t row = i / n, column = i % n;
+        call->out[3][i] = !filled ? 0 : m >= n ? conj(v[column * k + row]) : conj(u[column * columns + row]);
+    }
+}
+EVALUATOR(gesdd, 2)

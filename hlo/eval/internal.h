@@ -282,19 +282,13 @@ void hlo_eval_split_part(const double *values, int64_t count, int part, double *
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
                               double *c, int64_t m, int64_t n, int64_t k);
 
-// ---- manual regions of unpartitioned programs (manual.c)
+// ---- custom calls: one handler a name in the evaluator's column of hlo/ir/custom_calls.def (custom_call.c,
+// decompositions.c, manual.c)
 
-// SPMDFullToShardShape and its Shardy form: this device's part of the whole array.
-HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                 HloEvalValue **result);
-// SPMDShardToFullShape and its Shardy form: the whole from all devices' parts.
-HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                 HloEvalValue **result);
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) HloEvalFunction hlo_eval_call_##evaluator;
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
 
-// ---- custom calls with files of their own
-
-// LuDecomposition, Qr, ProductOfElementaryHouseholderReflectors, Eigh (decompositions.c).
-HloEvalFunction hlo_eval_lu, hlo_eval_qr, hlo_eval_householder_product, hlo_eval_eigh;
 // Sorts `count` arrays along dimension `dim` by the comparator, stably, into arrays[] of the same shapes (sort.c).
 HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
                                HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays);

@@ -4,6 +4,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
+#include "hlo/eval/matrices.h"
 
 typedef double _Complex Complex;
 
@@ -23,25 +24,10 @@ static void encode(HloType type, const Complex *values, int64_t count, char *dat
     }
 }
 
-// Factors the matrix given by its lower triangle: a = l l^H, in place, the upper triangle zero. A matrix that is not
-// positive definite becomes all NaN.
+// Factors the matrix given by its lower triangle; one that is not positive definite becomes all NaN.
 static void factor(Complex *a, int64_t n) {
-    for (int64_t j = 0; j < n; j++) {
-        double pivot = creal(a[j * n + j]);
-        for (int64_t k = 0; k < j; k++) pivot -= creal(hlo_complex_multiply(a[j * n + k], conj(a[j * n + k])));
-        if (!(pivot > 0)) {
-            for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
-            return;
-        }
-        double root = sqrt(pivot);
-        a[j * n + j] = root;
-        for (int64_t i = j + 1; i < n; i++) {
-            Complex sum = a[i * n + j];
-            for (int64_t k = 0; k < j; k++) sum -= hlo_complex_multiply(a[i * n + k], conj(a[j * n + k]));
-            a[i * n + j] = CMPLX(creal(sum) / root, cimag(sum) / root);
-        }
-        for (int64_t i = 0; i < j; i++) a[i * n + j] = 0;
-    }
+    if (!hlo_eval_factor_cholesky(a, n)) return;
+    for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
 }
 
 static void adjoint(Complex *a, int64_t n, bool conjugate) {

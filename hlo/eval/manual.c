@@ -271,8 +271,8 @@ static HloStatus pass_on(HloEvalDevice *device, const HloInstruction *instructio
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_eval_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                 HloEvalValue **result) {
+HloStatus hlo_eval_call_full_to_shard(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalValue **result) {
     if (!device->world->manual_regions) return pass_on(device, instruction, operands, result);
     bool tuple = instruction->shape->type == HLO_TUPLE;
     if (tuple) HLO_TRY(hlo_eval_new(device, instruction->shape, result));
@@ -326,8 +326,8 @@ static HloStatus exchange_full(HloEvalDevice *device, const HloInstruction *inst
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_eval_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                                 HloEvalValue **result) {
+HloStatus hlo_eval_call_shard_to_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalValue **result) {
     HloEvalWorld *world = device->world;
     if (!world->manual_regions) return pass_on(device, instruction, operands, result);
     int64_t *all = HLO_EVAL_SCRATCH(device, int64_t, world->device_count);

@@ -372,6 +372,40 @@ static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands
     return HLO_SUCCESS;
 }
 
+// An integer with its type, "76 : ui8".
+static void custom_call_integer(HloText *out, const MlirAttribute *value) {
+    const HloTypeInfo *type =
+        value->type && value->type->kind == MLIR_TYPE_ELEMENT ? hlo_type_info(value->type->element) : NULL;
+    const bool is_unsigned = type && type->kind == HLO_KIND_UNSIGNED;
+    hlo_text_format(out, "%lld", (long long)value->integer);
+    if (type) hlo_text_format(out, " : %s%d", is_unsigned ? "ui" : "i", type->bits);
+}
+
+// The typed options of a call, as HLO text writes them: {uplo = 76 : ui8, left = true}.
+static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribute *options, const char **text) {
+    HloText out = {0};
+    bool known = true;
+    hlo_text_string(&out, "{");
+    for (int64_t i = 0; i < options->count && known; i++) {
+        const MlirAttribute *value = options->items[i];
+        hlo_text_format(&out, "%s%s = ", i ? ", " : "", options->keys[i]);
+        known = value != NULL;
+        if (!known) break;
+        switch (value->kind) {
+            case MLIR_BOOL: hlo_text_string(&out, value->integer ? "true" : "false"); break;
+            case MLIR_STRING: hlo_text_format(&out, "\"%s\"", value->string); break;
+            case MLIR_FLOAT: hlo_text_format(&out, "%.17g", value->real); break;
+            case MLIR_INTEGER: custom_call_integer(&out, value); break;
+            default: known = false;
+        }
+    }
+    hlo_text_string(&out, "}");
+    if (known) *text = hlo_arena_text(import_arena(place), out.data ? out.data : "{}");
+    hlo_text_free(&out);
+    return known ? HLO_SUCCESS
+                 : import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is no number, text or boolean");
+}
+
 static HloStatus import_custom_call(ImportPlace *place) {
     HloCustomCallAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
@@ -396,6 +430,12 @@ static HloStatus import_custom_call(ImportPlace *place) {
         result->backend_config = hexadecimal(import_arena(place), config, raw->string_length);
     } else if (config && *config) {
         result->backend_config = hlo_arena_text(import_arena(place), config);
+    }
+    const MlirAttribute *options = mlir_attribute(place->operation, "mhlo.backend_config");
+    if (!options) options = mlir_attribute(place->operation, "backend_config");
+    if (options && options->kind == MLIR_DICTIONARY) {
+        HLO_TRY(custom_call_options(place, options, &result->backend_config));
+        result->backend_config_is_json = true;
     }
     return import_set_results(place, result);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hlo/eval/eval.h"
+#include "hlo/ir/custom_call.h"
 
 // The leaves of an instruction's value.
 typedef struct Leaves {
@@ -335,21 +336,27 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// Custom calls that only annotate.
-static bool is_annotation(const char *target) {
-    static const char *const kTargets[] = {
-        "Sharding",     "SPMDFullToShardShape",      "SPMDShardToFullShape", "MoveToHost",
-        "MoveToDevice", "annotate_device_placement", "PinToDevice",          "Pin"};
-    for (size_t i = 0; target && i < HLO_COUNT_OF(kTargets); i++)
-        if (strcmp(target, kTargets[i]) == 0) return true;
-    return false;
-}
-
+// Calls that only annotate are their operand, functions with an opcode are that op. Unknown ones are refused here,
+// before anything runs.
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
-    if (is_annotation(HLO_ATTRIBUTES(instruction, CustomCall)->target) && instruction->operand_count == 1 &&
-        hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT))
-        return build_identity(frame, instruction, result);
-    return build_plain(frame, instruction, result);
+    static const char *const kKernels[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #kernel,
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
+    };
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    const int32_t row = hlo_custom_call_row(instruction);
+    HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" is not known", instruction->name,
+                target ? target : "");
+    HLO_TRY(hlo_custom_call_check(instruction));
+    const bool same = instruction->operand_count == 1 &&
+                      hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);
+    if (same && !strcmp(kKernels[row], "identity")) return build_identity(frame, instruction, result);
+    HLO_TRY(build_plain(frame, instruction, result));
+    const size_t prefix = strlen("mhlo.");
+    if (same && !strcmp(kKernels[row], "unary"))
+        result->items[0]->producer->opcode = hlo_op_from_text(target + prefix, strlen(target + prefix));
+    return HLO_SUCCESS;
 }
 
 static HloStatus build_unsupported(Frame *frame, const HloInstruction *instruction, Leaves *result) {

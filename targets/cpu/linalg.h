@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, Cholesky factors and triangular systems over row-major batches.
+// Fourier transforms, triangular systems and decompositions over row-major batches of matrices.
 #ifndef MESHLO_TARGETS_CPU_LINALG_H_
 #define MESHLO_TARGETS_CPU_LINALG_H_
 
@@ -29,6 +29,30 @@ typedef enum CpuTranspose { CPU_NO_TRANSPOSE, CPU_TRANSPOSE, CPU_ADJOINT } CpuTr
 HLO_NODISCARD HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                              bool left_side, bool lower, bool unit_diagonal, CpuTranspose transpose,
                                              void *x, const void *a, const void *b);
+
+// The packed factors of P A = L U for `batch` rows x columns matrices (L has a unit diagonal): step i exchanged row i
+// with row pivots[i] (counted from 0; min(rows, columns) of them), so that row i of L U is row permutation[i] of A.
+// info is the number of the first column without a pivot, counted from 1, or 0. permutation and info may be NULL.
+// Pivots are the largest |re| + |im|. f32, f64, c64, c128, as for all below; `factors` and `in` may be one array.
+HLO_NODISCARD HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
+                               int32_t *pivots, int32_t *permutation, int32_t *info, const void *in);
+
+// QR as LAPACK's geqrf leaves it: R on and above the diagonal, the vectors of the reflections I - tau v v^H below it
+// (their 1 is not stored), and min(rows, columns) taus.
+HLO_NODISCARD HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
+                               void *taus, const void *in);
+
+// The first `columns` (at most `rows`) columns of the product of `count` (at most `columns`) reflections that stand in
+// `factors` (rows x columns) as cpu_qr() leaves them.
+HLO_NODISCARD HloStatus cpu_householder_product(CpuPool *pool, HloType type, int64_t batch, int64_t rows,
+                                                int64_t columns, int64_t count, void *q, const void *factors,
+                                                const void *taus);
+
+// Ascending eigenvalues (of the real part's type) and, unless `vectors` is NULL, unit eigenvectors in columns, of n x n
+// Hermitian matrices of which only the named triangle is read. A matrix with elements that are not finite gives NaN.
+// info (may be NULL): 0, or 1 where there are no values. `vectors` and `in` may be one array.
+HLO_NODISCARD HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *vectors,
+                                 void *values, int32_t *info, const void *in);
 
 HLO_END_C
 

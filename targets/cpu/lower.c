@@ -306,6 +306,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_FFT, cpu_lower_fft},
     {HLO_OP_CHOLESKY, cpu_lower_cholesky},
     {HLO_OP_TRIANGULAR_SOLVE, cpu_lower_triangular_solve},
+    {HLO_OP_CUSTOM_CALL, cpu_lower_custom_call},
     {HLO_OP_WHILE, lower_regions},
     {HLO_OP_CONDITIONAL, lower_regions},
     {HLO_OP_SEND, lower_transfer},

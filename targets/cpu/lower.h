@@ -37,6 +37,7 @@ CpuLowerFunction cpu_lower_convolution;
 CpuLowerFunction cpu_lower_fft;
 CpuLowerFunction cpu_lower_cholesky;
 CpuLowerFunction cpu_lower_triangular_solve;
+CpuLowerFunction cpu_lower_custom_call;
 
 // Whether the node is a reduction to the largest or smallest element and its place, which cpu_lower_arg_extreme() turns
 // into one kernel that reads the first operand alone. *largest tells which.

@@ -4,6 +4,7 @@
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
 #include "targets/cpu/isa/tiles.h"
+#include "targets/cpu/isa/vector.h"
 
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
@@ -39,4 +40,13 @@ const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return NULL;
+}
+
+const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_vector_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_vector_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_vector_kernels_baseline;
 }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/custom_call.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/ir/attributes.h"
+
+static const struct {
+    const char *target, *signature;
+    HloType type;
+} rows[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) {target, signature, HLO_##type},
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
+};
+
+int32_t hlo_custom_call_row(const HloInstruction *instruction) {
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    for (size_t i = 0; target && i < HLO_COUNT_OF(rows); i++)
+        if (!strcmp(rows[i].target, target)) return (int32_t)i;
+    return -1;
+}
+
+// ---- signatures
+
+typedef struct Signature {
+    const char *at;         // what is left to read
+    HloType type;           // T
+    const HloShape *first;  // its leading dimensions are the batch's
+    int32_t batch;          // how many
+    int64_t sizes[128];     // by letter; -1: not bound yet
+} Signature;
+
+static HloType signature_type(const Signature *s, char letter) {
+    switch (letter) {
+        case 'R': return hlo_type_real_part(s->type);
+        case 'C': return hlo_type_real_part(s->type) == HLO_F64 ? HLO_C128 : HLO_C64;
+        case 'S': return HLO_S32;
+        default: return s->type;
+    }
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static bool fits(Signature *s, char letter, int64_t size) {
+    int64_t *bound = &s->sizes[(unsigned char)letter];
+    const int64_t m = s->sizes['m'], n = s->sizes['n'], k = smaller(m, n);
+    switch (letter) {
+        case 'k': return size == k;
+        case 'h': return size == (n > 0 ? n - 1 : 0);
+        case 'u': return size == m || size == k;
+        case 'v': return size == n || size == k;
+        case 'r':
+            if (*bound < 0 && m >= 0 && size > k) return false;
+            if (*bound < 0 && s->sizes['p'] >= 0 && size > s->sizes['p']) return false;
+            break;
+        default: break;
+    }
+    if (*bound < 0) *bound = size;
+    return *bound == size;
+}
+
+// One TYPE:DIMS against a shape.
+static bool read_shape(Signature *s, const HloShape *shape) {
+    while (*s->at == ' ') s->at++;
+    const char type = *s->at;
+    if (!type || type == '>') return false;
+    const char *dims = s->at += 2;
+    while (islower((unsigned char)*s->at)) s->at++;
+    const int32_t own = (int32_t)(s->at - dims);
+    if (!hlo_shape_is_array(shape) || shape->type != signature_type(s, type) || shape->rank < own) return false;
+    if (s->batch < 0) s->first = shape, s->batch = shape->rank - own;
+    if (shape->rank != s->batch + own) return false;
+    for (int32_t d = 0; d < s->batch; d++)
+        if (shape->dims[d] != s->first->dims[d]) return false;
+    for (int32_t d = 0; d < own; d++)
+        if (!fits(s, dims[d], shape->dims[s->batch + d])) return false;
+    return true;
+}
+
+HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
+    const int32_t row = hlo_custom_call_row(instruction);
+    if (row < 0 || !rows[row].signature) return HLO_SUCCESS;
+    const bool tuple = hlo_shape_is_tuple(instruction->shape);
+    const int32_t results = tuple ? instruction->shape->element_count : 1;
+    Signature s = {.at = rows[row].signature, .type = rows[row].type, .batch = -1};
+    for (size_t i = 0; i < HLO_COUNT_OF(s.sizes); i++) s.sizes[i] = -1;
+    if (s.type == HLO_INVALID && instruction->operand_count > 0) s.type = instruction->operands[0]->shape->type;
+    bool good = hlo_type_is_float(s.type) || hlo_type_is_complex(s.type);
+    for (int32_t i = 0; i < instruction->operand_count && good; i++)
+        good = read_shape(&s, instruction->operands[i]->shape);
+    while (*s.at == ' ') s.at++;
+    good = good && *s.at++ == '>';
+    for (int32_t i = 0; i < results && good; i++)
+        good = read_shape(&s, tuple ? instruction->shape->elements[i] : instruction->shape);
+    if (good && s.sizes['p'] >= 0) {  // a square matrix that multiplies from one side
+        const bool left =
+            hlo_custom_call_option(instruction, "left", hlo_custom_call_option(instruction, "side", 'L') == 'L');
+        good = s.sizes['p'] == s.sizes[left ? 'm' : 'n'];
+    }
+    HLO_FAIL_IF(!good || *s.at, HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together (%s)",
+                instruction->name, rows[row].target, rows[row].signature);
+    return HLO_SUCCESS;
+}
+
+// ---- options
+
+int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback) {
+    const size_t length = strlen(name);
+    const char *at = instruction->backend_config;
+    while (at && (at = strstr(at, name)) != NULL) {
+        const bool whole = at == instruction->backend_config || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        at += length;
+        const char *value = at + strspn(at, " ");
+        if (!whole || *value != '=') continue;
+        value += 1 + strspn(value + 1, " ");
+        if (!strncmp(value, "true", 4)) return 1;
+        if (!strncmp(value, "false", 5)) return 0;
+        return strtoll(value, NULL, 10);
+    }
+    return fallback;
+}

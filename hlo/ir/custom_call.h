@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls that are known: their table is custom_calls.def, of which each room expands its own column.
+#ifndef MESHLO_HLO_IR_CUSTOM_CALL_H_
+#define MESHLO_HLO_IR_CUSTOM_CALL_H_
+
+#include "hlo/ir/instruction.h"
+
+HLO_BEGIN_C
+
+// The row of the table that a custom call's target stands in, or -1. Any thread.
+HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
+
+// Checks operands and results of a known custom call against its row's signature, "T:mn T:r > T:mn S:k": shapes of
+// operands, then of results, each TYPE:DIMS behind the batch dimensions that all of them share.
+//   types   T  the row's type, or that of the first operand (a float or complex type)   R  its real part
+//           C  the complex type of it   S  s32
+//   dims    m n   free, bound where they stand first   k  min(m, n)   h  n - 1   u  m or k   v  n or k
+//           r     free, at most k, or p before m and n are bound
+//           p     free at first; in the end m, or n where the options `side` or `left` say that it multiplies from the
+//           right
+// INVALID_ARGUMENT naming the instruction; rows without a signature pass.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *instruction);
+
+// An integer, character or boolean of a backend_config written as a dictionary, `{uplo = 76 : ui8, left = true}`;
+// `fallback` where it is not there.
+HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback);
+
+HLO_END_C
+
+#endif

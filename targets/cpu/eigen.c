@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eigenvalues and vectors of Hermitian matrices: reflections make the matrix tridiagonal and real, implicit QL steps
+// make that diagonal, and the reflections turn the vectors back.
+#include "targets/cpu/eigen.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/linalg.h"
+
+// ---- rotations
+
+static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const CpuRotations *r = argument;
+    const bool wide = r->matrix->type == HLO_F64 || r->matrix->type == HLO_C128;
+    (void)worker;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s * CPU_STRIPE, left = r->columns - first, n = left < CPU_STRIPE ? left : CPU_STRIPE;
+        const CpuVectorKernels *kernels = cpu_isa_vector_kernels(r->matrix->features);
+        const CpuVectorType *real = wide ? &kernels->f64 : &kernels->f32;
+        real->rotate(r->count, r->items, n, r->rows + first * (wide ? 8 : 4), r->columns);
+    }
+}
+
+void cpu_rotations_flush(CpuRotations *rotations) {
+    if (rotations->rows && rotations->count)
+        cpu_pool_parallel_for_grain(rotations->matrix->pool, (rotations->columns + CPU_STRIPE - 1) / CPU_STRIPE, 1,
+                                    rotate_task, rotations);
+    rotations->count = 0;
+}
+
+void cpu_rotations_push(CpuRotations *rotations, int64_t row, double cosine, double sine) {
+    if (rotations->count == CPU_ROTATIONS) cpu_rotations_flush(rotations);
+    rotations->items[rotations->count++] = (CpuRotation){cosine, sine, row};
+}
+
+// ---- tridiagonal matrices
+
+// The first of the zeros of e from `from` on (the last row counts as one), after setting what is negligible to zero.
+static int64_t end_of_block(const double *d, double *e, int64_t from, int64_t n) {
+    for (int64_t m = from; m < n - 1; m++)
+        if (fabs(e[m]) <= DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) {
+            e[m] = 0;
+            return m;
+        }
+    return n - 1;
+}
+
+// One implicit QL step with Wilkinson's shift on rows [first, last].
+static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotations *rotations) {
+    const double slope = (d[first + 1] - d[first]) / (2 * e[first]);
+    double g = d[last] - d[first] + e[first] / (slope + copysign(hypot(slope, 1), slope));
+    double sine = 1, cosine = 1, shift = 0;
+    for (int64_t i = last - 1; i >= first; i--) {
+        const double f = sine * e[i], b = cosine * e[i], r = hypot(f, g);
+        e[i + 1] = r;
+        if (r == 0) {  // the block falls apart here
+            d[i + 1] -= shift;
+            e[last] = 0;
+            return;
+        }
+        sine = f / r, cosine = g / r;
+        g = d[i + 1] - shift;
+        const double t = (d[i] - g) * sine + 2 * cosine * b;
+        shift = sine * t;
+        d[i + 1] = g + shift;
+        g = cosine * t - b;
+        cpu_rotations_push(rotations, i, cosine, -sine);
+    }
+    d[first] -= shift;
+    e[first] = g;
+    e[last] = 0;
+}
+
+// Eigenvalues of the tridiagonal matrix of diagonal d (n) and off-diagonal e (n, the last one spare) into d, unsorted.
+// Row i of the rotated rows ends as eigenvector i. False where it does not converge.
+static bool tridiagonal_values(double *d, double *e, int64_t n, CpuRotations *rotations) {
+    enum { kMaximumSteps = 60 };
+    for (int64_t l = 0; l < n; l++) {
+        int steps = 0;
+        for (int64_t m; (m = end_of_block(d, e, l, n)) != l;) {
+            if (steps++ == kMaximumSteps) return false;
+            ql_step(d, e, l, m, rotations);
+        }
+    }
+    cpu_rotations_flush(rotations);
+    return true;
+}
+
+// ---- Hermitian matrices
+
+typedef struct EighJob {
+    int64_t n;
+    bool lower;
+    char *vectors, *values;  // `vectors` NULL: values alone
+    const char *in;
+    int32_t *info;
+} EighJob;
+
+// The whole matrix from one triangle, divided by a power of two that brings its elements near one. Returns that power;
+// NAN where an element is not finite.
+static double load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double _Complex value =
+                lower ? cpu_matrix_get(matrix, in, i * n + j) : conj(cpu_matrix_get(matrix, in, j * n + i));
+            if (i == j) value = creal(value);
+            const double size = fmax(fabs(creal(value)), fabs(cimag(value)));
+            if (!isfinite(creal(value)) || !isfinite(cimag(value))) return NAN;
+            largest = fmax(largest, size);
+            cpu_matrix_set(matrix, a, i * n + j, value);
+            cpu_matrix_set(matrix, a, j * n + i, conj(value));
+        }
+    int exponent = 0;
+    frexp(largest, &exponent);
+    if (largest == 0 || (exponent > -30 && exponent < 30)) return 1;
+    for (int64_t i = 0; i < n * n; i++) {
+        const double _Complex value = cpu_matrix_get(matrix, a, i);
+        cpu_matrix_set(matrix, a, i, CMPLX(ldexp(creal(value), -exponent), ldexp(cimag(value), -exponent)));
+    }
+    return ldexp(1, exponent);
+}
+
+// One reflection's effect on the rows behind it: p = A v, then A -= v w^H + w v^H.
+typedef struct RankTwo {
+    const CpuMatrix *matrix;
+    char *a;  // the corner of the rows left
+    int64_t stride, n;
+    const char *v, *v_conjugate, *w, *w_conjugate;
+    char *p;
+} RankTwo;
+
+enum { kRows = 64 };  // rows of one part of the work
+
+static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const RankTwo *r = argument;
+    (void)worker;
+    for (int64_t i = begin * kRows; i < end * kRows && i < r->n; i++)
+        cpu_matrix_set(r->matrix, r->p, i,
+                       r->matrix->vector->dot(r->n, r->v_conjugate, cpu_matrix_at(r->matrix, r->a, i * r->stride)));
+}
+
+static void subtract_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const RankTwo *r = argument;
+    (void)worker;
+    for (int64_t i = begin * kRows; i < end * kRows && i < r->n; i++) {
+        char *row = cpu_matrix_at(r->matrix, r->a, i * r->stride);
+        r->matrix->vector->axpy(r->n, -cpu_matrix_get(r->matrix, r->v, i), r->w_conjugate, row);
+        r->matrix->vector->axpy(r->n, -cpu_matrix_get(r->matrix, r->w, i), r->v_conjugate, row);
+    }
+}
+
+// Reduces a to d and e; reflection k's vector ends in row k of a, behind the diagonal, its factor in taus[k].
+static void tridiagonalise(CpuMatrix *matrix, char *a, int64_t n, double *d, double *e, char *taus) {
+    const size_t width = (size_t)matrix->width;
+    char *p = cpu_matrix_work(matrix, n, width), *p_conjugate = cpu_matrix_work(matrix, n, width);
+    char *v_conjugate = cpu_matrix_work(matrix, n, width);
+    for (int64_t k = 0; k < n; k++) {
+        d[k] = creal(cpu_matrix_get(matrix, a, k * n + k));
+        e[k] = 0;
+        if (k == n - 1) return;
+        const int64_t left = n - k - 1;
+        char *v = cpu_matrix_at(matrix, a, k * n + k + 1);
+        cpu_matrix_conjugate(matrix, left, v, v);  // the row is the column's adjoint
+        const double _Complex tau = cpu_reflection(matrix, left, v, &e[k]);
+        cpu_matrix_set(matrix, taus, k, tau);
+        if (tau == 0) continue;
+        cpu_matrix_conjugate(matrix, left, v_conjugate, v);
+        RankTwo r = {matrix, cpu_matrix_at(matrix, a, (k + 1) * n + k + 1), n, left, v, v_conjugate, p, p_conjugate, p};
+        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, (left + kRows - 1) / kRows, multiply_task, &r);
+        for (int64_t i = 0; i < left; i++)
+            cpu_matrix_set(matrix, p, i, hlo_complex_multiply(tau, cpu_matrix_get(matrix, p, i)));
+        const double _Complex overlap = matrix->vector->dot(left, p, v);
+        matrix->vector->axpy(left, -hlo_complex_multiply(tau / 2, overlap), v, p);
+        cpu_matrix_conjugate(matrix, left, p_conjugate, p);
+        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, (left + kRows - 1) / kRows, subtract_task, &r);
+    }
+}
+
+// z := H_1 H_2 … z, with the reflections that tridiagonalise() left in a.
+static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_t n, char *z) {
+    CpuReflections block;
+    cpu_reflections_new(matrix, n, &block);
+    for (int64_t k = (n - 2) / CPU_PANEL * CPU_PANEL; n > 1 && k >= 0; k -= CPU_PANEL) {
+        const int64_t count = n - 1 - k < CPU_PANEL ? n - 1 - k : CPU_PANEL;
+        cpu_reflections_load(matrix, &block, n - 1 - k, count, cpu_matrix_at(matrix, a, k * n + k + 1), n,
+                             cpu_matrix_at(matrix, taus, k));
+        cpu_reflections_apply(matrix, &block, false, cpu_matrix_at(matrix, z, (k + 1) * n), n, n);
+    }
+}
+
+typedef struct Pair {
+    double value;
+    int64_t place;
+} Pair;
+
+static int by_value(const void *a, const void *b) {
+    const Pair *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void set_real(const CpuMatrix *matrix, void *to, int64_t i, double value) {
+    if (matrix->width == 4 || matrix->type == HLO_C64)
+        ((float *)to)[i] = (float)value;
+    else
+        ((double *)to)[i] = value;
+}
+
+static double get_real(const CpuMatrix *matrix, const void *from, int64_t i) {
+    return matrix->width == 4 || matrix->type == HLO_C64 ? (double)((const float *)from)[i] : ((const double *)from)[i];
+}
+
+// Makes each column's first large element real and positive: a vector's phase is free, and this settles it.
+static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
+    char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width);
+    for (int64_t j = 0; j < n; j++) {
+        cpu_matrix_transpose(matrix, n, 1, column, n, cpu_matrix_at(matrix, z, j), n);
+        const double _Complex phase = cpu_settled_phase(matrix, n, column);
+        if (phase == 1) continue;
+        for (int64_t i = 0; i < n; i++)
+            cpu_matrix_set(matrix, z, i * n + j, hlo_complex_multiply(phase, cpu_matrix_get(matrix, column, i)));
+    }
+}
+
+// The vectors from the rows that were rotated, sorted, then turned back.
+static void finish_vectors(CpuMatrix *matrix, const char *a, const char *taus, int64_t n, const Pair *pairs,
+                           const char *rows, char *z) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            cpu_matrix_set(matrix, z, i * n + j, get_real(matrix, rows, pairs[j].place * n + i));
+    turn_back(matrix, a, taus, n, z);
+    settle_phases(matrix, n, z);
+}
+
+static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const EighJob *job = argument;
+    const int64_t n = job->n, real = matrix->is_complex ? matrix->width / 2 : matrix->width;
+    char *values = job->values + index * n * real,
+         *z = job->vectors ? job->vectors + index * n * n * matrix->width : NULL;
+    char *a = cpu_matrix_work(matrix, n * n, (size_t)matrix->width),
+         *taus = cpu_matrix_work(matrix, n, (size_t)matrix->width);
+    char *rows = cpu_matrix_work(matrix, z ? n * n : 0, (size_t)real);
+    double *d = cpu_matrix_work(matrix, n, sizeof(double)), *e = cpu_matrix_work(matrix, n, sizeof(double));
+    Pair *pairs = cpu_matrix_work(matrix, n, sizeof(Pair));
+    CpuRotations rotations = {matrix, cpu_matrix_work(matrix, CPU_ROTATIONS, sizeof(CpuRotation)), 0, z ? rows : NULL,
+                              n};
+    const double scale = load_hermitian(matrix, n, job->lower, a, job->in + index * n * n * matrix->width);
+    bool done = isfinite(scale);
+    if (done) {
+        if (z) memset(rows, 0, (size_t)(n * n * real));
+        for (int64_t i = 0; z && i < n; i++) set_real(matrix, rows, i * n + i, 1);
+        tridiagonalise(matrix, a, n, d, e, taus);
+        done = tridiagonal_values(d, e, n, &rotations);
+    }
+    for (int64_t i = 0; i < n; i++) pairs[i] = (Pair){done ? d[i] : NAN, i};
+    if (done) qsort(pairs, (size_t)n, sizeof(Pair), by_value);
+    for (int64_t i = 0; i < n; i++) set_real(matrix, values, i, pairs[i].value * (done ? scale : 1));
+    if (job->info) job->info[index] = !done;
+    if (z && done) finish_vectors(matrix, a, taus, n, pairs, rows, z);
+    for (int64_t i = 0; z && !done && i < n * n; i++) cpu_matrix_set(matrix, z, i, CMPLX(NAN, NAN));
+}
+
+HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *vectors, void *values,
+                   int32_t *info, const void *in) {
+    const EighJob job = {n, lower, vectors, values, in, info};
+    const size_t width = (size_t)hlo_type_bytes(type);
+    const size_t bytes = 2 * cpu_work_bytes(n * n, width) + 5 * cpu_work_bytes(n, width) +
+                         2 * cpu_work_bytes(n, sizeof(double)) + cpu_work_bytes(n, sizeof(Pair)) +
+                         cpu_work_bytes(CPU_ROTATIONS, sizeof(CpuRotation)) + cpu_reflections_bytes(pool, type, n);
+    return cpu_matrix_batch(pool, type, batch, bytes, 9.0 * (double)n * (double)n * (double)n, eigh_task, &job);
+}

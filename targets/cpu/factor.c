@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// LU with row exchanges and QR by reflections, in panels of columns: a panel stands turned in a buffer of its own, so
+// that its columns are neighbours in memory; everything to its right is updated by matrix products, in stripes of
+// columns over the pool.
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/linalg.h"
+#include "targets/cpu/matrix.h"
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// ---- LU
+
+typedef struct LuJob {
+    int64_t rows, columns;
+    char *factors;
+    const char *in;
+    int32_t *pivots, *permutation, *info;
+    size_t stripe_each;
+} LuJob;
+
+// Factors the turned panel (columns x rows): pivot[j] is counted from the panel's first row. Returns the number of the
+// first column without a pivot, counted from 1, or 0.
+static int64_t factor_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, int64_t *pivot) {
+    int64_t singular = 0;
+    for (int64_t j = 0; j < columns && j < rows; j++) {
+        char *column = cpu_matrix_at(matrix, panel, j * rows), *below = cpu_matrix_at(matrix, column, j + 1);
+        pivot[j] = j + cpu_matrix_largest(matrix, rows - j, cpu_matrix_at(matrix, column, j));
+        for (int64_t c = 0; c < columns && pivot[j] != j; c++)
+            cpu_matrix_swap(matrix, 1, cpu_matrix_at(matrix, panel, c * rows + j),
+                            cpu_matrix_at(matrix, panel, c * rows + pivot[j]));
+        const double _Complex value = cpu_matrix_get(matrix, column, j);
+        if (value == 0 && !singular) singular = j + 1;
+        if (value == 0) continue;
+        cpu_matrix_divide(matrix, rows - j - 1, value, below);
+        for (int64_t c = j + 1; c < columns; c++) {
+            const char *row = cpu_matrix_at(matrix, panel, c * rows);
+            matrix->vector->axpy(rows - j - 1, -cpu_matrix_get(matrix, row, j), below,
+                                 cpu_matrix_at(matrix, row, j + 1));
+        }
+    }
+    return singular;
+}
+
+// One panel's effect on the rest of the matrix.
+typedef struct LuUpdate {
+    const CpuMatrix *matrix;
+    char *a;               // row `first` of the matrix
+    const char *panel;     // factored
+    const char *negative;  // of the panel
+    const int64_t *pivot;
+    int64_t rows, count, first, columns;
+    char *scratch;
+    size_t scratch_each;
+} LuUpdate;
+
+// Exchanges rows in columns [from, to); to the right of the panel also solves with its triangle and takes the product
+// off the rows below.
+static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scratch) {
+    const CpuMatrix *matrix = u->matrix;
+    for (int64_t j = 0; j < u->count; j++)
+        if (u->pivot[j] != j)
+            cpu_matrix_swap(matrix, to - from, cpu_matrix_at(matrix, u->a, j * u->columns + from),
+                            cpu_matrix_at(matrix, u->a, u->pivot[j] * u->columns + from));
+    if (from < u->first) return;
+    for (int64_t i = 1; i < u->count; i++)
+        for (int64_t j = 0; j < i; j++)
+            matrix->vector->axpy(to - from, cpu_matrix_get(matrix, u->negative, j * u->rows + i),
+                                 cpu_matrix_at(matrix, u->a, j * u->columns + from),
+                                 cpu_matrix_at(matrix, u->a, i * u->columns + from));
+    const CpuProduct product = {.type = matrix->type,
+                                .features = matrix->features,
+                                .accumulate = true,
+                                .m = u->rows - u->count,
+                                .n = to - from,
+                                .k = u->count,
+                                .a_m_stride = 1,
+                                .a_k_stride = u->rows,
+                                .b_k_stride = u->columns,
+                                .b_n_stride = 1,
+                                .ldc = u->columns};
+    cpu_product_serial(&product, cpu_matrix_at(matrix, u->a, u->count * u->columns + from),
+                       cpu_matrix_at(matrix, u->negative, u->count), cpu_matrix_at(matrix, u->a, from), scratch);
+}
+
+// Stripes left of the panel come first, then those to its right.
+static void update_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const LuUpdate *u = argument;
+    const int64_t left = (u->first + CPU_STRIPE - 1) / CPU_STRIPE, right = u->first + u->count;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t from = s < left ? s * CPU_STRIPE : right + (s - left) * CPU_STRIPE;
+        const int64_t to = smaller(from + CPU_STRIPE, s < left ? u->first : u->columns);
+        update_stripe(u, from, to, u->scratch + (size_t)worker * u->scratch_each);
+    }
+}
+
+static void negate(const CpuMatrix *matrix, int64_t n, char *x) {
+    for (int64_t i = 0; i < n; i++) cpu_matrix_set(matrix, x, i, -cpu_matrix_get(matrix, x, i));
+}
+
+static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const LuJob *job = argument;
+    const int64_t rows = job->rows, columns = job->columns, steps = smaller(rows, columns), size = rows * columns;
+    char *a = job->factors + index * size * matrix->width,
+         *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, matrix->width);
+    int64_t pivot[CPU_PANEL], singular = 0;
+    LuUpdate update = {.matrix = matrix, .panel = panel, .negative = panel, .pivot = pivot, .columns = columns};
+    update.scratch_each = job->stripe_each;
+    update.scratch = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->stripe_each);
+    if (a != job->in + index * size * matrix->width)
+        memcpy(a, job->in + index * size * matrix->width, (size_t)(size * matrix->width));
+    int32_t *pivots = job->pivots + index * steps;
+    for (int64_t k = 0; k < steps; k += CPU_PANEL) {
+        const int64_t count = smaller(CPU_PANEL, steps - k), left = rows - k;
+        update.a = cpu_matrix_at(matrix, a, k * columns);
+        cpu_matrix_transpose(matrix, left, count, panel, left, cpu_matrix_at(matrix, update.a, k), columns);
+        const int64_t bad = factor_panel(matrix, panel, left, count, pivot);
+        if (bad && !singular) singular = k + bad;
+        cpu_matrix_transpose(matrix, count, left, cpu_matrix_at(matrix, update.a, k), columns, panel, left);
+        negate(matrix, count * left, panel);
+        update.rows = left, update.count = count, update.first = k;
+        const int64_t stripes = (k + CPU_STRIPE - 1) / CPU_STRIPE + (columns - k - count + CPU_STRIPE - 1) / CPU_STRIPE;
+        cpu_pool_parallel_for_grain(matrix->pool, stripes, 1, update_task, &update);
+        for (int64_t j = 0; j < count; j++) pivots[k + j] = (int32_t)(k + pivot[j]);
+    }
+    if (job->info) job->info[index] = (int32_t)singular;
+    if (!job->permutation) return;
+    int32_t *order = job->permutation + index * rows;
+    for (int64_t i = 0; i < rows; i++) order[i] = (int32_t)i;
+    for (int64_t j = 0; j < steps; j++) {
+        const int32_t held = order[j];
+        order[j] = order[pivots[j]];
+        order[pivots[j]] = held;
+    }
+}
+
+HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
+                 int32_t *pivots, int32_t *permutation, int32_t *info, const void *in) {
+    const CpuProduct product = {.type = type, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL};
+    const LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product)};
+    const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
+                         cpu_work_bytes(cpu_pool_worker_count(pool), job.stripe_each);
+    const double cost = (double)rows * (double)columns * (double)smaller(rows, columns);
+    return cpu_matrix_batch(pool, type, batch, bytes, cost, lu_task, &job);
+}
+
+// ---- QR
+
+typedef struct QrJob {
+    int64_t rows, columns, count;  // count: of reflections
+    char *out, *taus;
+    const char *in;
+} QrJob;
+
+// Reduces the turned panel (columns x rows) to its triangle, reflection by reflection.
+static void reflect_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, char *taus) {
+    for (int64_t j = 0; j < columns; j++) {
+        char *v = cpu_matrix_at(matrix, panel, j * rows + j);
+        double beta;
+        const double _Complex tau = cpu_reflection(matrix, rows - j, v, &beta);
+        for (int64_t c = j + 1; c < columns && tau != 0; c++) {
+            char *x = cpu_matrix_at(matrix, panel, c * rows + j);
+            const double _Complex overlap = matrix->vector->dot(rows - j, v, x);
+            matrix->vector->axpy(rows - j, -hlo_complex_multiply(conj(tau), overlap), v, x);
+        }
+        cpu_matrix_set(matrix, v, 0, beta);
+        cpu_matrix_set(matrix, taus, j, tau);
+    }
+}
+
+static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const QrJob *job = argument;
+    const int64_t rows = job->rows, columns = job->columns, size = rows * columns;
+    char *a = cpu_matrix_at(matrix, job->out, index * size),
+         *taus = cpu_matrix_at(matrix, job->taus, index * job->count);
+    const char *in = cpu_matrix_at(matrix, job->in, index * size);
+    char *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, (size_t)matrix->width);
+    CpuReflections block;
+    cpu_reflections_new(matrix, rows, &block);
+    if (a != in) memcpy(a, in, (size_t)(size * matrix->width));
+    for (int64_t k = 0; k < job->count; k += CPU_PANEL) {
+        const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k;
+        char *corner = cpu_matrix_at(matrix, a, k * columns + k), *tau = cpu_matrix_at(matrix, taus, k);
+        cpu_matrix_transpose(matrix, left, count, panel, left, corner, columns);
+        reflect_panel(matrix, panel, left, count, tau);
+        cpu_matrix_transpose(matrix, count, left, corner, columns, panel, left);
+        if (k + count == columns) break;
+        cpu_reflections_load(matrix, &block, left, count, panel, left, tau);
+        cpu_reflections_apply(matrix, &block, true, cpu_matrix_at(matrix, corner, count), columns - k - count, columns);
+    }
+}
+
+static size_t qr_bytes(const CpuPool *pool, HloType type, int64_t rows) {
+    return cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) + cpu_reflections_bytes(pool, type, rows);
+}
+
+HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors, void *taus,
+                 const void *in) {
+    const QrJob job = {rows, columns, smaller(rows, columns), factors, taus, in};
+    const double cost = 2.0 * (double)rows * (double)columns * (double)job.count;
+    return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, qr_task, &job);
+}
+
+// Blocks from the last to the first: each one reaches the columns from its own on, as those before are still unit
+// vectors.
+static void householder_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const QrJob *job = argument;
+    const int64_t rows = job->rows, columns = job->columns, size = rows * columns;
+    char *q = cpu_matrix_at(matrix, job->out, index * size),
+         *taus = cpu_matrix_at(matrix, job->taus, index * job->count);
+    const char *in = cpu_matrix_at(matrix, job->in, index * size);
+    char *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, (size_t)matrix->width);
+    CpuReflections block;
+    cpu_reflections_new(matrix, rows, &block);
+    memset(q, 0, (size_t)(size * matrix->width));
+    for (int64_t i = 0; i < rows && i < columns; i++) cpu_matrix_set(matrix, q, i * columns + i, 1);
+    for (int64_t k = (job->count - 1) / CPU_PANEL * CPU_PANEL; job->count && k >= 0; k -= CPU_PANEL) {
+        const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k, corner = k * columns + k;
+        cpu_matrix_transpose(matrix, left, count, panel, left, cpu_matrix_at(matrix, in, corner), columns);
+        cpu_reflections_load(matrix, &block, left, count, panel, left, cpu_matrix_at(matrix, taus, k));
+        cpu_reflections_apply(matrix, &block, false, cpu_matrix_at(matrix, q, corner), columns - k, columns);
+    }
+}
+
+HloStatus cpu_householder_product(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
+                                  int64_t count, void *q, const void *factors, const void *taus) {
+    const QrJob job = {rows, columns, count, q, (char *)taus, factors};
+    const double cost = 4.0 * (double)rows * (double)columns * (double)count;
+    return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, householder_task, &job);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on rows that dense decompositions are made of, per instruction set; matrix.h drives them.
+#ifndef MESHLO_TARGETS_CPU_ISA_VECTOR_H_
+#define MESHLO_TARGETS_CPU_ISA_VECTOR_H_
+
+#include <complex.h>
+#include <stdint.h>
+
+#include "targets/cpu/features.h"
+
+// A plane rotation of the rows `row` and `row` + 1: (x, y) becomes (cosine x + sine y, cosine y - sine x).
+typedef struct CpuRotation {
+    double cosine, sine;
+    int64_t row;
+} CpuRotation;
+
+// The operations of one element type. Scalars are double complex whatever the type is (their imaginary part is nothing
+// to real types); elements follow each other in memory.
+typedef struct CpuVectorType {
+    void (*axpy)(int64_t n, double _Complex a, const void *x, void *y);  // y += a x
+    double _Complex (*dot)(int64_t n, const void *x, const void *y);     // the sum of conj(x) y
+    // `count` rotations, in order, of rows of n elements that start `stride` elements apart.
+    void (*rotate)(int64_t count, const CpuRotation *rotations, int64_t n, void *rows, int64_t stride);
+} CpuVectorType;
+
+typedef struct CpuVectorKernels {
+    CpuVectorType f32, f64, c64, c128;
+} CpuVectorKernels;
+
+extern const CpuVectorKernels cpu_vector_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuVectorKernels cpu_vector_kernels_avx2;
+extern const CpuVectorKernels cpu_vector_kernels_avx512;
+#endif
+
+// The row operations for a set.
+const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features);
+
+#endif

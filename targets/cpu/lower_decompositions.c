@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls: the kernel column of hlo/ir/custom_calls.def.
+#include <math.h>
+#include <string.h>
+
+#include "hlo/ir/custom_call.h"
+#include "targets/cpu/linalg.h"
+#include "targets/cpu/lower.h"
+#include "targets/cpu/matrix.h"
+
+// Shapes and options of a call; which kernel reads which is its own business.
+typedef struct CallKernel {
+    HloType type;
+    int64_t batch, rows, columns;  // of the last operand that is a matrix
+    int64_t count;                 // of reflections
+    bool lower, left, unit, vectors;
+    CpuTranspose transpose;
+} CallKernel;
+
+static CallKernel *new_kernel(CpuLowering *lowering, const CpuNode *node) {
+    const HloInstruction *call = node->instruction;
+    const HloShape *first = node->operands[0]->shape, *last = node->operands[node->operand_count - 1]->shape;
+    const HloShape *matrix = last->rank < first->rank ? first : last;
+    CallKernel *kernel = HLO_ARENA_NEW(lowering->arena, CallKernel, 1);
+    const int64_t form = hlo_custom_call_option(call, "trans_x", 'N');
+    *kernel = (CallKernel){.type = matrix->type,
+                           .batch = 1,
+                           .rows = matrix->dims[matrix->rank - 2],
+                           .columns = matrix->dims[matrix->rank - 1],
+                           .count = last->rank ? last->dims[last->rank - 1] : 0,
+                           .lower = hlo_custom_call_option(call, "uplo", 'L') == 'L',
+                           .left = hlo_custom_call_option(call, "side", 'L') == 'L',
+                           .unit = hlo_custom_call_option(call, "diag", 'N') == 'U',
+                           .vectors = hlo_custom_call_option(call, "mode", 'V') == 'V',
+                           .transpose = form == 'N'   ? CPU_NO_TRANSPOSE
+                                        : form == 'T' ? CPU_TRANSPOSE
+                                                      : CPU_ADJOINT};
+    for (int32_t d = 0; d + 2 < matrix->rank; d++) kernel->batch *= matrix->dims[d];
+    return kernel;
+}
+
+// A step that runs `run` on the call's matrices; types without a kernel go to the evaluator.
+static HloStatus lower_call(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run) {
+    CallKernel *kernel = new_kernel(lowering, node);
+    if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
+    cpu_step_kernel(lowering, node, step, run, kernel);
+    step->cost *= kernel->rows / 4 + 1;
+    return HLO_SUCCESS;
+}
+
+// The frame of one call: its lowering, and the first line of what runs it.
+#define KERNEL(name)                                                                        \
+    static HloStatus run_##name(const void *data, void *const *arguments, CpuPool *pool);   \
+    static HloStatus cpu_call_##name(CpuLowering *lowering, CpuNode *node, CpuStep *step) { \
+        return lower_call(lowering, node, step, run_##name);                                \
+    }                                                                                       \
+    static HloStatus run_##name(const void *data, void *const *arguments, CpuPool *pool)
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// ---- factors
+
+KERNEL(lu) {
+    const CallKernel *k = data;
+    return cpu_lu(pool, k->type, k->batch, k->rows, k->columns, arguments[1], arguments[2], arguments[3], NULL,
+                  arguments[0]);
+}
+
+// LAPACK counts pivots from 1.
+KERNEL(getrf) {
+    const CallKernel *k = data;
+    int32_t *pivots = arguments[2];
+    HLO_TRY(
+        cpu_lu(pool, k->type, k->batch, k->rows, k->columns, arguments[1], pivots, NULL, arguments[3], arguments[0]));
+    for (int64_t i = 0; i < k->batch * smaller(k->rows, k->columns); i++) pivots[i]++;
+    return HLO_SUCCESS;
+}
+
+KERNEL(geqrf) {
+    const CallKernel *k = data;
+    return cpu_qr(pool, k->type, k->batch, k->rows, k->columns, arguments[1], arguments[2], arguments[0]);
+}
+
+KERNEL(orgqr) {
+    const CallKernel *k = data;
+    return cpu_householder_product(pool, k->type, k->batch, k->rows, k->columns, k->count, arguments[2], arguments[0],
+                                   arguments[1]);
+}
+
+// The number, from 1, of the first diagonal element that is not a number, or 0.
+static int32_t first_failure(HloType type, int64_t n, const char *a) {
+    const bool wide = type == HLO_F64 || type == HLO_C128;
+    for (int64_t i = 0; i < n; i++) {
+        const char *at = a + i * (n + 1) * hlo_type_bytes(type);
+        if (wide ? isnan(*(const double *)(const void *)at) : isnan(*(const float *)(const void *)at))
+            return (int32_t)(i + 1);
+    }
+    return 0;
+}
+
+// The other triangle keeps what the operand holds there.
+KERNEL(potrf) {
+    const CallKernel *k = data;
+    const int64_t n = k->rows, width = hlo_type_bytes(k->type);
+    int32_t *info = arguments[2];
+    HLO_TRY(cpu_cholesky(pool, k->type, k->batch, n, k->lower, arguments[1], arguments[0]));
+    for (int64_t b = 0; b < k->batch; b++) {
+        char *out = (char *)arguments[1] + b * n * n * width;
+        const char *in = (const char *)arguments[0] + b * n * n * width;
+        info[b] = first_failure(k->type, n, out);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t from = i * n + (k->lower ? i + 1 : 0), count = k->lower ? n - i - 1 : i;
+            memcpy(out + from * width, in + from * width, (size_t)(count * width));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+KERNEL(trsm) {
+    const CallKernel *k = data;
+    return cpu_triangular_solve(pool, k->type, k->batch, k->rows, k->columns, k->left, k->lower, k->unit, k->transpose,
+                                arguments[2], arguments[0], arguments[1]);
+}
+
+// ---- eigenvalues
+
+// Without vectors the first result keeps the matrix.
+KERNEL(syevd) {
+    const CallKernel *k = data;
+    if (!k->vectors)
+        memcpy(arguments[1], arguments[0], (size_t)(k->batch * k->rows * k->rows * hlo_type_bytes(k->type)));
+    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, k->vectors ? arguments[1] : NULL, arguments[2],
+                    arguments[3], arguments[0]);
+}
+
+static HloStatus run_eigh(const void *data, void *const *arguments, CpuPool *pool) {
+    const CallKernel *k = data;
+    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, arguments[1], arguments[2], NULL, arguments[0]);
+}
+
+// The configuration says "lower,sort,sweeps,tolerance".
+static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CallKernel *kernel = new_kernel(lowering, node);
+    if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
+    const char *config = node->instruction->backend_config;
+    kernel->lower = !config || config[0] != '0';
+    cpu_step_kernel(lowering, node, step, run_eigh, kernel);
+    step->cost *= kernel->rows + 1;
+    return HLO_SUCCESS;
+}
+
+// ---- the rest
+
+static HloStatus run_zeros(const void *data, void *const *arguments, CpuPool *pool) {
+    const int64_t *bytes = data;
+    (void)pool;
+    for (int32_t i = 0; bytes[i] >= 0; i++)
+        if (bytes[i]) memset(arguments[i], 0, (size_t)bytes[i]);
+    return HLO_SUCCESS;
+}
+
+// Results of zeros; operands are not read.
+static HloStatus cpu_call_zeros(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    int64_t *bytes = HLO_ARENA_NEW(lowering->arena, int64_t, node->result_count + 1);
+    for (int32_t i = 0; i < node->result_count; i++) bytes[i] = node->results[i]->bytes;
+    bytes[node->result_count] = -1;
+    cpu_step_kernel(lowering, node, step, run_zeros, bytes);
+    step->read_count = 0;
+    return HLO_SUCCESS;
+}
+
+static HloStatus cpu_call_nothing(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_call_zeros(lowering, node, step);
+}
+
+static HloStatus cpu_call_evaluator(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    (void)step;
+    return cpu_lower_give_up(lowering, node);
+}
+
+// These two come here only where shapes or types keep them from being what build.c makes of them.
+static HloStatus cpu_call_identity(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_call_evaluator(lowering, node, step);
+}
+
+static HloStatus cpu_call_unary(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_call_evaluator(lowering, node, step);
+}
+
+HloStatus cpu_lower_custom_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    static CpuLowerFunction *const kLowerings[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) cpu_call_##kernel,
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
+    };
+    return kLowerings[hlo_custom_call_row(node->instruction)](lowering, node, step);
+}

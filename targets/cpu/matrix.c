@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/matrix.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+
+bool cpu_matrix_has(HloType type) {
+    return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
+}
+
+// ---- batches
+
+typedef struct BatchJob {
+    CpuMatrix matrix;
+    CpuMatrixTask *task;
+    const void *job;
+    char *scratch;
+    size_t bytes;
+} BatchJob;
+
+static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const BatchJob *batch = argument;
+    for (int64_t i = begin; i < end; i++) {
+        CpuMatrix matrix = batch->matrix;
+        matrix.work = batch->scratch + (size_t)worker * batch->bytes;
+        matrix.end = matrix.work + batch->bytes;
+        batch->task(&matrix, batch->job, i);
+    }
+}
+
+static CpuMatrix describe(HloType type, CpuFeatures features) {
+    const CpuVectorKernels *kernels = cpu_isa_vector_kernels(features);
+    return (CpuMatrix){.type = type,
+                       .width = hlo_type_bytes(type),
+                       .is_complex = hlo_type_is_complex(type),
+                       .vector = type == HLO_F32   ? &kernels->f32
+                                 : type == HLO_F64 ? &kernels->f64
+                                 : type == HLO_C64 ? &kernels->c64
+                                                   : &kernels->c128,
+                       .features = features};
+}
+
+HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
+                           CpuMatrixTask *task, const void *job) {
+    enum { kWorthCutting = 200000, kWorthSharing = 10000000 };
+    HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "decomposition of %s", hlo_type_text(type));
+    if (count == 0) return HLO_SUCCESS;
+    const int workers = cpu_pool_worker_count(pool);
+    const bool inside = count < workers && cost >= kWorthSharing;
+    const bool beside = !inside && cost * (double)count >= kWorthCutting;
+    const size_t bytes = (work_bytes + 63) / 64 * 64;
+    BatchJob batch = {describe(type, cpu_pool_features(pool)), task, job, NULL, bytes};
+    batch.scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(bytes, beside ? (size_t)workers : 1));
+    HLO_FAIL_IF(!batch.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a decomposition");
+    batch.matrix.pool = inside ? pool : NULL;
+    if (beside)
+        cpu_pool_parallel_for_grain(pool, count, 1, batch_task, &batch);
+    else
+        batch_task(&batch, 0, count, 0);
+    cpu_pool_scratch_give(pool, batch.scratch);
+    return HLO_SUCCESS;
+}
+
+void *cpu_matrix_work(CpuMatrix *matrix, int64_t count, size_t width) {
+    void *work = matrix->work;
+    const size_t bytes = cpu_work_bytes(count, width);
+    HLO_BUG_IF(bytes > (size_t)(matrix->end - matrix->work));
+    matrix->work += bytes;
+    return work;
+}
+
+// ---- elements and rows
+
+double _Complex cpu_matrix_get(const CpuMatrix *matrix, const void *row, int64_t i) {
+    switch (matrix->type) {
+        case HLO_F32: return ((const float *)row)[i];
+        case HLO_F64: return ((const double *)row)[i];
+        case HLO_C64: return ((const float _Complex *)row)[i];
+        default: return ((const double _Complex *)row)[i];
+    }
+}
+
+void cpu_matrix_set(const CpuMatrix *matrix, void *row, int64_t i, double _Complex value) {
+    switch (matrix->type) {
+        case HLO_F32: ((float *)row)[i] = (float)creal(value); return;
+        case HLO_F64: ((double *)row)[i] = creal(value); return;
+        case HLO_C64: ((float _Complex *)row)[i] = CMPLXF(creal(value), cimag(value)); return;
+        default: ((double _Complex *)row)[i] = value; return;
+    }
+}
+
+void cpu_matrix_divide(const CpuMatrix *matrix, int64_t n, double _Complex divisor, void *x) {
+    const float f = (float)creal(divisor);
+    const double d = creal(divisor);
+    switch (matrix->type) {
+        case HLO_F32:
+            for (int64_t i = 0; i < n; i++) ((float *)x)[i] /= f;
+            return;
+        case HLO_F64:
+            for (int64_t i = 0; i < n; i++) ((double *)x)[i] /= d;
+            return;
+        case HLO_C64:
+            for (int64_t i = 0; i < n; i++) cpu_matrix_set(matrix, x, i, cpu_matrix_get(matrix, x, i) / divisor);
+            return;
+        default:
+            for (int64_t i = 0; i < n; i++) ((double _Complex *)x)[i] /= divisor;
+            return;
+    }
+}
+
+void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const void *from) {
+    if (to != from) memcpy(to, from, (size_t)(n * matrix->width));
+    if (matrix->type == HLO_C64)
+        for (int64_t i = 0; i < n; i++) ((float *)to)[2 * i + 1] *= -1;
+    if (matrix->type == HLO_C128)
+        for (int64_t i = 0; i < n; i++) ((double *)to)[2 * i + 1] *= -1;
+}
+
+double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
+    const int64_t reals = matrix->is_complex ? 2 * n : n;
+    double sum = 0, largest = 0;
+    if (matrix->type == HLO_F32 || matrix->type == HLO_C64) {
+        for (int64_t i = 0; i < reals; i++) sum += (double)((const float *)x)[i] * (double)((const float *)x)[i];
+        return sqrt(sum);
+    }
+    const double *values = x;
+    for (int64_t i = 0; i < reals; i++) sum += values[i] * values[i];
+    if (sum > 1e-280 && sum < 1e280) return sqrt(sum);
+    for (int64_t i = 0; i < reals; i++) largest = fmax(largest, fabs(values[i]));
+    if (!(largest > 0) || !isfinite(sum + largest - sum)) return largest > 0 ? NAN : sqrt(sum);
+    sum = 0;
+    for (int64_t i = 0; i < reals; i++) sum += values[i] / largest * (values[i] / largest);
+    return largest * sqrt(sum);
+}
+
+int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x) {
+    int64_t best = 0;
+    double size = -1;
+    for (int64_t i = 0; i < n; i++) {
+        const double _Complex value = cpu_matrix_get(matrix, x, i);
+        const double here = fabs(creal(value)) + fabs(cimag(value));
+        if (here > size) best = i, size = here;
+    }
+    return best;
+}
+
+void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y) {
+    char held[256], *a = x, *b = y;
+    for (int64_t left = n * matrix->width; left > 0; a += sizeof held, b += sizeof held, left -= (int64_t)sizeof held) {
+        const size_t bytes = left < (int64_t)sizeof held ? (size_t)left : sizeof held;
+        memcpy(held, a, bytes);
+        memcpy(a, b, bytes);
+        memcpy(b, held, bytes);
+    }
+}
+
+#define TRANSPOSE(T)                                                  \
+    for (int64_t i0 = 0; i0 < rows; i0 += kTile)                      \
+        for (int64_t j0 = 0; j0 < columns; j0 += kTile)               \
+            for (int64_t j = j0; j < columns && j < j0 + kTile; j++)  \
+                for (int64_t i = i0; i < rows && i < i0 + kTile; i++) \
+                    ((T *)to)[j * to_stride + i] = ((const T *)from)[i * from_stride + j];
+
+void cpu_matrix_transpose(const CpuMatrix *matrix, int64_t rows, int64_t columns, void *to, int64_t to_stride,
+                          const void *from, int64_t from_stride) {
+    enum { kTile = 16 };
+    switch (matrix->type) {
+        case HLO_F32: TRANSPOSE(float) return;
+        case HLO_C128: TRANSPOSE(double _Complex) return;
+        default: TRANSPOSE(double) return;  // c64 is as wide
+    }
+}
+
+double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(cpu_matrix_get(matrix, x, i)));
+    for (int64_t i = 0; i < n; i++) {
+        const double _Complex value = cpu_matrix_get(matrix, x, i);
+        const double size = cabs(value);
+        if (size > 0.9 * largest) return conj(value) / size;
+    }
+    return 1;
+}
+
+// ---- reflections
+
+double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta) {
+    const double _Complex alpha = cpu_matrix_get(matrix, x, 0);
+    const double below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
+    *beta = creal(alpha);
+    cpu_matrix_set(matrix, x, 0, 1);
+    if (below == 0 && cimag(alpha) == 0) {
+        memset(cpu_matrix_at(matrix, x, 1), 0, (size_t)((n - 1) * matrix->width));
+        return 0;
+    }
+    *beta = -copysign(hypot(cabs(alpha), below), creal(alpha));
+    cpu_matrix_divide(matrix, n - 1, alpha - *beta, cpu_matrix_at(matrix, x, 1));
+    return CMPLX((*beta - creal(alpha)) / *beta, -cimag(alpha) / *beta);
+}
+
+// The larger of the products of one stripe.
+static size_t stripe_product_bytes(HloType type, int64_t rows) {
+    const CpuProduct inner = {.type = type, .m = CPU_PANEL, .n = CPU_STRIPE, .k = rows, .ldc = CPU_STRIPE};
+    const CpuProduct outer = {.type = type, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL, .ldc = CPU_STRIPE};
+    const size_t a = cpu_product_scratch_bytes(&inner), b = cpu_product_scratch_bytes(&outer);
+    return a > b ? a : b;
+}
+
+static size_t stripe_bytes(HloType type, int64_t rows) {
+    return 2 * cpu_work_bytes(CPU_PANEL * CPU_STRIPE, (size_t)hlo_type_bytes(type)) + stripe_product_bytes(type, rows);
+}
+
+size_t cpu_reflections_bytes(const CpuPool *pool, HloType type, int64_t rows) {
+    const size_t width = (size_t)hlo_type_bytes(type);
+    return 2 * cpu_work_bytes(CPU_PANEL * rows, width) + 2 * cpu_work_bytes(CPU_PANEL * CPU_PANEL, width) +
+           cpu_work_bytes(cpu_pool_worker_count(pool), stripe_bytes(type, rows));
+}
+
+void cpu_reflections_new(CpuMatrix *matrix, int64_t rows, CpuReflections *block) {
+    const size_t width = (size_t)matrix->width;
+    block->v = cpu_matrix_work(matrix, CPU_PANEL * rows, width);
+    block->conjugate = matrix->is_complex ? cpu_matrix_work(matrix, CPU_PANEL * rows, width) : block->v;
+    block->t = cpu_matrix_work(matrix, CPU_PANEL * CPU_PANEL, width);
+    block->adjoint = cpu_matrix_work(matrix, CPU_PANEL * CPU_PANEL, width);
+    block->stripe_each = stripe_bytes(matrix->type, rows);
+    block->stripe = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), block->stripe_each);
+}
+
+// Column i of T is -tau_i T (V^H v_i) above its diagonal.
+static void make_t(const CpuMatrix *matrix, CpuReflections *block, const void *taus) {
+    const int64_t count = block->count;
+    double _Complex t[CPU_PANEL][CPU_PANEL] = {{0}}, overlap[CPU_PANEL];
+    for (int64_t i = 0; i < count; i++) {
+        const double _Complex tau = cpu_matrix_get(matrix, taus, i);
+        const char *v = cpu_matrix_at(matrix, block->v, i * block->rows + i);
+        for (int64_t j = 0; j < i; j++)
+            overlap[j] = matrix->vector->dot(block->rows - i, cpu_matrix_at(matrix, block->v, j * block->rows + i), v);
+        for (int64_t r = 0; r < i; r++) {
+            double _Complex sum = 0;
+            for (int64_t j = r; j < i; j++) sum += hlo_complex_multiply(t[r][j], overlap[j]);
+            t[r][i] = -hlo_complex_multiply(tau, sum);
+        }
+        t[i][i] = tau;
+    }
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t c = 0; c < count; c++) {
+            cpu_matrix_set(matrix, block->t, r * count + c, -t[r][c]);
+            cpu_matrix_set(matrix, block->adjoint, c * count + r, -conj(t[r][c]));
+        }
+}
+
+void cpu_reflections_load(const CpuMatrix *matrix, CpuReflections *block, int64_t rows, int64_t count, const void *v,
+                          int64_t stride, const void *taus) {
+    block->rows = rows;
+    block->count = count;
+    for (int64_t j = 0; j < count; j++) {
+        char *to = cpu_matrix_at(matrix, block->v, j * rows);
+        memset(to, 0, (size_t)(j * matrix->width));
+        memcpy(to + (j + 1) * matrix->width, cpu_matrix_at(matrix, v, j * stride + j + 1),
+               (size_t)((rows - j - 1) * matrix->width));
+        cpu_matrix_set(matrix, to, j, 1);
+    }
+    if (matrix->is_complex) cpu_matrix_conjugate(matrix, count * rows, block->conjugate, block->v);
+    make_t(matrix, block, taus);
+}
+
+typedef struct ApplyJob {
+    const CpuMatrix *matrix;
+    const CpuReflections *block;
+    const void *t;
+    char *c;
+    int64_t columns, stride;
+} ApplyJob;
+
+// c += V (-T (V^H c)) for the columns of one stripe.
+static void apply_stripe(const ApplyJob *job, int64_t first, int64_t columns, char *work) {
+    const CpuReflections *block = job->block;
+    const CpuMatrix *matrix = job->matrix;
+    const size_t each = cpu_work_bytes(CPU_PANEL * CPU_STRIPE, (size_t)matrix->width);
+    char *overlap = work, *scaled = work + each, *scratch = scaled + each;
+    char *c = job->c + first * matrix->width;
+    CpuProduct product = {.type = matrix->type,
+                          .features = matrix->features,
+                          .m = block->count,
+                          .n = columns,
+                          .k = block->rows,
+                          .a_m_stride = block->rows,
+                          .a_k_stride = 1,
+                          .b_k_stride = job->stride,
+                          .b_n_stride = 1,
+                          .ldc = columns};
+    cpu_product_serial(&product, overlap, block->conjugate, c, scratch);
+    product.k = product.a_m_stride = block->count;
+    product.b_k_stride = columns;
+    cpu_product_serial(&product, scaled, job->t, overlap, scratch);
+    product.m = product.a_k_stride = block->rows;
+    product.a_m_stride = 1;
+    product.ldc = job->stride;
+    product.accumulate = true;
+    cpu_product_serial(&product, c, block->v, scaled, scratch);
+}
+
+static void apply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ApplyJob *job = argument;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s * CPU_STRIPE, left = job->columns - first;
+        apply_stripe(job, first, left < CPU_STRIPE ? left : CPU_STRIPE,
+                     job->block->stripe + (size_t)worker * job->block->stripe_each);
+    }
+}
+
+void cpu_reflections_apply(const CpuMatrix *matrix, const CpuReflections *block, bool adjoint, void *c, int64_t columns,
+                           int64_t stride) {
+    ApplyJob job = {matrix, block, adjoint ? block->adjoint : block->t, c, columns, stride};
+    cpu_pool_parallel_for_grain(matrix->pool, (columns + CPU_STRIPE - 1) / CPU_STRIPE, 1, apply_task, &job);
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the dense decompositions share: matrices of any of the four field types behind one interface, reflections in
+// blocks, and batches over the pool. Scalars are double complex whatever the type of the matrix is; work of cubic order
+// is in matrix products (matmul_internal.h) and row operations (isa/vector.h).
+#ifndef MESHLO_TARGETS_CPU_MATRIX_H_
+#define MESHLO_TARGETS_CPU_MATRIX_H_
+
+#include <stdbool.h>
+
+#include "hlo/base/complex.h"
+#include "targets/cpu/isa/vector.h"
+#include "targets/cpu/matmul_internal.h"
+
+HLO_BEGIN_C
+
+// Columns of a panel, and columns of the stripes that the rest of a matrix is updated in.
+enum { CPU_PANEL = 32, CPU_STRIPE = 128 };
+
+// How one matrix is worked on.
+typedef struct CpuMatrix {
+    HloType type;   // F32, F64, C64 or C128
+    int64_t width;  // bytes of an element
+    bool is_complex;
+    const CpuVectorType *vector;
+    CpuFeatures features;
+    CpuPool *pool;     // for the work inside of one matrix; NULL where matrices run side by side
+    char *work, *end;  // what is left of this matrix's scratch memory
+} CpuMatrix;
+
+// True for the types that have decompositions.
+bool cpu_matrix_has(HloType type);
+
+// Works on matrix `index` of a batch.
+typedef void CpuMatrixTask(CpuMatrix *matrix, const void *job, int64_t index);
+
+// Runs `task` for each of `count` matrices, side by side, or one after the other with the pool inside of each where
+// there are fewer matrices than workers and `cost` (operations a matrix) is worth it. Each call finds `work_bytes` of
+// scratch memory. UNIMPLEMENTED for a type without decompositions, RESOURCE_EXHAUSTED.
+HLO_NODISCARD HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
+                                         CpuMatrixTask *task, const void *job);
+
+// The next `count` elements of `width` bytes of the scratch memory, aligned to 64. The batch's work_bytes must have
+// counted them (each rounded by cpu_work_bytes()).
+void *cpu_matrix_work(CpuMatrix *matrix, int64_t count, size_t width);
+static inline size_t cpu_work_bytes(int64_t count, size_t width) {
+    return hlo_array_bytes((size_t)count, width) / 64 * 64 + 64;
+}
+
+// Element i of a row, and the row from element i on.
+double _Complex cpu_matrix_get(const CpuMatrix *matrix, const void *row, int64_t i);
+void cpu_matrix_set(const CpuMatrix *matrix, void *row, int64_t i, double _Complex value);
+static inline void *cpu_matrix_at(const CpuMatrix *matrix, const void *row, int64_t i) {
+    return (char *)row + i * matrix->width;
+}
+
+// x[i] /= divisor.
+void cpu_matrix_divide(const CpuMatrix *matrix, int64_t n, double _Complex divisor, void *x);
+// to[i] = conj(from[i]); may be one array.
+void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const void *from);
+// The Euclidean length, without overflow on the way.
+double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x);
+// The first element of the largest |re| + |im|, as LAPACK's pivots are chosen.
+int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x);
+void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y);
+// to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
+void cpu_matrix_transpose(const CpuMatrix *matrix, int64_t rows, int64_t columns, void *to, int64_t to_stride,
+                          const void *from, int64_t from_stride);
+
+// The factor of size 1 that makes the first large element of x real and positive. The phase of an eigenvector is free:
+// this settles it (the reference evaluator does the same).
+double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x);
+
+// ---- reflections
+
+// Makes I - tau v v^H whose adjoint takes x to beta e_1, beta real: x becomes v (x[0] = 1). Returns tau, 0 where x
+// stays as it is.
+double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta);
+
+// `count` (up to CPU_PANEL) reflections H_1 H_2 … = I - V T V^H of vectors of `rows` elements.
+typedef struct CpuReflections {
+    int64_t rows, count;
+    void *v;          // count rows, one a vector: v_j has zeros before element j and 1 there
+    void *conjugate;  // of v; v itself for real types
+    void *t;          // count x count, -T
+    void *adjoint;    // the same of -T^H
+    char *stripe;     // scratch memory of the stripes, for each worker
+    size_t stripe_each;
+} CpuReflections;
+
+// Scratch memory that blocks of reflections need: those of vectors of up to `rows` elements.
+size_t cpu_reflections_bytes(const CpuPool *pool, HloType type, int64_t rows);
+// Takes it.
+void cpu_reflections_new(CpuMatrix *matrix, int64_t rows, CpuReflections *block);
+// Reads vectors from `count` rows of `v` that start `stride` elements apart, vector j at element j of its row (what
+// stands in front of it and its 1 are not read), and `taus`.
+void cpu_reflections_load(const CpuMatrix *matrix, CpuReflections *block, int64_t rows, int64_t count, const void *v,
+                          int64_t stride, const void *taus);
+// c := (I - V T V^H) c, or the adjoint's product, c of block->rows rows (`stride` elements apart) and any columns.
+void cpu_reflections_apply(const CpuMatrix *matrix, const CpuReflections *block, bool adjoint, void *c, int64_t columns,
+                           int64_t stride);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Custom calls of dense linear algebra: every program in tests/cpu/decompositions returns the error of the identities
+// that its decomposition must satisfy, which must be small in the engine and in the evaluator. What is not known, or
+// does not fit, is refused when it is compiled.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/eval/eval.h"
+#include "tests/support/compiled.h"
+
+typedef struct Program {
+    char path[256];
+} Program;
+
+ParameterizedTestParameters(decompositions, identities_hold) {
+    glob_t found;
+    glob(MESHLO_SOURCE_DIR "/tests/cpu/decompositions/*.hlo", 0, NULL, &found);
+    Program *programs = cr_malloc(sizeof(Program) * (found.gl_pathc + 1));
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        snprintf(programs[i].path, sizeof programs[i].path, "%s", found.gl_pathv[i]);
+    const size_t count = found.gl_pathc;
+    globfree(&found);
+    return cr_make_param_array(Program, programs, count);
+}
+
+static void expect_small(const HloLiteral *result, const char *path, const char *how) {
+    const double error = hlo_literal_get_double(result, 0);
+    cr_expect(error <= (result->shape->type == HLO_F64 ? 1e-12 : 5e-4), "%s, %s: error %g", path, how, error);
+}
+
+ParameterizedTest(Program *program, decompositions, identities_hold) {
+    HloFileContent content;
+    HloText message = {0};
+    cr_assert_null(hlo_file_read(program->path, 1 << 24, &content));
+    HloModule *module = compiled_parse(content.data, &message);
+    cr_assert_not_null(module, "%s: %s", program->path, message.data);
+    for (int seed = 1; seed < 4; seed++) {
+        const CompiledCheck check = {.seed = (uint64_t)seed, .allow_fallback = true};
+        HloLiteral *compiled[64] = {0}, *evaluated = NULL;
+        cr_assert(compiled_run(module, &check, compiled, &message), "%s: %s", program->path, message.data);
+        expect_small(compiled[0], program->path, "compiled");
+        HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, (uint64_t)seed);
+        const HloLiteral *arguments[] = {argument};
+        cr_assert_null(hlo_evaluate(module, arguments, 1, NULL, &evaluated));
+        expect_small(evaluated, program->path, "evaluated");
+        hlo_literal_free(argument);
+        hlo_literal_free(evaluated);
+        hlo_literal_free(compiled[0]);
+    }
+    hlo_text_free(&message);
+    hlo_module_free(module);
+    hlo_file_content_free(&content);
+}
+
+typedef struct Refusal {
+    char text[400];
+    char part[80];
+} Refusal;
+
+ParameterizedTestParameters(decompositions, refused_before_running) {
+    static Refusal refusals[] = {
+        {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = f32[3,3] custom-call(a), "
+         "custom_call_target=\"cusolver_geqrf_ffi\" }\n",
+         "custom call \"cusolver_geqrf_ffi\" is not known"},
+        {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = (f32[3,3], s32[3]) custom-call(a), "
+         "custom_call_target=\"lapack_sgetrf_ffi\" }\n",
+         "%t: the shapes of custom call \"lapack_sgetrf_ffi\""},
+        {"HloModule m\nENTRY e { a = f64[3,3] parameter(0)\n ROOT t = (f64[3,3], f64[3]) custom-call(a), "
+         "custom_call_target=\"lapack_sgeqrf_ffi\" }\n",
+         "%t: the shapes of custom call \"lapack_sgeqrf_ffi\""},
+        {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n b = f32[4,5] parameter(1)\n ROOT t = f32[4,5] "
+         "custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\" }\n",
+         "%t: the shapes of custom call \"lapack_strsm_ffi\""},
+        {"HloModule m\nENTRY e { a = f32[2,3,3] parameter(0)\n ROOT t = (f32[3,3], f32[3]) custom-call(a), "
+         "custom_call_target=\"Eigh\" }\n",
+         "%t: the shapes of custom call \"Eigh\""},
+    };
+    return cr_make_param_array(Refusal, refusals, HLO_COUNT_OF(refusals));
+}
+
+ParameterizedTest(Refusal *refusal, decompositions, refused_before_running) {
+    HloText message = {0};
+    HloModule *module = compiled_parse(refusal->text, &message);
+    cr_assert_not_null(module, "%s", message.data);
+    const CompiledCheck check = {.allow_fallback = true};
+    HloLiteral *results[64] = {0};
+    cr_expect_not(compiled_run(module, &check, results, &message));
+    cr_expect(message.data && strstr(message.data, refusal->part), "%s", message.data);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
+
+// A matrix that cannot be factored is told by its info, not by an error.
+Test(decompositions, info_tells_what_failed) {
+    HloText message = {0};
+    HloModule *module = compiled_parse(
+        "HloModule m\nENTRY e { c = f32[2,2] constant({{1, 2}, {2, 1}})\n z = f32[2,2] constant({{1, 1}, {1, 1}})\n"
+        " p = (f32[2,2], s32[]) custom-call(c), custom_call_target=\"lapack_spotrf_ffi\", backend_config={uplo = 76 : "
+        "ui8}\n"
+        " l = (f32[2,2], s32[2], s32[]) custom-call(z), custom_call_target=\"lapack_sgetrf_ffi\", backend_config={}\n"
+        " i = s32[] get-tuple-element(p), index=1\n j = s32[] get-tuple-element(l), index=2\n"
+        " ROOT t = (s32[], s32[]) tuple(i, j) }\n",
+        &message);
+    cr_assert_not_null(module, "%s", message.data);
+    const CompiledCheck check = {.allow_fallback = true};
+    HloLiteral *compiled[64] = {0}, *evaluated = NULL;
+    cr_assert(compiled_run(module, &check, compiled, &message), "%s", message.data);
+    cr_assert_null(hlo_evaluate(module, NULL, 0, NULL, &evaluated));
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(hlo_literal_get_int64(compiled[0]->elements[i], 0), 2);
+        cr_expect_eq(hlo_literal_get_int64(evaluated->elements[i], 0), 2);
+    }
+    hlo_literal_free(compiled[0]);
+    hlo_literal_free(evaluated);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
