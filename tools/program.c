@@ -62,7 +62,7 @@ static HloStatus decode_program(const char *name, const HloFileContent *content,
                                        name);
         case CLI_FORMAT_STABLEHLO_TEXT: break;
     }
-    return hlo_error(HLO_UNIMPLEMENTED, "%s: reading %s is not supported", name, cli_format_name(format));
+    return hlo_module_from_stablehlo_text(content->data, content->size, name, module);
 }
 
 static HloStatus parse_program(const char *name, const HloFileContent *content, HloModule **module) {

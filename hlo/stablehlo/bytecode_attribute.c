@@ -8,9 +8,6 @@
 
 enum { DEEPEST_NESTING = 200 };
 
-// The limit that protobuf sets for a whole program, too.
-static const int64_t LARGEST_CONSTANT_BYTES = (int64_t)1 << 31;
-
 // ---------------------------------------------------------------------------------------------------------------------
 // The tables, decoded on demand
 
@@ -134,59 +131,16 @@ static double double_from_bits(int64_t bits) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors
 
-static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t count) {
-    unsigned char *out = literal->data;
-    for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
-}
-
-// True if it understood the bytes: splat, packed predicates or one run of values.
-static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_t length) {
-    int64_t count = hlo_shape_elements(literal->shape);
-    uint64_t each = (uint64_t)hlo_type_bytes(literal->shape->type);
-    bool is_pred = literal->shape->type == HLO_PRED;
-    if (is_pred && count > 1 && length == (uint64_t)(count + 7) / 8 && !(length == 1 && (bytes[0] == 0xFF))) {
-        // One byte may be a splat of false, which packs to the same zeros.
-        unpack_bits(literal, bytes, count);
-        return true;
-    }
-    if (length == each && count != 1) {
-        for (int64_t i = 0; i < count; i++) memcpy((char *)literal->data + (size_t)i * each, bytes, each);
-    } else if (length == each * (uint64_t)count) {
-        if (length) memcpy(literal->data, bytes, (size_t)length);
-    } else {
-        return false;
-    }
-    for (int64_t i = 0; is_pred && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
-    return true;
-}
-
-// Narrow signed integers come as bytes whose high bits need not be the sign.
-static void extend_signs(HloLiteral *literal) {
-    const HloTypeInfo *info = hlo_type_info(literal->shape->type);
-    if (info->kind != HLO_KIND_SIGNED || info->bits >= 8) return;
-    int64_t count = hlo_shape_elements(literal->shape);
-    for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, ((const signed char *)literal->data)[i]);
-}
-
-const MlirAttribute *mlir_tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
-                                           const unsigned char *bytes, uint64_t length) {
+static const MlirAttribute *tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
+                                             const unsigned char *bytes, uint64_t length) {
     if (cursor->error) return NULL;
-    if (!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape)) {
-        mlir_cursor_fail(cursor, "a constant has no tensor type");
+    const HloLiteral *literal = NULL;
+    HloStatus status = mlir_tensor_from_bytes(file->arena, type, bytes, length, &literal);
+    if (status) {
+        mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
+        hlo_status_free(status);
         return NULL;
     }
-    // A splat makes much of little: a few bytes must not take all memory.
-    if (hlo_shape_bytes(type->shape) > LARGEST_CONSTANT_BYTES) {
-        mlir_cursor_fail(cursor, "a constant is larger than %lld bytes", (long long)LARGEST_CONSTANT_BYTES);
-        return NULL;
-    }
-    HloLiteral *literal = hlo_literal_in_arena(file->arena, type->shape);
-    if (!fill_tensor(literal, bytes, length)) {
-        mlir_cursor_fail(cursor, "a constant of %lld elements has %llu bytes",
-                         (long long)hlo_shape_elements(type->shape), (unsigned long long)length);
-        return NULL;
-    }
-    extend_signs(literal);
     return new_attribute(file, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
 }
 
@@ -194,7 +148,7 @@ static const MlirAttribute *read_tensor(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
     uint64_t length = mlir_read_varint(cursor);
     const unsigned char *bytes = mlir_read_bytes(cursor, length);
-    return mlir_tensor_attribute(file, cursor, type, bytes, length);
+    return tensor_attribute(file, cursor, type, bytes, length);
 }
 
 // A dense array: element type, count, raw bytes.

@@ -10,8 +10,4 @@ const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCur
 // Attributes of unknown dialects and codes are errors.
 const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
 
-// A tensor attribute's values from its raw bytes (`packed` pred: one bit an element, least significant first).
-const MlirAttribute *mlir_tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
-                                           const unsigned char *bytes, uint64_t length);
-
 #endif

@@ -256,21 +256,3 @@ HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top) {
     *top = block.operations[0];
     return HLO_SUCCESS;
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Look-up
-
-const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name) {
-    for (int64_t i = 0; i < operation->attribute_count; i++) {
-        if (strcmp(operation->attribute_names[i], name) == 0) return operation->attributes[i];
-    }
-    return NULL;
-}
-
-const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name) {
-    if (!dictionary || dictionary->kind != MLIR_DICTIONARY) return NULL;
-    for (int64_t i = 0; i < dictionary->count; i++) {
-        if (strcmp(dictionary->keys[i], name) == 0) return dictionary->items[i];
-    }
-    return NULL;
-}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hlo/ir/infer.h"
+#include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/stablehlo.h"
 
@@ -108,7 +109,6 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
 static HloStatus enum_value(const ImportPlace *place, const MlirAttribute *attribute, const HloEnumTable *table,
                             int32_t *value) {
     int64_t number = attribute->integer;
-    if (attribute->string) number = hlo_enum_from_text(table, attribute->string, strlen(attribute->string));
     bool known = number >= 0 && number < table->count && table->texts[number];
     if (!known) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s", table->name);
     *value = (int32_t)number;
@@ -308,21 +308,22 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
     return import_plain(place, opcode, NULL);
 }
 
-static const ImportRow *find_row(const char *name) {
+static void note_rows(Importer *importer) {
     static const ImportRow *(*const families[])(int64_t *) = {
         import_data_rows, import_compute_rows, import_control_rows, import_collective_rows, import_sdy_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
         for (int64_t i = 0; i < count; i++) {
-            if (strcmp(rows[i].name, name) == 0) return &rows[i];
+            hlo_string_map_set(importer->arena, &importer->rows, rows[i].name, strlen(rows[i].name),
+                               (void *)(uintptr_t)&rows[i]);
         }
     }
-    return NULL;
 }
 
 static HloStatus import_operation(ImportPlace *place) {
-    const ImportRow *row = find_row(place->operation->name);
+    const char *name = place->operation->name;
+    const ImportRow *row = hlo_string_map_get(&place->importer->rows, name, strlen(name));
     if (row && row->operands && place->operation->operand_count != row->operands) {
         return import_error(place, HLO_INVALID_ARGUMENT, "%d operands are needed, not %lld", row->operands,
                             (long long)place->operation->operand_count);
@@ -448,6 +449,23 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
     return HLO_SUCCESS;
 }
 
+// main, or the only function that is not private.
+static const char *find_entry(const MlirBlock *block) {
+    const char *found = NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirOperation *operation = block->operations[i];
+        if (strcmp(operation->name, "func.func") != 0) continue;
+        const char *name = mlir_attribute(operation, "sym_name")->string;
+        if (strcmp(name, "main") == 0) return name;
+        const MlirAttribute *visibility = mlir_attribute(operation, "sym_visibility");
+        if (visibility && visibility->string && strcmp(visibility->string, "private") == 0) continue;
+        found = name;
+        count++;
+    }
+    return count == 1 ? found : "main";
+}
+
 static int64_t module_count(const MlirOperation *top, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(top, name);
     return attribute && attribute->kind == MLIR_INTEGER && attribute->integer > 0 ? attribute->integer : 1;
@@ -512,6 +530,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
 
 HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module) {
     Importer importer = {.module = module, .arena = arena};
+    note_rows(&importer);
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
     const MlirAttribute *name = mlir_attribute(top, "sym_name");
@@ -521,9 +540,10 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
     import_meshes(&importer, top);
-    ImportedFunction *entry = hlo_string_map_get(&importer.functions, "main", 4);
-    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main");
-    HLO_TRY(convert_function(&importer, entry, "main"));
+    const char *entry_name = find_entry(&top->regions[0].blocks[0]);
+    ImportedFunction *entry = hlo_string_map_get(&importer.functions, entry_name, strlen(entry_name));
+    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only");
+    HLO_TRY(convert_function(&importer, entry, entry_name));
     hlo_module_set_entry(module, entry->computation);
     HLO_TRY(import_result_shardings(&importer, entry->operation));
     return import_donation(&importer, entry->operation);
@@ -532,29 +552,42 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
 typedef struct ImportRequest {
     const void *bytes;
     size_t length;
+    const char *file;
+    bool is_text;
     HloModule *module;
 } ImportRequest;
 
-static HloStatus import_bytecode(void *argument) {
+static HloStatus import_request(void *argument) {
     ImportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();
     MlirOperation *top = NULL;
-    HloStatus status = mlir_read_file(arena, request->bytes, request->length, &top);
+    HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
+                                        : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) status = mlir_import(top, arena, request->module);
     hlo_arena_free(arena);
     return status;
 }
 
-HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
-    ImportRequest request = {bytes, length, hlo_module_new("module")};
-    HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = hlo_protect(import_bytecode, &request);
+static HloStatus import_new_module(ImportRequest *request, HloModule **module) {
+    request->module = hlo_module_new("module");
+    HLO_FAIL_IF(!request->module, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(import_request, request);
     if (status) {
-        hlo_module_free(request.module);
+        hlo_module_free(request->module);
         return status;
     }
-    *module = request.module;
+    *module = request->module;
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
+    ImportRequest request = {.bytes = bytes, .length = length};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
+    ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
+    return import_new_module(&request, module);
 }
 
 bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {

@@ -9,6 +9,7 @@ typedef struct Importer {
     HloModule *module;
     HloArena *arena;                     // scratch and the MLIR picture
     HloStringMap functions;              // name -> ImportedFunction
+    HloStringMap rows;                   // operation -> ImportRow
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
     int depth;

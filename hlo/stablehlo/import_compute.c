@@ -263,15 +263,15 @@ static HloStatus import_rng_bit_generator(ImportPlace *place) {
     return import_plain(place, HLO_OP_RNG_BIT_GENERATOR, &attributes);
 }
 
-// Operands are the two bounds and the shape; HLO's rng has only the bounds. Ordinals: UNIFORM, NORMAL.
+// Operands are the two bounds and the shape; HLO's rng has only the bounds.
 static HloStatus import_rng(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
-    int64_t ordinal;
+    HloRngAttributes attributes = {0};
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
-    HLO_TRY(import_int(place, "rng_distribution", 0, &ordinal));
-    HloRngAttributes attributes = {ordinal == 0 ? HLO_RandomDistribution_UNIFORM : HLO_RandomDistribution_NORMAL};
+    HLO_TRY(import_enum(place, "rng_distribution", &hlo_enum_RandomDistribution, HLO_RandomDistribution_UNIFORM,
+                        &attributes.distribution));
     int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
     HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));
     return import_set_results(place, result);

@@ -32,22 +32,23 @@ struct MlirType {
 
 typedef enum MlirAttributeKind {
     MLIR_UNIT,
-    MLIR_BOOL,         // integer 0 or 1
-    MLIR_INTEGER,      // integer, type
-    MLIR_FLOAT,        // real, type
-    MLIR_STRING,       // string
-    MLIR_SYMBOL,       // string, without '@'
-    MLIR_TYPE,         // type
-    MLIR_ARRAY,        // items
-    MLIR_DICTIONARY,   // keys, items
-    MLIR_TENSOR,       // literal
-    MLIR_INTS,         // ints: a dense array of integers or booleans
-    MLIR_ENUM,         // integer: the ordinal; string: its word when it came as text, else NULL
-    MLIR_ALIAS,        // output_operand_alias: items are two MLIR_INTS, integer the operand
-    MLIR_ACCURACY,     // result_accuracy: accuracy
-    MLIR_BOUNDS,       // type_extensions: ints
-    MLIR_LOCATION,     // string: the name or file, integer: the line, items: children
-    MLIR_SDY,          // code, string, ints, items as mlir.h's MlirSdyCode says
+    MLIR_BOOL,        // integer 0 or 1
+    MLIR_INTEGER,     // integer, type
+    MLIR_FLOAT,       // real, type
+    MLIR_STRING,      // string
+    MLIR_SYMBOL,      // string, without '@'
+    MLIR_TYPE,        // type
+    MLIR_ARRAY,       // items
+    MLIR_DICTIONARY,  // keys, items
+    MLIR_STRUCT,      // keys, items: #stablehlo.gather<...> and the like; stands in an op as one attribute a field
+    MLIR_TENSOR,      // literal
+    MLIR_INTS,      // ints: a dense array of integers; type: of booleans if that of a pred, else NULL or the element's
+    MLIR_ENUM,      // integer: the ordinal, as VHLO counts; string: the kind of dialect.def, or NULL if not known
+    MLIR_ALIAS,     // output_operand_alias: items are two MLIR_INTS, integer the operand
+    MLIR_ACCURACY,  // result_accuracy: accuracy
+    MLIR_BOUNDS,    // type_extensions: ints
+    MLIR_LOCATION,  // string: the name or file, integer: the line, items: children
+    MLIR_SDY,       // code, string, ints, items as mlir.h's MlirSdyCode says
     MLIR_MESH_GROUPS,  // replica groups by mesh axes: items
 } MlirAttributeKind;
 
@@ -82,7 +83,8 @@ struct MlirAttribute {
 
 typedef struct MlirValue {
     const MlirType *type;
-    HloInstruction *lowered;  // set by the importer
+    const MlirAttribute *location;  // of a block argument; NULL if none was given
+    HloInstruction *lowered;        // set by the importer
 } MlirValue;
 
 typedef struct MlirBlock {
@@ -110,6 +112,34 @@ struct MlirOperation {
     MlirRegion *regions;
     int64_t region_count;
 };
+
+// The limit that protobuf sets for a whole program is that of one constant, too.
+#define MLIR_LARGEST_CONSTANT_BYTES ((int64_t)1 << 31)
+
+// A copy of `type` or `attribute` in the arena.
+const MlirType *mlir_new_type(HloArena *arena, MlirType type);
+const MlirAttribute *mlir_new_attribute(HloArena *arena, MlirAttribute attribute);
+// i32, f32 and so on.
+const MlirType *mlir_element_type(HloArena *arena, HloType element);
+// A type that HLO has no word for; `name` must live as long as the arena.
+const MlirType *mlir_other_type(HloArena *arena, const char *name);
+// The integer type of that width; one of no usual width is MLIR_TYPE_OTHER.
+const MlirType *mlir_integer_type(HloArena *arena, uint64_t width, bool is_unsigned);
+// complex<part>; MLIR_TYPE_OTHER unless the part is f32 or f64.
+const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part);
+// A tensor of `rank` sizes, negative ones dynamic with the bound of the same dimension (none if negative too, or if
+// there are no bounds). An element that HLO has no word for gives that type. INVALID_ARGUMENT for sizes that do not
+// fit.
+HLO_NODISCARD HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
+                                         const HloInts *bounds, const MlirType **type);
+// True if both are the same type, written alike.
+bool mlir_type_equal(const MlirType *a, const MlirType *b);
+// The values of a tensor from raw bytes: one element (a splat) or all, little-endian; predicates also as bits, the
+// least significant first. INVALID_ARGUMENT when the type is no tensor, too large, or of another number of bytes.
+HLO_NODISCARD HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes,
+                                               uint64_t length, const HloLiteral **literal);
+// An empty literal for a tensor type. INVALID_ARGUMENT as above.
+HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal);
 
 // The attribute called so, or NULL.
 const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name);

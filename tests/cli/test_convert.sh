@@ -69,7 +69,15 @@ bad "a string without end, where a name should be" 3 "HloModule m" "ENTRY \"x {"
 printf 'ML\xefR\x0dStableHLO' >bytecode.mlir
 exits 3 "cut bytecode" meshlo convert bytecode.mlir
 echo 'module @m { func.func public @main() { return } }' >text.mlir
-exits 4 "StableHLO text" meshlo convert text.mlir
+exits 0 "StableHLO text" meshlo convert text.mlir
+says out "ENTRY %main" "StableHLO text: a module"
+xz -k -c text.mlir >text.mlir.xz
+exits 0 "compressed StableHLO text" meshlo convert text.mlir.xz
+echo 'func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %b : tensor<2xf32> }' >bad.mlir
+exits 3 "bad StableHLO text" meshlo convert bad.mlir
+says err "bad.mlir:1:62: error: %b is not defined here" "bad StableHLO text: place"
+echo 'func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 1.0>>) { return }' >quantized.mlir
+exits 4 "quantized types" meshlo convert quantized.mlir
 exits 0 "to protobuf" meshlo convert "$small" --to proto -o module.pb
 exits 0 "from protobuf" meshlo convert module.pb -o from.hlo
 check "from protobuf: same program" bash -c 'diff <(sed 1d long.hlo) <(sed 1d from.hlo)'

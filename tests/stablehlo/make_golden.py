@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden.inc: StableHLO portable artifacts as real JAX 0.10.2 makes them, for test_bytecode.c.
+"""Writes golden.inc: StableHLO portable artifacts as real JAX 0.10.2 makes them, for test_bytecode.c; and the same
+modules as MLIR prints them into golden/, for test_text.c.
 
 Run by hand when a program is added: python3 tests/stablehlo/make_golden.py > tests/stablehlo/golden.inc
 """
@@ -12,9 +13,12 @@ import jax
 import jax.numpy as jnp
 import jaxlib._jax as jaxlib_jax
 import numpy as np
+from jax._src.interpreters import mlir
 from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jaxlib.mlir.dialects import stablehlo
 
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 X, Y, KEY = jnp.ones((8, 16)), jnp.ones((16, 4)), jax.random.key(0)
 MESH = Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
 
@@ -70,12 +74,17 @@ print("// SPDX-License-Identifier: Apache-2.0")
 print("// Made by make_golden.py with JAX 0.10.2; do not edit.")
 for name, (function, *arguments) in PROGRAMS.items():
     platforms = ("tpu",) if name in FOR_TPU else None
-    text = jax.jit(function).trace(*arguments).lower(lowering_platforms=platforms).as_text()
-    data = jaxlib_jax.mlir.serialize_portable_artifact(text, "1.13.7")
+    text = jax.jit(function).trace(*arguments).lower(lowering_platforms=platforms).as_text(debug_info=True)
+    data = jaxlib_jax.mlir.serialize_portable_artifact(text.replace(__file__, "golden.py"), "1.13.7", True)
     print(f"static const unsigned char {name}_bytes[] = {{")
     for i in range(0, len(data), 32):
         print("    " + ",".join(map(str, data[i : i + 32])) + ",")
     print("};")
+    module = stablehlo.deserialize_portable_artifact(mlir.make_ir_context(), data)
+    forms = {"pretty": {}, "generic": {"print_generic_op_form": True}}
+    for form, options in forms.items():
+        with open(f"{FOLDER}/{name}.{form}.mlir", "w") as file:
+            file.write(module.operation.get_asm(enable_debug_info=True, **options))
 print("static const Golden goldens[] = {")
 for name in PROGRAMS:
     print(f'    {{"{name}", {name}_bytes, sizeof({name}_bytes)}},')

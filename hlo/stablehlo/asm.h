@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parser of MLIR text. It reads straight from a NUL-terminated copy of the text, without tokens; after the first
+// error every call does nothing and says so. Private to hlo/stablehlo.
+#ifndef MESHLO_HLO_STABLEHLO_ASM_H_
+#define MESHLO_HLO_STABLEHLO_ASM_H_
+
+#include <string.h>
+
+#include "hlo/stablehlo/dialect.h"
+
+// How deep regions, attributes, types and locations may nest.
+enum { ASM_DEEPEST = 200 };
+
+// A run of characters of the text.
+typedef struct AsmSlice {
+    const char *text;
+    size_t length;
+} AsmSlice;
+
+// A value name of one isolated region: `count` values that stand for %name#0 and so on.
+typedef struct AsmName {
+    MlirValue **values;
+    int64_t count;
+} AsmName;
+
+// What a name meant before a region gave it another meaning.
+typedef struct AsmUndo {
+    AsmName *name, before;
+} AsmUndo;
+
+// `#name = attribute` or `!name = type`, parsed when it is used first.
+typedef struct AsmAlias {
+    const char *at;  // behind the equals sign
+    const void *parsed;
+    bool is_busy;
+} AsmAlias;
+
+typedef struct AsmParser {
+    HloArena *arena;
+    const char *file;  // name for messages, or NULL
+    const char *begin, *end, *at;
+    HloStatus status;
+    int depth;
+    HloStringMap ops;        // name -> MlirOpInfo
+    HloStringMap types;      // text between tensor< and > -> MlirType
+    HloStringMap aliases;    // with their # or ! -> AsmAlias
+    HloStringMap resources;  // key -> AsmSlice: the hex digits behind 0x
+    HloStringMap names;      // value names, without % -> AsmName
+    HLO_VECTOR(AsmUndo) undo;
+    const MlirAttribute *unknown_location;
+} AsmParser;
+
+// The attributes of an op while it is parsed.
+typedef struct AsmAttributes {
+    HLO_VECTOR(const char *) names;
+    HLO_VECTOR(const MlirAttribute *) values;
+} AsmAttributes;
+
+typedef HLO_VECTOR(MlirValue *) AsmValues;
+typedef HLO_VECTOR(const MlirType *) AsmTypes;
+
+// Operand names, looked up when their types are known.
+typedef struct AsmOperand {
+    const char *at;
+    MlirValue *value;
+} AsmOperand;
+typedef HLO_VECTOR(AsmOperand) AsmOperands;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Words and marks
+
+// Records an error at `where`, unless there is one. Always false.
+bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) HLO_PRINTF(3, 4);
+// Records "expected WHAT" at the current place.
+bool asm_expected(AsmParser *parser, const char *what);
+// Takes over an error of another room, giving it the place; false if there was one.
+bool asm_take(AsmParser *parser, const char *where, HloStatus status);
+// Goes past blanks and // comments.
+void asm_skip_slow(AsmParser *parser);
+static inline void asm_skip(AsmParser *parser) {
+    while (*parser->at == ' ') parser->at++;
+    if (*parser->at <= ' ' || *parser->at == '/') asm_skip_slow(parser);
+}
+// The next character that is no blank; NUL at the end, and after an error.
+static inline char asm_peek(AsmParser *parser) {
+    if (parser->status) return 0;
+    asm_skip(parser);
+    return *parser->at;
+}
+// Takes the character if it comes next.
+static inline bool asm_eat(AsmParser *parser, char mark) {
+    if (asm_peek(parser) != mark) return false;
+    parser->at++;
+    return true;
+}
+// Takes the character, or fails.
+bool asm_expect(AsmParser *parser, char mark);
+// Takes `->`, `::` and the like if they come next.
+bool asm_eat_mark(AsmParser *parser, const char *mark);
+// [A-Za-z_][A-Za-z0-9_$.]*; length 0 when there is none.
+AsmSlice asm_word(AsmParser *parser);
+// Takes this word if it comes next.
+bool asm_eat_word(AsmParser *parser, const char *word);
+// Takes this word, or fails.
+bool asm_expect_word(AsmParser *parser, const char *word);
+bool asm_slice_is(AsmSlice slice, const char *text);
+// "..." with its escapes resolved. A NUL inside ends the string for its readers.
+bool asm_string(AsmParser *parser, const char **string);
+// @name or @"name".
+bool asm_symbol(AsmParser *parser, const char **name);
+// An integer, maybe negative, decimal or hexadecimal; values up to 2^64 - 1 wrap.
+bool asm_integer(AsmParser *parser, int64_t *value);
+// A decimal number.
+bool asm_double(AsmParser *parser, double *value);
+// True or false.
+bool asm_bool(AsmParser *parser, bool *value);
+// [1, 2]; ? gives HLO_UNBOUNDED.
+bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints);
+// Behind one of ( [ { <: goes to behind the mark that closes it. Marks in strings do not count.
+bool asm_skip_balanced(AsmParser *parser, char open);
+// Counts a level of nesting; false (and an error) when it is too deep. Every success needs an asm_leave().
+bool asm_enter(AsmParser *parser);
+static inline void asm_leave(AsmParser *parser) {
+    parser->depth--;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types, attributes, locations: NULL after an error
+
+const MlirType *asm_type(AsmParser *parser);
+// True if a type may begin here.
+bool asm_at_type(AsmParser *parser);
+// (t, t) -> t or (t) -> (t, t).
+const MlirType *asm_function_type(AsmParser *parser);
+// One or more types with commas between.
+bool asm_type_list(AsmParser *parser, AsmTypes *types);
+// What stands in parentheses, or one type without them.
+bool asm_result_types(AsmParser *parser, AsmTypes *types);
+
+const MlirAttribute *asm_attribute(AsmParser *parser);
+// {name = attribute, unit_attribute}: appended to `attributes`, with structured ones taken apart into their fields.
+bool asm_dictionary(AsmParser *parser, AsmAttributes *attributes);
+// Appends one attribute; a structured one is taken apart.
+void asm_add(AsmParser *parser, AsmAttributes *attributes, const char *name, const MlirAttribute *attribute);
+// The body of a structured attribute from its `<` on.
+const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind);
+// [b, 0, f]x[0, i, o]->[b, 0, f]
+const MlirAttribute *asm_convolution_dimensions(AsmParser *parser);
+// What follows `dense`: <...> : type.
+const MlirAttribute *asm_dense(AsmParser *parser);
+// What follows `dense_resource`.
+const MlirAttribute *asm_dense_resource(AsmParser *parser);
+// What follows `#sdy.`: the name is taken, the body is read from `<` on.
+const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name);
+// <@mesh, [{"a"}, {}]>
+const MlirAttribute *asm_sdy_sharding(AsmParser *parser);
+// [<@mesh, [..]>, ...]
+const MlirAttribute *asm_sdy_sharding_list(AsmParser *parser);
+// {"a", "b"}
+const MlirAttribute *asm_sdy_axes(AsmParser *parser);
+// <["a"=2], device_ids=[..]>
+const MlirAttribute *asm_sdy_mesh(AsmParser *parser);
+// #name or !name, resolved. The parser stands behind the name.
+const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type);
+// loc(...), the word included.
+const MlirAttribute *asm_location(AsmParser *parser);
+// The same if it comes next, else the unknown location.
+const MlirAttribute *asm_optional_location(AsmParser *parser);
+
+// Makes attributes.
+static inline const MlirAttribute *asm_make(AsmParser *parser, MlirAttribute attribute) {
+    return mlir_new_attribute(parser->arena, attribute);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Values, operations, regions
+
+// %name or %name#1; with the value looked up.
+bool asm_operand(AsmParser *parser, AsmOperands *operands);
+// Operands with commas between, up to something else; none is fine.
+bool asm_operand_list(AsmParser *parser, AsmOperands *operands);
+// Gives the operation the operands, whose types must be these.
+bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOperands *operands,
+                      const MlirType *const *types, int64_t type_count);
+// Gives the operation results of these types.
+void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType *const *types, int64_t count);
+// %name, as the definition of one value.
+bool asm_define(AsmParser *parser, MlirValue *value);
+// `%name: type [loc(...)]` of a block argument.
+bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name);
+// A region in braces. `names` are those of the arguments of its first block, if they were given outside.
+bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names,
+                bool isolated);
+// Appends `count` zeroed regions.
+void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count);
+void asm_set_attributes(MlirOperation *operation, const AsmAttributes *attributes);
+// A new operation.
+MlirOperation *asm_new_operation(AsmParser *parser, const char *name);
+
+// One operation, appended to what? The caller's business.
+MlirOperation *asm_operation(AsmParser *parser);
+// What follows the name in the pretty form of a row of the table; `attributes` is filled too.
+bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes);
+// The same for rows that say OWN. False with an error when the op has no pretty form.
+bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes);
+
+// Reads a whole file: the module, or the functions that make one.
+HLO_NODISCARD HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length,
+                                       MlirOperation **top);
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of MLIR text: dense<...> and dense_resource<...>. Their type follows them, so what stands between the angle
+// brackets is found first and read afterwards.
+#include "hlo/stablehlo/asm.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Hexadecimal bytes
+
+static const signed char *hex_values(void) {
+    static const signed char values[256] = {
+        ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+        ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+        ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
+    return values;  // one more than the digit, so that 0 means none
+}
+
+// The bytes of `length` digits; NULL with an error when they are no pairs of hexadecimal digits.
+static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t length, uint64_t *count) {
+    const signed char *values = hex_values();
+    if (length % 2) {
+        asm_fail_at(parser, digits, "an odd number of hexadecimal digits");
+        return NULL;
+    }
+    unsigned char *bytes = hlo_arena_allocate_uninitialised(parser->arena, length / 2 + 1);
+    int bad = 0;
+    for (size_t i = 0; i < length / 2; i++) {
+        int high = values[(unsigned char)digits[2 * i]], low = values[(unsigned char)digits[2 * i + 1]];
+        bad |= high == 0 || low == 0;
+        bytes[i] = (unsigned char)(((high - 1) & 15) << 4 | ((low - 1) & 15));
+    }
+    if (bad) {
+        asm_fail_at(parser, digits, "a string of bytes that is not hexadecimal");
+        return NULL;
+    }
+    *count = length / 2;
+    return bytes;
+}
+
+// Behind the quote: "0x0123...".
+static const MlirAttribute *tensor_of_hex(AsmParser *parser, AsmSlice string, const MlirType *type) {
+    uint64_t count;
+    if (string.length < 2 || string.text[0] != '0' || (string.text[1] | 32) != 'x') {
+        asm_fail_at(parser, string.text, "a tensor of strings, which HLO does not have");
+        return NULL;
+    }
+    const unsigned char *bytes = hex_bytes(parser, string.text + 2, string.length - 2, &count);
+    if (!bytes) return NULL;
+    const HloLiteral *literal = NULL;
+    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes, count, &literal);
+    if (!asm_take(parser, string.text, status)) return NULL;
+    return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Lists
+
+typedef struct Elements {
+    HloLiteral *literal;
+    const HloShape *shape;
+    int64_t next;  // element to set
+    int64_t count;
+} Elements;
+
+// One real number: a decimal for floats, an integer for integers, a bit pattern in hexadecimal for both.
+static bool parse_real(AsmParser *parser, HloType type, double *real, int64_t *integer, bool *is_integer) {
+    const char *start = parser->at;
+    char next = asm_peek(parser);
+    *is_integer = !hlo_type_is_float(type);
+    if (type == HLO_PRED && next > '9') {
+        bool truth;
+        if (!asm_bool(parser, &truth)) return false;
+        *integer = truth;
+        return true;
+    }
+    if (*is_integer) return asm_integer(parser, integer);
+    const char *digits = parser->at + (next == '-');
+    if (digits[0] == '0' && digits[1] == 'x') {
+        if (!asm_integer(parser, integer)) return false;
+        *real = hlo_float_decode(type, (uint64_t)*integer);
+        *is_integer = true;
+        return true;
+    }
+    while (*digits >= '0' && *digits <= '9') digits++;
+    if (*digits != '.' && (*digits | 32) != 'e') return asm_fail_at(parser, start, "expected a decimal number");
+    return asm_double(parser, real);
+}
+
+// Sets the bits of a float from a pattern: NaNs keep their payload.
+static void set_pattern(HloLiteral *literal, int64_t index, int64_t pattern) {
+    size_t each = (size_t)hlo_type_bytes(literal->shape->type);
+    memcpy((char *)literal->data + (size_t)index * each, &pattern, each);
+}
+
+static bool parse_complex(AsmParser *parser, Elements *elements) {
+    HloType part = hlo_type_real_part(elements->shape->type);
+    size_t each = (size_t)hlo_type_bytes(part);
+    char *to = (char *)elements->literal->data + (size_t)elements->next * 2 * each;
+    if (!asm_expect(parser, '(')) return false;
+    for (int i = 0; i < 2; i++) {
+        double real = 0;
+        int64_t integer = 0;
+        bool is_integer;
+        if (i && !asm_expect(parser, ',')) return false;
+        if (!parse_real(parser, part, &real, &integer, &is_integer)) return false;
+        uint64_t pattern = is_integer ? (uint64_t)integer : hlo_float_encode(part, real);
+        memcpy(to + (size_t)i * each, &pattern, each);
+    }
+    return asm_expect(parser, ')');
+}
+
+static bool parse_element(AsmParser *parser, Elements *elements) {
+    HloType type = elements->shape->type;
+    double real = 0;
+    int64_t integer = 0;
+    bool is_integer;
+    if (elements->next >= elements->count) return asm_fail_at(parser, parser->at, "there are too many elements");
+    if (hlo_type_is_complex(type)) {
+        if (!parse_complex(parser, elements)) return false;
+    } else {
+        if (!parse_real(parser, type, &real, &integer, &is_integer)) return false;
+        if (!is_integer && type == HLO_F32) {
+            ((float *)elements->literal->data)[elements->next] = (float)real;
+        } else if (!is_integer) {
+            hlo_literal_set_double(elements->literal, elements->next, real);
+        } else if (hlo_type_is_float(type)) {
+            set_pattern(elements->literal, elements->next, integer);
+        } else {
+            hlo_literal_set_int64(elements->literal, elements->next, integer);
+        }
+    }
+    elements->next++;
+    return true;
+}
+
+static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension) {
+    if (dimension == elements->shape->rank) return parse_element(parser, elements);
+    int64_t size = elements->shape->dims[dimension];
+    if (!asm_enter(parser) || !asm_expect(parser, '[')) return false;
+    for (int64_t i = 0; i < size; i++) {
+        if (i && !asm_expect(parser, ',')) return false;
+        if (!parse_list(parser, elements, dimension + 1)) return false;
+    }
+    asm_leave(parser);
+    return asm_expect(parser, ']');
+}
+
+static bool splat(AsmParser *parser, Elements *elements) {
+    size_t each = (size_t)hlo_type_bytes(elements->shape->type);
+    if (elements->count == 0) {
+        // A value for none: still read, for what it may hold.
+        const HloShape *scalar = hlo_shape_scalar(parser->arena, elements->shape->type);
+        Elements one = {hlo_literal_in_arena(parser->arena, scalar), scalar, 0, 1};
+        return parse_element(parser, &one);
+    }
+    if (!parse_element(parser, elements)) return false;
+    char *data = elements->literal->data;
+    size_t done = each, total = each * (size_t)elements->count;
+    while (done < total) {
+        size_t more = done < total - done ? done : total - done;
+        memcpy(data + done, data, more);
+        done += more;
+    }
+    return true;
+}
+
+static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, const MlirType *type) {
+    HloLiteral *literal = NULL;
+    HloStatus status = mlir_tensor_new(parser->arena, type, &literal);
+    if (!asm_take(parser, body.text, status)) return NULL;
+    Elements elements = {literal, type->shape, 0, hlo_shape_elements(type->shape)};
+    const char *behind = parser->at;
+    parser->at = body.text;
+    char first = asm_peek(parser);
+    bool nothing = first == '>';
+    bool done = nothing                             ? elements.count == 0 || asm_expected(parser, "elements")
+                : first == '[' && type->shape->rank ? parse_list(parser, &elements, 0)
+                                                    : splat(parser, &elements);
+    if (done && !nothing && asm_peek(parser) != '>') done = asm_expected(parser, "'>'");
+    parser->at = behind;
+    return done ? asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type}) : NULL;
+}
+
+// Goes behind the `>`; the body is what stood before it.
+static bool find_body(AsmParser *parser, AsmSlice *body) {
+    if (!asm_expect(parser, '<')) return false;
+    asm_skip(parser);
+    const char *start = parser->at;
+    const char *close = memchr(start + (*start == '"'), *start == '"' ? '"' : '>', (size_t)(parser->end - start));
+    if (!close) return asm_fail_at(parser, start, "the tensor has no end");
+    *body = (AsmSlice){start, (size_t)(close - start)};
+    parser->at = close + (*start == '"');
+    return asm_expect(parser, '>');
+}
+
+const MlirAttribute *asm_dense(AsmParser *parser) {
+    AsmSlice body = {0};
+    if (!find_body(parser, &body) || !asm_expect(parser, ':')) return NULL;
+    const MlirType *type = asm_type(parser);
+    if (!type) return NULL;
+    if (*body.text != '"') return tensor_of_list(parser, body, type);
+    return tensor_of_hex(parser, (AsmSlice){body.text + 1, body.length - 1}, type);
+}
+
+const MlirAttribute *asm_dense_resource(AsmParser *parser) {
+    const char *name = NULL, *start = parser->at;
+    if (!asm_expect(parser, '<')) return NULL;
+    if (asm_peek(parser) == '"') {
+        if (!asm_string(parser, &name)) return NULL;
+    } else {
+        AsmSlice word = asm_word(parser);
+        name = hlo_arena_string(parser->arena, word.text, word.length);
+    }
+    if (!asm_expect(parser, '>') || !asm_expect(parser, ':')) return NULL;
+    const MlirType *type = asm_type(parser);
+    if (!type) return NULL;
+    const AsmSlice *digits = hlo_string_map_get(&parser->resources, name, strlen(name));
+    uint64_t count = 0;
+    const unsigned char *bytes = digits ? hex_bytes(parser, digits->text, digits->length, &count) : NULL;
+    // The first four bytes are the alignment of the rest.
+    if (!bytes || count < 4) {
+        asm_fail_at(parser, start, "there is no resource \"%.80s\"", name);
+        return NULL;
+    }
+    const HloLiteral *literal = NULL;
+    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes + 4, count - 4, &literal);
+    if (!asm_take(parser, start, status)) return NULL;
+    return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words, marks, numbers and strings of MLIR text.
+#include <stdio.h>
+
+#include "hlo/stablehlo/asm.h"
+#include "hlo/text/lexer.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors
+
+bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) {
+    if (parser->status) return false;
+    char message[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    const char *line_start = where;
+    while (line_start > parser->begin && line_start[-1] != '\n') line_start--;
+    int64_t line = 1;
+    for (const char *c = parser->begin; c < line_start; c++) line += *c == '\n';
+    const char *line_end = memchr(where, '\n', (size_t)(parser->end - where));
+    size_t length = (size_t)((line_end ? line_end : parser->end) - line_start);
+    HloPlace place = {.file = parser->file,
+                      .line = line,
+                      .column = where - line_start + 1,
+                      .line_text = hlo_arena_string(parser->arena, line_start, length)};
+    parser->status = hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
+    return false;
+}
+
+bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
+    if (!status) return true;
+    asm_fail_at(parser, where, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    return false;
+}
+
+bool asm_expected(AsmParser *parser, const char *what) {
+    if (parser->status) return false;
+    asm_skip(parser);
+    const char *at = parser->at;
+    if (at >= parser->end) return asm_fail_at(parser, at, "expected %s, but the text ends", what);
+    int length = 1;
+    while (length < 40 && hlo_lex_is_name_character(at[length - 1]) && hlo_lex_is_name_character(at[length])) length++;
+    return asm_fail_at(parser, at, "expected %s, not '%.*s'", what, length, at);
+}
+
+bool asm_enter(AsmParser *parser) {
+    if (parser->status) return false;
+    if (parser->depth >= ASM_DEEPEST) {
+        return asm_fail_at(parser, parser->at, "nested more than %d levels deep", ASM_DEEPEST);
+    }
+    parser->depth++;
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blanks and marks
+
+void asm_skip_slow(AsmParser *parser) {
+    const char *at = parser->at;
+    for (;; at++) {
+        if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') continue;
+        if (*at != '/' || at[1] != '/') break;
+        const char *newline = memchr(at, '\n', (size_t)(parser->end - at));
+        at = newline ? newline : parser->end - 1;
+    }
+    parser->at = at;
+}
+
+bool asm_expect(AsmParser *parser, char mark) {
+    if (asm_eat(parser, mark)) return true;
+    char what[] = {'\'', mark, '\'', 0};
+    return asm_expected(parser, what);
+}
+
+bool asm_eat_mark(AsmParser *parser, const char *mark) {
+    asm_peek(parser);
+    size_t length = strlen(mark);
+    if (parser->status || strncmp(parser->at, mark, length) != 0) return false;
+    parser->at += length;
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Words
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c) {
+    return is_letter(c) || is_digit(c) || c == '$' || c == '.';
+}
+
+AsmSlice asm_word(AsmParser *parser) {
+    if (!is_letter(asm_peek(parser))) return (AsmSlice){parser->at, 0};
+    const char *start = parser->at, *at = start;
+    while (is_word(*at)) at++;
+    parser->at = at;
+    return (AsmSlice){start, (size_t)(at - start)};
+}
+
+bool asm_slice_is(AsmSlice slice, const char *text) {
+    return strlen(text) == slice.length && memcmp(slice.text, text, slice.length) == 0;
+}
+
+bool asm_eat_word(AsmParser *parser, const char *word) {
+    asm_peek(parser);
+    size_t length = strlen(word);
+    if (parser->status || strncmp(parser->at, word, length) != 0 || is_word(parser->at[length])) return false;
+    parser->at += length;
+    return true;
+}
+
+bool asm_expect_word(AsmParser *parser, const char *word) {
+    return asm_eat_word(parser, word) || asm_expected(parser, word);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Strings
+
+static int hex_digit(char c) {
+    if (is_digit(c)) return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Resolves \" \\ \n \t and \XX; the length, or -1.
+static int64_t unescape(const char *from, const char *end, char *to) {
+    char *out = to;
+    while (from < end) {
+        if (*from != '\\') {
+            *out++ = *from++;
+            continue;
+        }
+        from++;
+        if (*from == 'n' || *from == 't' || *from == '"' || *from == '\\') {
+            *out++ = *from == 'n' ? '\n' : *from == 't' ? '\t' : *from;
+            from++;
+            continue;
+        }
+        int high = hex_digit(from[0]), low = high < 0 ? -1 : hex_digit(from[1]);
+        if (low < 0) return -1;
+        *out++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    return out - to;
+}
+
+bool asm_string(AsmParser *parser, const char **string) {
+    if (asm_peek(parser) != '"') return asm_expected(parser, "a string");
+    const char *start = parser->at + 1, *at = start;
+    bool escaped = false;
+    for (; *at != '"'; at++) {
+        if (*at == '\n' || at >= parser->end) return asm_fail_at(parser, start - 1, "a string without its end");
+        if (*at != '\\') continue;
+        escaped = true;
+        if (++at >= parser->end) return asm_fail_at(parser, start - 1, "a string without its end");
+    }
+    parser->at = at + 1;
+    char *copy = hlo_arena_string(parser->arena, start, (size_t)(at - start));
+    if (escaped) {
+        int64_t length = unescape(start, at, copy);
+        if (length < 0) return asm_fail_at(parser, start - 1, "a string with an unknown escape");
+        copy[length] = 0;
+    }
+    *string = copy;
+    return true;
+}
+
+bool asm_symbol(AsmParser *parser, const char **name) {
+    if (!asm_expect(parser, '@')) return false;
+    if (*parser->at == '"') return asm_string(parser, name);
+    const char *at = parser->at;
+    while (is_word(*at) || *at == '-') at++;
+    if (at == parser->at) return asm_expected(parser, "a symbol's name");
+    *name = hlo_arena_string(parser->arena, parser->at, (size_t)(at - parser->at));
+    parser->at = at;
+    return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Numbers
+
+bool asm_integer(AsmParser *parser, int64_t *value) {
+    bool negative = asm_eat(parser, '-');
+    if (!is_digit(asm_peek(parser))) return asm_expected(parser, "an integer");
+    const char *start = parser->at, *at = start;
+    uint64_t number = 0;
+    bool overflow = false;
+    if (at[0] == '0' && at[1] == 'x' && hex_digit(at[2]) >= 0) {
+        for (at += 2; hex_digit(*at) >= 0; at++) {
+            overflow |= number >> 60 != 0;
+            number = number * 16 + (uint64_t)hex_digit(*at);
+        }
+    } else {
+        for (; is_digit(*at); at++) {
+            overflow |= __builtin_mul_overflow(number, 10, &number) ||
+                        __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number);
+        }
+    }
+    if (overflow || (negative && number > UINT64_C(1) << 63)) {
+        return asm_fail_at(parser, start, "an integer of more than 64 bits");
+    }
+    parser->at = at;
+    *value = (int64_t)(negative ? 0 - number : number);
+    return true;
+}
+
+bool asm_double(AsmParser *parser, double *value) {
+    bool negative = asm_eat(parser, '-');
+    if (!is_digit(asm_peek(parser))) return asm_expected(parser, "a number");
+    const char *start = parser->at, *at = start;
+    while (is_digit(*at)) at++;
+    if (*at == '.') {
+        for (at++; is_digit(*at);) at++;
+    }
+    if ((*at | 32) == 'e' && (is_digit(at[1]) || ((at[1] == '-' || at[1] == '+') && is_digit(at[2])))) {
+        for (at += 2; is_digit(*at);) at++;
+    }
+    parser->at = at;
+    *value = hlo_lex_decimal(start, (size_t)(at - start));
+    if (negative) *value = -*value;
+    return true;
+}
+
+bool asm_bool(AsmParser *parser, bool *value) {
+    *value = asm_eat_word(parser, "true");
+    return *value || asm_eat_word(parser, "false") || asm_expected(parser, "true or false");
+}
+
+bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints) {
+    HloInt64Vector items = {0};
+    if (!asm_expect(parser, open)) return false;
+    while (!asm_eat(parser, close)) {
+        int64_t value = HLO_UNBOUNDED;
+        if (items.count && !asm_expect(parser, ',')) return false;
+        if (!asm_eat(parser, '?') && !asm_integer(parser, &value)) return false;
+        hlo_vector_push(parser->arena, &items, value);
+    }
+    *ints = (HloInts){items.items, items.count};
+    return true;
+}
+
+bool asm_skip_balanced(AsmParser *parser, char open) {
+    if (parser->status) return false;
+    char closing[ASM_DEEPEST];
+    int depth = 0;
+    const char *start = parser->at, *at = start;
+    closing[depth++] = open == '(' ? ')' : open == '<' ? '>' : (char)(open + 2);
+    for (; depth > 0; at++) {
+        if (at >= parser->end) return asm_fail_at(parser, start, "'%c' is not closed", open);
+        if (*at == '"') {
+            for (at++; at < parser->end && *at != '"'; at++) at += *at == '\\';
+        } else if (*at == '-' && at[1] == '>') {
+            at++;
+        } else if (strchr("([{<", *at) && *at) {
+            if (depth == ASM_DEEPEST) return asm_fail_at(parser, at, "nested more than %d levels deep", ASM_DEEPEST);
+            closing[depth++] = *at == '(' ? ')' : *at == '<' ? '>' : (char)(*at + 2);
+        } else if (*at == closing[depth - 1]) {
+            depth--;
+        } else if (strchr(")]}", *at) && *at) {
+            return asm_fail_at(parser, at, "'%c' closes nothing", *at);
+        }
+    }
+    parser->at = at < parser->end ? at : parser->end;
+    return true;
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building and reading the picture of an MLIR module: types, tensors and look-ups that both doors share.
+#include "hlo/stablehlo/mlir.h"
+
+#include <string.h>
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Types
+
+const MlirType *mlir_new_type(HloArena *arena, MlirType type) {
+    return hlo_arena_copy(arena, &type, sizeof(type));
+}
+
+const MlirAttribute *mlir_new_attribute(HloArena *arena, MlirAttribute attribute) {
+    return hlo_arena_copy(arena, &attribute, sizeof(attribute));
+}
+
+const MlirType *mlir_element_type(HloArena *arena, HloType element) {
+    return mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_ELEMENT, .element = element});
+}
+
+const MlirType *mlir_other_type(HloArena *arena, const char *name) {
+    return mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_OTHER, .name = name});
+}
+
+const MlirType *mlir_integer_type(HloArena *arena, uint64_t width, bool is_unsigned) {
+    static const struct {
+        uint64_t width;
+        HloType is_signed, is_unsigned;
+    } table[] = {{2, HLO_S2, HLO_U2},    {4, HLO_S4, HLO_U4},    {8, HLO_S8, HLO_U8},
+                 {16, HLO_S16, HLO_U16}, {32, HLO_S32, HLO_U32}, {64, HLO_S64, HLO_U64}};
+    if (width == 1) return mlir_element_type(arena, HLO_PRED);
+    for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
+        if (table[i].width == width)
+            return mlir_element_type(arena, is_unsigned ? table[i].is_unsigned : table[i].is_signed);
+    }
+    return mlir_other_type(arena, "integer of an unusual width");
+}
+
+const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part) {
+    if (!part || part->kind != MLIR_TYPE_ELEMENT) return mlir_other_type(arena, "complex");
+    if (part->element == HLO_F32) return mlir_element_type(arena, HLO_C64);
+    if (part->element == HLO_F64) return mlir_element_type(arena, HLO_C128);
+    return mlir_other_type(arena, "complex of another type");
+}
+
+HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
+                           const HloInts *bounds, const MlirType **result) {
+    bool is_index = element->kind == MLIR_TYPE_INDEX;
+    if (element->kind == MLIR_TYPE_OTHER) {
+        *result = element;
+        return HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(element->kind != MLIR_TYPE_ELEMENT && !is_index, HLO_INVALID_ARGUMENT, "a tensor has no element type");
+    HloType type = is_index ? HLO_S64 : element->element;  // layouts are tensors of index: 64-bit numbers
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank);
+    bool *dynamic = HLO_ARENA_NEW(arena, bool, rank);
+    bool any = false;
+    for (int64_t i = 0; i < rank; i++) {
+        dims[i] = sizes[i];
+        if (sizes[i] >= 0) continue;
+        any = dynamic[i] = true;
+        bool bounded = bounds && i < bounds->count && bounds->items[i] >= 0;
+        dims[i] = bounded ? bounds->items[i] : HLO_UNBOUNDED;
+    }
+    HLO_TRY(hlo_shape_check_dims(type, dims, rank));
+    HloShape *shape = (HloShape *)(uintptr_t)hlo_shape_array(arena, type, dims, rank);
+    if (any) shape->dynamic = dynamic;
+    *result = mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
+    return HLO_SUCCESS;
+}
+
+static bool equal_lists(const MlirType *const *a, const MlirType *const *b, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        if (!mlir_type_equal(a[i], b[i])) return false;
+    }
+    return true;
+}
+
+bool mlir_type_equal(const MlirType *a, const MlirType *b) {
+    if (a == b) return true;
+    if (!a || !b || a->kind != b->kind) return false;
+    switch (a->kind) {
+        case MLIR_TYPE_ELEMENT: return a->element == b->element;
+        case MLIR_TYPE_SHAPE: return hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT);
+        case MLIR_TYPE_FUNCTION:
+            return a->input_count == b->input_count && a->result_count == b->result_count &&
+                   equal_lists(a->inputs, b->inputs, a->input_count) &&
+                   equal_lists(a->results, b->results, a->result_count);
+        case MLIR_TYPE_INDEX:
+        case MLIR_TYPE_NONE: return true;
+        case MLIR_TYPE_OTHER: return strcmp(a->name, b->name) == 0;
+    }
+    return false;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Tensors
+
+static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t count) {
+    unsigned char *out = literal->data;
+    for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
+}
+
+// True if it understood the bytes: splat, packed predicates or one run of values.
+static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_t length) {
+    int64_t count = hlo_shape_elements(literal->shape);
+    uint64_t each = (uint64_t)hlo_type_bytes(literal->shape->type);
+    bool is_pred = literal->shape->type == HLO_PRED;
+    if (is_pred && count > 1 && length == (uint64_t)(count + 7) / 8 && !(length == 1 && (bytes[0] == 0xFF))) {
+        // One byte may be a splat of false, which packs to the same zeros.
+        unpack_bits(literal, bytes, count);
+        return true;
+    }
+    if (length == each && count != 1) {
+        for (int64_t i = 0; i < count; i++) memcpy((char *)literal->data + (size_t)i * each, bytes, each);
+    } else if (length == each * (uint64_t)count) {
+        if (length) memcpy(literal->data, bytes, (size_t)length);
+    } else {
+        return false;
+    }
+    for (int64_t i = 0; is_pred && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
+    return true;
+}
+
+// Narrow signed integers come as bytes whose high bits need not be the sign.
+static void extend_signs(HloLiteral *literal) {
+    const HloTypeInfo *info = hlo_type_info(literal->shape->type);
+    if (info->kind != HLO_KIND_SIGNED || info->bits >= 8) return;
+    int64_t count = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, ((const signed char *)literal->data)[i]);
+}
+
+HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal) {
+    HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape), HLO_INVALID_ARGUMENT,
+                "a constant has no tensor type");
+    HLO_FAIL_IF(hlo_shape_is_dynamic(type->shape), HLO_INVALID_ARGUMENT, "a constant has dynamic dimensions");
+    // A splat makes much of little: a few bytes must not take all memory.
+    HLO_FAIL_IF(hlo_shape_bytes(type->shape) > MLIR_LARGEST_CONSTANT_BYTES, HLO_INVALID_ARGUMENT,
+                "a constant is larger than %lld bytes", (long long)MLIR_LARGEST_CONSTANT_BYTES);
+    *literal = hlo_literal_in_arena(arena, type->shape);
+    return HLO_SUCCESS;
+}
+
+HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes, uint64_t length,
+                                 const HloLiteral **literal) {
+    HloLiteral *tensor = NULL;
+    HLO_TRY(mlir_tensor_new(arena, type, &tensor));
+    HLO_FAIL_IF(!fill_tensor(tensor, bytes, length), HLO_INVALID_ARGUMENT, "a constant of %lld elements has %llu bytes",
+                (long long)hlo_shape_elements(type->shape), (unsigned long long)length);
+    extend_signs(tensor);
+    *literal = tensor;
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Look-up
+
+const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name) {
+    for (int64_t i = 0; i < operation->attribute_count; i++) {
+        if (strcmp(operation->attribute_names[i], name) == 0) return operation->attributes[i];
+    }
+    return NULL;
+}
+
+const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name) {
+    if (!dictionary || dictionary->kind != MLIR_DICTIONARY) return NULL;
+    for (int64_t i = 0; i < dictionary->count; i++) {
+        if (strcmp(dictionary->keys[i], name) == 0) return dictionary->items[i];
+    }
+    return NULL;
+}

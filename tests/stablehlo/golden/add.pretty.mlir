@@ -1,0 +1,17 @@
+#loc1 = loc("x")
+module @jit__lambda attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<8x16xf32> loc("x")) -> (tensor<8x16xf32> {jax.result_info = "result"}) {
+    %cst = stablehlo.constant dense<1.000000e+00> : tensor<f32> loc(#loc6)
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<8x16xf32> loc(#loc8)
+    %1 = stablehlo.add %arg0, %0 : tensor<8x16xf32> loc(#loc8)
+    return %1 : tensor<8x16xf32> loc(#loc6)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc2 = loc("golden.py":77:11 to :82)
+#loc3 = loc("golden.py":49:22 to :27)
+#loc4 = loc("<module>"(#loc2))
+#loc5 = loc("<lambda>"(#loc3))
+#loc6 = loc("jit(<lambda>)"(#loc4))
+#loc7 = loc(callsite(#loc5 at #loc4))
+#loc8 = loc("jit(<lambda>)/add"(#loc7))

@@ -1,0 +1,22 @@
+#loc1 = loc("x")
+#loc2 = loc("y")
+"builtin.module"() <{sym_name = "jit__lambda"}> ({
+  "func.func"() <{function_type = (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>, res_attrs = [{jax.result_info = "result"}], sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<8x16xf32> loc("x"), %arg1: tensor<16x4xf32> loc("y")):
+    %0 = "stablehlo.dot_general"(%arg0, %arg1) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}> : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc(#loc12)
+    %1 = "stablehlo.tanh"(%0) : (tensor<8x4xf32>) -> tensor<8x4xf32> loc(#loc13)
+    "func.return"(%1) : (tensor<8x4xf32>) -> () loc(#loc11)
+  }) : () -> () loc(#loc)
+}) {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} : () -> () loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("golden.py":50:34 to :39)
+#loc4 = loc("golden.py":77:11 to :82)
+#loc5 = loc("golden.py":50:25 to :40)
+#loc6 = loc("<lambda>"(#loc3))
+#loc7 = loc("<module>"(#loc4))
+#loc8 = loc("<lambda>"(#loc5))
+#loc9 = loc(callsite(#loc6 at #loc7))
+#loc10 = loc(callsite(#loc8 at #loc7))
+#loc11 = loc("jit(<lambda>)"(#loc7))
+#loc12 = loc("jit(<lambda>)/dot_general"(#loc9))
+#loc13 = loc("jit(<lambda>)/tanh"(#loc10))

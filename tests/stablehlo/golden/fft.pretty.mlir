@@ -1,0 +1,21 @@
+#loc = loc(unknown)
+#loc1 = loc("a")
+module @jit_fft attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<8x16xf32> loc("a")) -> (tensor<8x16xcomplex<f32>> {jax.result_info = "result"}) {
+    %0 = call @fft(%arg0) : (tensor<8x16xf32>) -> tensor<8x16xcomplex<f32>> loc(#loc6)
+    return %0 : tensor<8x16xcomplex<f32>> loc(#loc7)
+  } loc(#loc)
+  func.func private @fft(%arg0: tensor<8x16xf32> loc(unknown)) -> tensor<8x16xcomplex<f32>> {
+    %0 = stablehlo.convert %arg0 : (tensor<8x16xf32>) -> tensor<8x16xcomplex<f32>> loc(#loc3)
+    %1 = stablehlo.fft %0, type = FFT, length = [16] : (tensor<8x16xcomplex<f32>>) -> tensor<8x16xcomplex<f32>> loc(#loc4)
+    return %1 : tensor<8x16xcomplex<f32>> loc(#loc)
+  } loc(#loc9)
+} loc(#loc)
+#loc2 = loc("golden.py":77:11 to :82)
+#loc3 = loc("convert_element_type")
+#loc4 = loc("fft")
+#loc5 = loc("<module>"(#loc2))
+#loc6 = loc("jit(fft)/jit(fft)"(#loc5))
+#loc7 = loc("jit(fft)"(#loc5))
+#loc8 = loc("jit(fft)/jit"(#loc5))
+#loc9 = loc("jit:"(#loc8))

@@ -1,0 +1,23 @@
+#loc1 = loc("x")
+#loc2 = loc("y")
+"builtin.module"() <{sym_name = "jit_sharded"}> ({
+  "sdy.mesh"() <{mesh = #sdy.mesh<["a"=4, "b"=2]>, sym_name = "mesh"}> {stablehlo.mesh = {axes = [{name = "a", size = 4 : i64}, {name = "b", size = 2 : i64}]}} : () -> () loc(#loc)
+  "func.func"() <{function_type = (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>, res_attrs = [{jax.result_info = "result"}], sym_name = "main", sym_visibility = "public"}> ({
+  ^bb0(%arg0: tensor<8x16xf32> loc("x"), %arg1: tensor<16x4xf32> loc("y")):
+    %0 = "sdy.sharding_constraint"(%arg0) <{sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>}> : (tensor<8x16xf32>) -> tensor<8x16xf32> loc(#loc12)
+    %1 = "stablehlo.dot_general"(%0, %arg1) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>}> : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc(#loc13)
+    "func.return"(%1) : (tensor<8x4xf32>) -> () loc(#loc11)
+  }) : () -> () loc(#loc)
+}) {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} : () -> () loc(#loc)
+#loc = loc(unknown)
+#loc3 = loc("golden.py":27:8 to :77)
+#loc4 = loc("golden.py":77:11 to :82)
+#loc5 = loc("golden.py":28:11 to :16)
+#loc6 = loc("sharded"(#loc3))
+#loc7 = loc("<module>"(#loc4))
+#loc8 = loc("sharded"(#loc5))
+#loc9 = loc(callsite(#loc6 at #loc7))
+#loc10 = loc(callsite(#loc8 at #loc7))
+#loc11 = loc("jit(sharded)"(#loc7))
+#loc12 = loc("jit(sharded)/sharding_constraint"(#loc9))
+#loc13 = loc("jit(sharded)/dot_general"(#loc10))

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLIR text: what JAX prints reads as the same module as its bytecode; every form is understood; errors have a place.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+
+typedef struct Golden {
+    const char *name;
+    const unsigned char *bytes;
+    size_t length;
+} Golden;
+
+#include "tests/stablehlo/golden.inc"
+
+static void must(HloStatus status, const char *what) {
+    char *text = hlo_status_to_text(status);
+    cr_assert(!status, "%s: %s", what, text);
+    hlo_free(text);
+}
+
+// What MLIR printed for the golden program. Free with hlo_file_content_free().
+static HloFileContent golden_text(const Golden *golden, bool generic) {
+    char path[300];
+    const char *form = generic ? "generic" : "pretty";
+    snprintf(path, sizeof(path), "%s/tests/stablehlo/golden/%s.%s.mlir", MESHLO_SOURCE_DIR, golden->name, form);
+    HloFileContent content;
+    must(hlo_file_read(path, (size_t)1 << 24, &content), path);
+    return content;
+}
+
+static HloModule *read_text(const char *text, const char *what) {
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_text(text, strlen(text), "test.mlir", &module), what);
+    must(hlo_verify(module), what);
+    return module;
+}
+
+static HloText print(const HloModule *module) {
+    HloPrintOptions options = hlo_print_default();
+    options.print_large_constants = true;
+    options.print_percent = false;
+    HloText text = {0};
+    must(hlo_print(module, &options, &text), "print");
+    return text;
+}
+
+static struct criterion_test_params each_golden(void) {
+    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(goldens));
+    for (size_t i = 0; i < HLO_COUNT_OF(goldens); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(goldens));
+}
+
+ParameterizedTestParameters(stablehlo_text, equals_bytecode) {
+    return each_golden();
+}
+
+ParameterizedTest(const int *index, stablehlo_text, equals_bytecode) {
+    const Golden *golden = &goldens[*index];
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
+    HloText expected = print(module);
+    for (int i = 0; i < 2; i++) {
+        HloFileContent content = golden_text(golden, i == 1);
+        HloModule *again = read_text(content.data, golden->name);
+        HloText text = print(again);
+        cr_assert_str_eq(text.data, expected.data, "%s, form %d", golden->name, i);
+        hlo_text_free(&text);
+        hlo_module_free(again);
+        hlo_file_content_free(&content);
+    }
+    hlo_text_free(&expected);
+    hlo_module_free(module);
+}
+
+// Texts cut off or with a character changed are read or refused, and never do harm.
+ParameterizedTestParameters(stablehlo_text, hostile_text) {
+    return each_golden();
+}
+
+static void try_text(const char *text, size_t length) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text, length, NULL, &module);
+    if (!status) status = hlo_verify(module);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+ParameterizedTest(const int *index, stablehlo_text, hostile_text) {
+    for (int form = 0; form < 2; form++) {
+        HloFileContent content = golden_text(&goldens[*index], form == 1);
+        size_t length = content.size;
+        char *copy = malloc(length);
+        for (size_t cut = 0; cut < length; cut += 61 + length / 200) {
+            memcpy(copy, content.data, length);
+            try_text(copy, cut);
+            copy[cut] ^= (char)(1 + cut % 31);
+            try_text(copy, length);
+        }
+        free(copy);
+        hlo_file_content_free(&content);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Forms
+
+typedef struct Form {
+    const char *name, *text;
+    const char *expected;  // a part of the printed module
+} Form;
+
+static const Form forms[] = {
+    {"functions without a module",
+     "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { %0 = func.call @f(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
+     "return %0 : tensor<2xf32> }\n"
+     "func.func private @f(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }",
+     "to_apply=f"},
+    {"the only public function is the entry",
+     "func.func public @step(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }", "ENTRY step"},
+    {"hexadecimal values",
+     "func.func @main() -> (tensor<2xf32>, tensor<f32>, tensor<2xi8>) { %0 = stablehlo.constant "
+     "dense<\"0x0000803F00000040\"> : tensor<2xf32>\n"
+     "%1 = stablehlo.constant dense<0xFF800000> : tensor<f32> %2 = stablehlo.constant dense<[0x7F, -1]> : "
+     "tensor<2xi8>\n"
+     "return %0, %1, %2 : tensor<2xf32>, tensor<f32>, tensor<2xi8> }",
+     "constant({1, 2})"},
+    {"complex values",
+     "func.func @main() -> tensor<2xcomplex<f32>> {\n"
+     "  %0 = stablehlo.constant dense<[(1.0, -2.0), (0x7F800000, 0.0)]> : tensor<2xcomplex<f32>>\n"
+     "  return %0 : tensor<2xcomplex<f32>>\n}",
+     "constant({(1, -2), (inf, 0)})"},
+    {"resources",
+     "func.func @main() -> tensor<2xi32> {\n  %0 = stablehlo.constant dense_resource<k> : tensor<2xi32>\n"
+     "  return %0 : tensor<2xi32>\n}\n{-#\n  dialect_resources: {\n    builtin: {\n"
+     "      k: \"0x040000000100000002000000\"\n    }\n  }\n#-}\n",
+     "constant({1, 2})"},
+    {"bounded dimensions",
+     "func.func @main(%a: tensor<?xf32, #stablehlo.bounds<4>>) -> tensor<?xf32, #stablehlo.bounds<4>> {\n"
+     "  %0 = stablehlo.abs %a : tensor<?xf32, #stablehlo.bounds<4>>\n"
+     "  return %0 : tensor<?xf32, #stablehlo.type_extensions<bounds = [4]>>\n}",
+     "f32[<=4]{0} abs"},
+    {"aliases of types and attributes",
+     "!t = tensor<3xf32>\n#d = array<i64: 0>\nfunc.func @main(%a: !t) -> !t {\n"
+     "  %0 = \"stablehlo.reverse\"(%a) <{dimensions = #d}> : (!t) -> !t\n  return %0 : !t\n}",
+     "reverse(Arg_0), dimensions={0}"},
+    {"locations",
+     "func.func @main(%a: tensor<f32> loc(\"x\")) -> tensor<f32> {\n"
+     "  %0 = stablehlo.abs %a : tensor<f32> loc(\"layer/abs\"(callsite(\"f\"(\"a.py\":7:3 to :9) at fused[unknown, "
+     "#l])))\n"
+     "  return %0 : tensor<f32>\n}\n#l = loc(\"b.py\":1:2)\n",
+     "metadata={op_name=\"layer/abs\" source_file=\"a.py\" source_line=7}"},
+    {"a reduction of two arrays",
+     "func.func @main(%a: tensor<4xf32>, %b: tensor<4xi32>, %c: tensor<f32>, %d: tensor<i32>) -> tensor<f32> {\n"
+     "  %0:2 = stablehlo.reduce(%a init: %c), (%b init: %d) across dimensions = [0] : (tensor<4xf32>, tensor<4xi32>, "
+     "tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)\n"
+     "    reducer(%p: tensor<f32>, %q: tensor<f32>) (%r: tensor<i32>, %s: tensor<i32>) {\n"
+     "    %1 = stablehlo.maximum %p, %q : tensor<f32>\n    %2 = stablehlo.add %r, %s : tensor<i32>\n"
+     "    stablehlo.return %1, %2 : tensor<f32>, tensor<i32>\n  }\n  return %0#0 : tensor<f32>\n}",
+     "reduce(Arg_0, Arg_1, Arg_2, Arg_3), dimensions={0}"},
+    {"an old reduction",
+     "func.func @main(%a: tensor<4x2xf32>, %c: tensor<f32>) -> tensor<2xf32> {\n"
+     "  %0 = stablehlo.reduce(%a init: %c) applies stablehlo.maximum across dimensions = [0] : (tensor<4x2xf32>, "
+     "tensor<f32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}",
+     "reduce(Arg_0, Arg_1), dimensions={0}"},
+    {"a loop that captures",
+     "func.func @main(%a: tensor<i32>, %n: tensor<i32>) -> tensor<i32> {\n"
+     "  %0 = stablehlo.while(%i = %a) : tensor<i32>\n  cond {\n"
+     "    %1 = stablehlo.compare  LT, %i, %n,  SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+     "    stablehlo.return %1 : tensor<i1>\n  } do {\n    %1 = stablehlo.add %i, %i : tensor<i32>\n"
+     "    stablehlo.return %1 : tensor<i32>\n  }\n  return %0 : tensor<i32>\n}",
+     "while("},
+    {"a random number's distribution",
+     "func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<3xf32> {\n"
+     "  %s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+     "  %0 = stablehlo.rng %a, %b, %s, distribution =  UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
+     "tensor<3xf32>\n  return %0 : tensor<3xf32>\n}",
+     "distribution=rng_uniform"},
+    {"a named mesh and its shardings",
+     "module attributes {mhlo.num_partitions = 8 : i32} {\n  sdy.mesh @mesh = <[\"a\"=4, \"b\"=2]>\n"
+     "  func.func public @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"a\"}, {?}p1]>}) -> "
+     "tensor<8x4xf32> {\n    %0 = sdy.sharding_constraint %x <@mesh, [{\"a\":(1)2, \"b\"}, {}]> : tensor<8x4xf32>\n"
+     "    return %0 : tensor<8x4xf32>\n  }\n}",
+     "sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}"},
+};
+
+ParameterizedTestParameters(stablehlo_text, understands) {
+    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(forms));
+    for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(forms));
+}
+
+ParameterizedTest(const int *index, stablehlo_text, understands) {
+    const Form *form = &forms[*index];
+    HloModule *module = read_text(form->text, form->name);
+    HloText text = print(module);
+    cr_assert(strstr(text.data, form->expected), "%s: no %s in\n%s", form->name, form->expected, text.data);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors
+
+typedef struct Refusal {
+    const char *text;
+    int64_t line, column;  // 0: without a place in the text
+    const char *message;
+} Refusal;
+
+#define BODY(lines) "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n" lines "\n  return %a : tensor<2xf32>\n}"
+
+static const Refusal refusals[] = {
+    {"module {", 1, 9, "the text ends"},
+    {BODY("  %0 = stablehlo.frob %a : tensor<2xf32>"), 2, 8, "unknown"},
+    {BODY("  %0 = stablehlo.abs %b : tensor<2xf32>"), 2, 22, "%b is not defined"},
+    {BODY("  %0 = stablehlo.abs %a#1 : tensor<2xf32>"), 2, 22, "has 1 values"},
+    {BODY("  %0 = stablehlo.abs %a : tensor<3xf32>"), 2, 22, "another type"},
+    {BODY("  %0 = stablehlo.abs %a : tensor<2xf33>"), 2, 36, "no type"},
+    {BODY("  %a = stablehlo.abs %a : tensor<2xf32>"), 2, 4, "defined twice"},
+    {BODY("  %0:2 = stablehlo.abs %a : tensor<2xf32>"), 2, 10, "1 results"},
+    {BODY("  %0 = stablehlo.constant dense<[1.0]> : tensor<2xf32>"), 2, 37, "expected ','"},
+    {BODY("  %0 = stablehlo.constant dense<1> : tensor<2xf32>"), 2, 33, "decimal"},
+    {BODY("  %0 = stablehlo.constant dense<\"0x00\"> : tensor<2xf32>"), 2, 34, "has 1 bytes"},
+    {BODY("  %0 = stablehlo.constant dense_resource<k> : tensor<2xf32>"), 2, 41, "no resource"},
+    {BODY("  %0 = stablehlo.constant dense<0> : tensor<4294967296xi8>"), 2, 33, "larger than"},
+    {BODY("  %0 = stablehlo.compare XX, %a, %a : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>"), 2, 26,
+     "expected one"},
+    {BODY("  %0 = stablehlo.abs %a : tensor<2xf32> loc(#nowhere)"), 2, 45, "not defined"},
+    {BODY("  %0 = \"stablehlo.abs\"(%a) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"), 2, 24,
+     "1 operands, but 2"},
+    {"#a = loc(#b)\n#b = loc(#a)\nfunc.func @main() { return } loc(#a)", 1, 10, "part of itself"},
+    {"func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 1.0>>) { return }", 0, 0, "quantized"},
+    {"func.func @main(%a: tensor<*xf32>) { return }", 0, 0, "unranked"},
+    {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
+};
+
+ParameterizedTestParameters(stablehlo_text, refuses) {
+    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(refusals));
+    for (size_t i = 0; i < HLO_COUNT_OF(refusals); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(refusals));
+}
+
+ParameterizedTest(const int *index, stablehlo_text, refuses) {
+    const Refusal *refusal = &refusals[*index];
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(refusal->text, strlen(refusal->text), "test.mlir", &module);
+    cr_assert(status, "accepted: %s", refusal->text);
+    char *text = hlo_status_to_text(status);
+    cr_expect(strstr(text, refusal->message), "%s: no '%s' in %s", refusal->text, refusal->message, text);
+    const HloPlace *place = hlo_status_place(status);
+    cr_expect_eq(place ? place->line : 0, refusal->line, "%s", text);
+    cr_expect_eq(place ? place->column : 0, refusal->column, "%s", text);
+    hlo_free(text);
+    hlo_status_free(status);
+}
+
+Test(stablehlo_text, deep_nesting_is_refused) {
+    enum { DEPTH = 100000 };
+    static const char *const openings[] = {"[", "{a = ", "(", "tuple<", "#stablehlo<"};
+    for (size_t i = 0; i < HLO_COUNT_OF(openings); i++) {
+        HloText text = {0};
+        hlo_text_string(&text, "module attributes {x = ");
+        for (int j = 0; j < DEPTH; j++) hlo_text_string(&text, openings[i]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        hlo_status_free(status);
+        hlo_text_free(&text);
+    }
+}
