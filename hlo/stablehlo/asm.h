@@ -184,8 +184,6 @@ bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOper
                       const MlirType *const *types, int64_t type_count);
 // Gives the operation results of these types.
 void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType *const *types, int64_t count);
-// %name, as the definition of one value.
-bool asm_define(AsmParser *parser, MlirValue *value);
 // `%name: type [loc(...)]` of a block argument.
 bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name);
 // A region in braces. `names` are those of the arguments of its first block, if they were given outside.

@@ -563,7 +563,10 @@ static HloStatus import_request(void *argument) {
     MlirOperation *top = NULL;
     HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
                                         : mlir_read_file(arena, request->bytes, request->length, &top);
-    if (!status) status = mlir_import(top, arena, request->module);
+    if (!status) {
+        mlir_fold_casts(top);
+        status = mlir_import(top, arena, request->module);
+    }
     hlo_arena_free(arena);
     return status;
 }

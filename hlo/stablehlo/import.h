@@ -103,8 +103,8 @@ HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computa
 // The computation of a function by its symbol name, converted on first use.
 HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation);
 
-// ApproxTopK(arrays, initial values) as the exact answer: the arrays sorted by the comparator along the dimension that the
-// call names, cut to the size of its results, which the recall asked for has chosen.
+// ApproxTopK(arrays, initial values) as the exact answer: the arrays sorted by the comparator along the dimension that
+// the call names, cut to the size of its results, which the recall asked for has chosen.
 HLO_NODISCARD HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands,
                                             HloComputation *const *called, int64_t called_count);
 

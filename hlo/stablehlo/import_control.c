@@ -416,8 +416,7 @@ static HloStatus import_custom_call(ImportPlace *place) {
     HLO_TRY(custom_call_aliases(place, &attributes.aliasing));
     HLO_TRY(custom_call_called(place, &called, &called_count));
     HLO_TRY(import_operands(place, &operands));
-    if (strcmp(attributes.target, "ApproxTopK") == 0)
-        return import_approx_top_k(place, operands, called, called_count);
+    if (strcmp(attributes.target, "ApproxTopK") == 0) return import_approx_top_k(place, operands, called, called_count);
     if (attributes.target && !strcmp(attributes.target, "xla.sdy.ShardingGroup")) {
         return import_group_call(place, operands);
     }

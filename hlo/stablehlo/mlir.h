@@ -81,11 +81,13 @@ struct MlirAttribute {
     const HloAccuracy *accuracy;
 };
 
-typedef struct MlirValue {
+typedef struct MlirValue MlirValue;
+struct MlirValue {
     const MlirType *type;
     const MlirAttribute *location;  // of a block argument; NULL if none was given
+    MlirValue *same;                // of a cast that was folded: the value that it stands for; else NULL
     HloInstruction *lowered;        // set by the importer
-} MlirValue;
+};
 
 typedef struct MlirBlock {
     MlirValue **arguments;
@@ -145,6 +147,10 @@ HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, H
 const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name);
 // The entry of a dictionary, or NULL (also for a NULL dictionary).
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
+
+// Lets the users of casts between dialects (builtin.unrealized_conversion_cast, one result an operand) use the operands
+// instead. The casts stay, without users.
+void mlir_fold_casts(MlirOperation *top);
 
 // Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch.
 HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module);
