@@ -183,7 +183,7 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     const HloShape *result = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, sharding);
     SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
     HloInstruction *operands[2] = {local.hlo, spmd_factor_operand(partitioner, rule, factors, 1).hlo};
-    bool *taken = HLO_ARENA_NEW(partitioner->arena, bool, convolution->window->count + 1);
+    bool *taken = HLO_ARENA_NEW(partitioner->arena, bool, labels->input_spatial.count + 1);
     SpmdReason reason = {.op = op, .what = "neighbours' elements"};
     for (int32_t i = 0; spmd_partial_axes(rule, factors) && i < 2; i++) {
         HloInstruction *zero = spmd_emit_scalar(partitioner, operands[i]->shape->type, 0);
@@ -202,7 +202,9 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
     HloInstruction *made = spmd_clone(partitioner, op, result, operands, 2);
     HloConvolutionAttributes *attributes =
         hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Convolution, op->attributes);
-    attributes->window = without_padding(partitioner->module->arena, convolution->window, taken);
+    // Without spatial dimensions (a dot, as a TPU compiler writes it) there is no window.
+    if (convolution->window)
+        attributes->window = without_padding(partitioner->module->arena, convolution->window, taken);
     const HloShape *shapes[2] = {operands[0]->shape, operands[1]->shape};
     convolution_adjust(rule, partitioner->module->arena, attributes, shapes, result);
     hlo_instruction_set_attributes(made, attributes);

@@ -259,3 +259,13 @@ Test(partition, memory_failures_are_statuses) {
     }
     hlo_module_free(module);
 }
+
+// A dot as a TPU compiler writes it: a convolution without spatial dimensions has no window (it was read all the same).
+Test(partition, a_convolution_without_a_window) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n"
+        " x = f32[8,12] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " w = f32[12,8] parameter(1), sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}\n"
+        " ROOT y = f32[8,8] convolution(x, w), dim_labels=bf_io->bf\n}\n",
+        NULL, 1);
+}
