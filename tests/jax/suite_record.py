@@ -31,4 +31,5 @@ def pytest_runtest_logstart(nodeid, location):
 
 def pytest_runtest_logreport(report):
     if report.failed or report.skipped or report.when == "call":
-        _append(report.outcome, report.nodeid)
+        subtest = getattr(report, "context", None)  # pytest counts subtests as tests, and so does control.tsv
+        _append(report.outcome, report.nodeid + (f" {subtest.msg or ''} {dict(subtest.kwargs)}" if subtest else ""))
