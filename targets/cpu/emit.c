@@ -41,7 +41,7 @@ CpuLoopRole cpu_emit_role(const CpuNode *node) {
     if (!hlo_shape_is_array(result->shape)) return CPU_ROLE_NONE;
     if (node->opcode == HLO_OP_BITCAST && !result->view) return CPU_ROLE_NONE;
     if (node->opcode == HLO_OP_BITCAST_CONVERT && !result->view &&
-        hlo_type_bytes(result->shape->type) != hlo_type_bytes(node->operands[0]->shape->type))
+        hlo_type_info(result->shape->type)->bits != hlo_type_info(node->operands[0]->shape->type)->bits)
         return CPU_ROLE_NONE;
     return kRows[node->opcode].role;
 }

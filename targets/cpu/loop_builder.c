@@ -168,14 +168,14 @@ CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuInd
     load.buffer = buffer;
     load.map = own;
     const CpuValue raw = push(b, load);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
 CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
     CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
     memcpy(constant.constant, bits, (size_t)constant.width);
     const CpuValue raw = push(b, constant);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
 // The largest magnitude that the map's number can reach.
@@ -251,7 +251,7 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
     CpuLoopValue alias = new_value(b, CPU_VALUE_ALIAS, value_at(b, a)->level, type, cpu_register_raw(type));
     alias.operands[0] = a;
     const CpuValue raw = push(b, alias);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : raw;
+    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
