@@ -295,6 +295,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_PAD, lower_pad},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, lower_dynamic_update_slice},
     {HLO_OP_DOT, cpu_lower_dot},
+    {HLO_OP_BITCAST_CONVERT, cpu_lower_bitcast_convert},
     {HLO_OP_GATHER, cpu_lower_gather},
     {HLO_OP_SCATTER, cpu_lower_scatter},
     {HLO_OP_SORT, cpu_lower_sort},

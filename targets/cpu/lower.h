@@ -25,6 +25,7 @@ typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep
 
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
+CpuLowerFunction cpu_lower_bitcast_convert;
 CpuLowerFunction cpu_lower_collective;
 CpuLowerFunction cpu_lower_gather;
 CpuLowerFunction cpu_lower_scatter;

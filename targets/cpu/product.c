@@ -144,8 +144,7 @@ static void split_parts(int parts, const float *from, int64_t rows, int64_t colu
                         int64_t column_stride, float *to) {
     for (int part = 0; part < parts; part++)
         for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < columns; c++)
-                *to++ = part_of(part, from[r * row_stride + c * column_stride]);
+            for (int64_t c = 0; c < columns; c++) *to++ = part_of(part, from[r * row_stride + c * column_stride]);
 }
 
 // Pairs (part of a, part of b), smallest products first; the last one is high * high.

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// bitcast-convert between types of different width, one of them below 8 bits: such elements have a byte each in memory,
+// so their bits must be put together or taken apart. (Whole bytes stay where they are: build.c makes views of those.)
+#include <string.h>
+
+#include "targets/cpu/lower.h"
+
+typedef struct RegroupKernel {
+    HloType narrow, wide;
+    int64_t count;  // of wide elements
+    bool joins;     // narrow to wide
+} RegroupKernel;
+
+// The byte that holds these bits of an element below 8 bits: integers are extended by their sign.
+static uint8_t byte_of(HloType type, uint64_t bits) {
+    const int spare = 8 - hlo_type_info(type)->bits;
+    const uint8_t high = (uint8_t)(bits << spare);
+    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (uint8_t)((int8_t)high >> spare) : (uint8_t)(high >> spare);
+}
+
+static void put_wide(HloType type, char *to, uint64_t bits) {
+    if (hlo_type_info(type)->bits < 8)
+        *(uint8_t *)to = byte_of(type, bits);
+    else
+        memcpy(to, &bits, (size_t)hlo_type_bytes(type));
+}
+
+static HloStatus run_regroup(const void *data, void *const *arguments, CpuPool *pool) {
+    const RegroupKernel *kernel = data;
+    const int width = hlo_type_info(kernel->narrow)->bits, bytes = hlo_type_bytes(kernel->wide);
+    const int parts = hlo_type_info(kernel->wide)->bits / width;
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+    const char *from = arguments[0];
+    char *to = arguments[1];
+    (void)pool;
+    for (int64_t i = 0; i < kernel->count; i++) {
+        uint64_t bits = 0;
+        if (kernel->joins) {
+            for (int p = 0; p < parts; p++) bits |= ((uint8_t)*from++ & mask) << (p * width);
+            put_wide(kernel->wide, to + i * bytes, bits);
+        } else {
+            memcpy(&bits, from + i * bytes, (size_t)bytes);
+            for (int p = 0; p < parts; p++) *to++ = (char)byte_of(kernel->narrow, bits >> (p * width));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_lower_bitcast_convert(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloType from = node->operands[0]->shape->type, to = node->results[0]->shape->type;
+    const int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
+    const bool joins = from_bits < to_bits;
+    if ((joins ? from_bits : to_bits) >= 8 || (joins ? to_bits : from_bits) > 64)
+        return cpu_lower_give_up(lowering, node);
+    RegroupKernel *kernel = HLO_ARENA_NEW(lowering->arena, RegroupKernel, 1);
+    *kernel = (RegroupKernel){.narrow = joins ? from : to,
+                              .wide = joins ? to : from,
+                              .count = (joins ? node->results : node->operands)[0]->elements,
+                              .joins = joins};
+    cpu_step_kernel(lowering, node, step, run_regroup, kernel);
+    return HLO_SUCCESS;
+}
