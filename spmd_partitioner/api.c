@@ -14,7 +14,7 @@ typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
     HloArena *arena;  // scratch
-    HloModule *flat;  // the module with its calls inlined
+    HloModule *flat;  // the module in the form that is partitioned
     HloModule *result;
 } Request;
 
@@ -34,25 +34,16 @@ HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdM
     return HLO_SUCCESS;
 }
 
-static bool has_calls(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            if (spmd_is_flow_op(at->opcode)) return true;
-        }
-    }
-    return false;
-}
-
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
                 "the module is the program of one device already");
     SpmdPlan *plan;
     const HloModule *module = request->module;
-    if (has_calls(module)) {
+    if (spmd_needs_flattening(module)) {
         request->flat = hlo_module_clone(module);
         HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
-        spmd_flatten(request->flat, request->arena);
+        HLO_TRY(spmd_flatten(request->flat, request->arena));
         module = request->flat;
     }
     HLO_TRY(plan_module(request, module, &plan));

@@ -14,6 +14,7 @@ static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *lik
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
+    if (like->dynamic) return hlo_shape_with_dims(spmd_arena(partitioner), like, dims, like->rank);
     return array_shape(partitioner, like->type, dims, like->rank);
 }
 

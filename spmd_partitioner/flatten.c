@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/flatten.h"
 
+#include "hlo/pass/pass.h"
+#include "spmd_partitioner/propagate.h"
+
 // A module that inlining would make larger than this keeps the rest of its calls.
 enum { INSTRUCTION_LIMIT = 2000000 };
 
@@ -61,8 +64,23 @@ static void own_computations(Flattening *flattening, HloInstruction *at) {
     if (changed) hlo_instruction_set_called(at, called, at->called_count);
 }
 
-void spmd_flatten(HloModule *module, HloArena *scratch) {
+bool spmd_needs_flattening(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            bool spelled_out =
+                hlo_is(at, HLO_OP_SCAN) || hlo_is(at, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(at, HLO_OP_BATCH_NORM_GRAD);
+            if (spelled_out || spmd_is_flow_op(at->opcode) || hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START)) return true;
+        }
+    }
+    return false;
+}
+
+HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     int64_t count;
+    bool changed;
+    HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
+    HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
+    HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     Flattening flattening = {.module = module, .scratch = scratch};
     for (int64_t c = 0; c < count; c++) flattening.instructions += order[c]->instruction_count;
@@ -81,4 +99,5 @@ void spmd_flatten(HloModule *module, HloArena *scratch) {
     for (int64_t c = count - 1; c >= 0; c--) {
         for (HloInstruction *at = order[c]->first; at; at = at->next) own_computations(&flattening, at);
     }
+    return HLO_SUCCESS;
 }

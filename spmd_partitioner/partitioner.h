@@ -77,6 +77,9 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
                  SpmdAtomSet partial, HloOpcode reduction);
 // Leaf `leaf` of the current op's result is `local`, whatever the plan says.
 void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local);
+// The shape of a tree of arrays as one device holds it; *leaf is the op's leaf that it begins with, and moves on.
+const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
+                                int64_t *leaf);
 // The tuple tree of `shape` over leaves; each is given in its local form.
 HloInstruction *spmd_emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves);
 // The leaves of an instruction in order, taken out of its tuples.

@@ -212,6 +212,11 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
             spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
         if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     }
+    for (int32_t d = 0; array->shape->dynamic && d < array->shape->rank; d++) {
+        HLO_FAIL_IF(array->shape->dynamic[d] && annotation.sharding->dims[d].count, HLO_UNIMPLEMENTED,
+                    "instruction %%%s: dimension %d is of dynamic size and cannot be cut", op->name, d);
+        if (array->shape->dynamic[d] && annotation.open) annotation.open[d] = false;
+    }
     HLO_FAIL_IF(annotation.sharding->unreduced && annotation.devices, HLO_UNIMPLEMENTED,
                 "instruction %%%s: an unreduced array in a device order that the mesh cannot hold", op->name);
     seed(array, &annotation);
@@ -412,8 +417,6 @@ static void make_results(Builder *builder) {
 static HloStatus check_supported(const HloInstruction *op) {
     HLO_FAIL_IF(!spmd_op(op->opcode)->rule && !spmd_op(op->opcode)->partition, HLO_UNIMPLEMENTED,
                 "instruction %%%s: %s cannot be partitioned", op->name, hlo_op_text(op->opcode));
-    HLO_FAIL_IF(hlo_shape_is_dynamic(op->shape), HLO_UNIMPLEMENTED,
-                "instruction %%%s: arrays of dynamic size cannot be partitioned", op->name);
     return HLO_SUCCESS;
 }
 

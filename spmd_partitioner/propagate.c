@@ -74,6 +74,7 @@ static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t
 static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes) {
     SpmdArray *array = &work->plan->arrays.items[number];
     SpmdAxes *have = &array->sharding->dims[dim];
+    if (array->shape->dynamic && array->shape->dynamic[dim]) return;
     if (!array->open[dim] || axes->count <= have->count || !spmd_axes_is_prefix(have, axes)) return;
     SpmdAxes take = acceptable(work->plan, array, dim, axes);
     if (take.count <= have->count) return;

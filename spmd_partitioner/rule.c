@@ -26,6 +26,19 @@ static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
     rule->tensors[tensor].dims = HLO_ARENA_NEW(rule->arena, SpmdDimFactors, shape->rank);
 }
 
+// Dimensions of dynamic size are not cut.
+static void keep_dynamic_whole(SpmdRule *rule) {
+    for (int32_t t = 0; t < rule->operand_count + rule->result_count; t++) {
+        const SpmdTensor *tensor = &rule->tensors[t];
+        for (int32_t d = 0; tensor->shape->dynamic && d < tensor->shape->rank; d++) {
+            if (!tensor->shape->dynamic[d]) continue;
+            for (int32_t i = 0; i < tensor->dims[d].count; i++) {
+                rule->factors.items[tensor->dims[d].items[i]].kind = SPMD_REPLICATE;
+            }
+        }
+    }
+}
+
 SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op) {
     const SpmdOp *row = spmd_op(op->opcode);
     int32_t results = array_leaves(op->shape);
@@ -43,6 +56,7 @@ SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op) {
     for (int32_t i = 0; i < op->operand_count; i++) set_tensor(rule, i, op->operands[i]->shape);
     for (int32_t i = 0; i < results; i++) set_tensor(rule, op->operand_count + i, hlo_shape_leaf(op->shape, i));
     row->rule(rule, op);
+    keep_dynamic_whole(rule);
     return rule;
 }
 

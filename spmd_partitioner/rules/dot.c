@@ -32,3 +32,165 @@ static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
     rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
 }
 const SpmdOp spmd_op_dot = {.name = "dot", .rule = dot_rule};
+
+// ---- scaled-dot: one scale for each block of neighbours
+
+// The scales along one dimension of a side, and whether they are an array at all.
+static int64_t scale_count(const HloInstruction *op, int32_t side, int64_t dim) {
+    const HloShape *scale = op->operands[2 + side]->shape;
+    return scale->rank ? scale->dims[dim] : 1;
+}
+
+// The factors of a dimension that one or both sides have (-1 where a side has not): blocks and their elements, so that
+// no block is cut. Where the sides' blocks differ the dimension is needed whole.
+static void map_scaled(SpmdRule *rule, SpmdFactorKind kind, const int64_t dims[2], int64_t result_dim) {
+    const HloInstruction *op = rule->op;
+    int64_t size = 0, blocks = 0;
+    for (int32_t side = 0; side < 2; side++) {
+        if (dims[side] < 0) continue;
+        size = op->operands[side]->shape->dims[dims[side]];
+        int64_t count = scale_count(op, side, dims[side]);
+        if (count == 1 || count == size) continue;
+        if (blocks && blocks != count) kind = SPMD_REPLICATE;
+        blocks = count;
+    }
+    int32_t factors[2] = {spmd_rule_factor(rule, kind, blocks ? blocks : size), -1};
+    rule->factors.items[factors[0]].exact |= kind == SPMD_REDUCE;  // padding has no scale that is zero
+    if (blocks) factors[1] = spmd_rule_factor(rule, kind, size / blocks);
+    for (int32_t side = 0; side < 2; side++) {
+        if (dims[side] < 0) continue;
+        int64_t count = scale_count(op, side, dims[side]);
+        for (int i = 0; i < 2 && factors[i] >= 0; i++) {
+            spmd_rule_map(rule, side, dims[side], factors[i]);
+            if (count > 1 && (i == 0 || count == size)) spmd_rule_map(rule, 2 + side, dims[side], factors[i]);
+        }
+    }
+    for (int i = 0; result_dim >= 0 && i < 2 && factors[i] >= 0; i++) {
+        spmd_rule_map(rule, spmd_rule_result(rule, 0), result_dim, factors[i]);
+    }
+}
+
+static void scaled_dot_rule(SpmdRule *rule, const HloInstruction *op) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
+    int64_t at = 0;
+    for (int64_t i = 0; i < dot->lhs_batch.count; i++) {
+        map_scaled(rule, SPMD_PASS, (int64_t[2]){dot->lhs_batch.items[i], dot->rhs_batch.items[i]}, at++);
+    }
+    for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
+        map_scaled(rule, SPMD_REDUCE, (int64_t[2]){dot->lhs_contracting.items[i], dot->rhs_contracting.items[i]}, -1);
+    }
+    for (int32_t side = 0; side < 2; side++) {
+        HloInts batch = side ? dot->rhs_batch : dot->lhs_batch;
+        HloInts contracting = side ? dot->rhs_contracting : dot->lhs_contracting;
+        for (int32_t d = 0; d < op->operands[side]->shape->rank; d++) {
+            if (hlo_ints_contain(batch, d) || hlo_ints_contain(contracting, d)) continue;
+            map_scaled(rule, SPMD_PASS, (int64_t[2]){side ? -1 : d, side ? d : -1}, at++);
+        }
+    }
+    rule->reduction = HLO_OP_ADD;
+}
+const SpmdOp spmd_op_scaled_dot = {.name = "scaled-dot", .rule = scaled_dot_rule};
+
+// ---- ragged-dot: consecutive runs of the ragged dimension belong to groups
+
+// The ragged dimension may be cut if the sizes of groups are one list: each device works out what is its own of each.
+static bool ragged_may_be_cut(const HloInstruction *op) {
+    return op->operands[2]->shape->rank == 1;
+}
+
+static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t rhs, int64_t result) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(rule->op, Dot);
+    const HloShape *shape = rule->op->operands[lhs >= 0 ? 0 : 1]->shape;
+    if (lhs >= 0 && lhs == dot->lhs_ragged.items[0] && !ragged_may_be_cut(rule->op)) kind = SPMD_REPLICATE;
+    int32_t factor = spmd_rule_factor(rule, kind, shape->dims[lhs >= 0 ? lhs : rhs]);
+    if (lhs >= 0) spmd_rule_map(rule, 0, lhs, factor);
+    if (rhs >= 0) spmd_rule_map(rule, 1, rhs, factor);
+    if (result >= 0) spmd_rule_map(rule, spmd_rule_result(rule, 0), result, factor);
+}
+
+static void ragged_dot_rule(SpmdRule *rule, const HloInstruction *op) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
+    int64_t ragged = dot->lhs_ragged.items[0];
+    int64_t at = hlo_ints_contain(dot->lhs_contracting, ragged) ? 1 : 0;  // the result has one part a group in front
+    for (int64_t i = 0; i < dot->lhs_batch.count; i++) {
+        SpmdFactorKind kind = dot->lhs_batch.items[i] == ragged ? SPMD_REPLICATE : SPMD_PASS;
+        map_ragged(rule, kind, dot->lhs_batch.items[i], dot->rhs_batch.items[i], at++);
+    }
+    for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
+        map_ragged(rule, SPMD_REDUCE, dot->lhs_contracting.items[i], dot->rhs_contracting.items[i], -1);
+    }
+    for (int32_t side = 0; side < 2; side++) {
+        HloInts batch = side ? dot->rhs_batch : dot->lhs_batch;
+        HloInts contracting = side ? dot->rhs_contracting : dot->lhs_contracting;
+        for (int32_t d = 0; d < op->operands[side]->shape->rank; d++) {
+            if (hlo_ints_contain(batch, d) || hlo_ints_contain(contracting, d)) continue;
+            if (side && hlo_ints_contain(dot->rhs_group, d)) continue;
+            map_ragged(rule, SPMD_PASS, side ? -1 : d, side ? d : -1, at++);
+        }
+    }
+    rule->reduction = HLO_OP_ADD;
+}
+
+// min(max(position - start, 0), size): where a global position is in this device's part.
+static HloInstruction *clamp_into(SpmdPartitioner *partitioner, HloInstruction *position, HloInstruction *start,
+                                  int64_t size) {
+    const HloShape *shape = position->shape;
+    HloInstruction *limits[2];
+    for (int i = 0; i < 2; i++) {
+        HloInstruction *limit = spmd_emit_scalar(partitioner, shape->type, i ? size : 0);
+        limits[i] = spmd_emit_splat(partitioner, limit, shape->dims, shape->rank);
+    }
+    HloInstruction *at = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, position, start);
+    at = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, at, limits[0]);
+    return spmd_emit_binary(partitioner, HLO_OP_MINIMUM, at, limits[1]);
+}
+
+// For each group, the sum of the sizes up to it: where it ends.
+static HloInstruction *group_ends(SpmdPartitioner *partitioner, HloInstruction *sizes) {
+    int64_t count = sizes->shape->dims[0], square[2] = {count, count}, minor = 1;
+    HloInstruction *rows = spmd_emit_iota(partitioner, HLO_S64, square, 2, 0);
+    HloInstruction *columns = spmd_emit_iota(partitioner, HLO_S64, square, 2, 1);
+    HloInstruction *before = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LE, columns, rows);
+    HloArena *arena = partitioner->module->arena;
+    HloDimensionsAttributes along = {hlo_ints(arena, &minor, 1)};
+    const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, HLO_S64, square, 2));
+    HloInstruction *spread = spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &sizes, 1, &along);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, HLO_S64, 0);
+    spread = spmd_emit_select(partitioner, before, spread, spmd_emit_splat(partitioner, zero, square, 2));
+    HloInstruction *operands[2] = {spread, zero};
+    HloInstruction *ends = spmd_emit(partitioner, HLO_OP_REDUCE, sizes->shape, operands, 2, &along);
+    HloComputation *sum = spmd_reducer(partitioner, HLO_OP_ADD, HLO_S64);
+    hlo_instruction_set_called(ends, &sum, 1);
+    return ends;
+}
+
+// How many steps of each group lie in this device's part of the ragged dimension.
+static HloInstruction *own_sizes(SpmdPartitioner *partitioner, HloInstruction *sizes, const SpmdAxes *axes,
+                                 int64_t shard) {
+    HloType type = sizes->shape->type;
+    HloInstruction *wide = spmd_emit_convert(partitioner, sizes, HLO_S64);
+    HloInstruction *ends = group_ends(partitioner, wide);
+    HloInstruction *begins = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, ends, wide);
+    HloInstruction *start = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), HLO_S64);
+    start = spmd_emit_splat(partitioner, start, wide->shape->dims, 1);
+    ends = clamp_into(partitioner, ends, start, shard);
+    begins = clamp_into(partitioner, begins, start, shard);
+    return spmd_emit_convert(partitioner, spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, ends, begins), type);
+}
+
+static HloStatus ragged_dot_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HloInstruction *operands[3];
+    for (int32_t i = 0; i < 2; i++) {
+        operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
+        HloInstruction *zero = spmd_emit_scalar(partitioner, operands[i]->shape->type, 0);
+        operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, operands[i], zero);
+    }
+    operands[2] = spmd_operand_whole(partitioner, 2);
+    int64_t ragged = HLO_ATTRIBUTES(op, Dot)->lhs_ragged.items[0];
+    SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, ragged, factors);
+    if (axes.count) operands[2] = own_sizes(partitioner, operands[2], &axes, operands[0]->shape->dims[ragged]);
+    return spmd_emit_by_factors(partitioner, rule, factors, operands);
+}
+const SpmdOp spmd_op_ragged_dot = {.name = "ragged-dot", .rule = ragged_dot_rule, .partition = ragged_dot_partition};

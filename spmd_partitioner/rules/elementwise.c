@@ -71,16 +71,3 @@ static void batch_norm_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 const SpmdOp spmd_op_batch_norm = {.name = "batch-norm", .rule = batch_norm_rule};
-
-// The size of a dimension is that of the whole array.
-static HloStatus get_dimension_size_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    const HloShape *shape = op->operands[0]->shape;
-    int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
-    HLO_FAIL_IF(hlo_shape_is_dynamic(shape), HLO_UNIMPLEMENTED,
-                "get-dimension-size of a dynamic array cannot be partitioned");
-    SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
-    local.hlo = spmd_emit_scalar(partitioner, op->shape->type, shape->dims[dim]);
-    spmd_define_as(partitioner, 0, &local);
-    return HLO_SUCCESS;
-}
-const SpmdOp spmd_op_get_dimension_size = {.name = "get-dimension-size", .partition = get_dimension_size_partition};

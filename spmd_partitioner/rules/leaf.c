@@ -17,24 +17,24 @@ static HloStatus leaf_partition(SpmdPartitioner *partitioner, const HloInstructi
 const SpmdOp spmd_op_constant = {.name = "constant", .partition = leaf_partition};
 const SpmdOp spmd_op_iota = {.name = "iota", .partition = leaf_partition};
 
-// The shape of a tree of arrays as one device holds it.
-static const HloShape *local_tree(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
-                                  int64_t *leaf) {
+const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
+                                int64_t *leaf) {
     HloArena *arena = partitioner->module->arena;
     if (!hlo_shape_is_tuple(shape)) {
         const SpmdSharding *sharding = spmd_plan_array(partitioner->plan, op, (*leaf)++)->sharding;
+        if (!hlo_shape_is_array(shape)) return hlo_shape_copy(arena, shape);
         return hlo_shape_copy(arena, spmd_local_shape(arena, partitioner->mesh, shape, sharding));
     }
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
     for (int32_t i = 0; i < shape->element_count; i++) {
-        elements[i] = local_tree(partitioner, op, shape->elements[i], leaf);
+        elements[i] = spmd_local_tree(partitioner, op, shape->elements[i], leaf);
     }
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
 static HloStatus parameter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);
-    const HloShape *shape = local_tree(partitioner, op, op->shape, &leaf);
+    const HloShape *shape = spmd_local_tree(partitioner, op, op->shape, &leaf);
     HloInstruction *made = spmd_clone(partitioner, op, shape, NULL, 0);
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     spmd_emit_leaves(partitioner, made, leaves);

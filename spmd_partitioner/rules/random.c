@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng-bit-generator without communication: every element is computed from its place in the whole array, so that the
-// bits do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
+// Random numbers without communication: every element is computed from its place in the whole array, so that the bits
+// do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
 #include "spmd_partitioner/emit.h"
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -223,3 +223,102 @@ static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const
 }
 const SpmdOp spmd_op_rng_bit_generator = {
     .name = "rng-bit-generator", .rule = rng_bit_generator_rule, .partition = rng_bit_generator_partition};
+
+// ---- the stateful ops: the state is the same on every device, because every device runs the same program
+
+static HloStatus rng_state_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    SpmdSharding *whole = spmd_sharding_new(partitioner->arena, op->shape->rank, spmd_manual_axes(partitioner, op));
+    HloInstruction *state = spmd_clone(partitioner, op, op->shape, NULL, 0);
+    spmd_define(partitioner, 0, state, whole, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_rng_state = {.name = "rng-get-and-update-state", .partition = rng_state_partition};
+
+static void rng_rule(SpmdRule *rule, const HloInstruction *op) {
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        spmd_rule_map(rule, spmd_rule_result(rule, 0), d, spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]));
+    }
+}
+
+// The state of Philox for this draw: a key of the op's own and the counter of the program.
+static HloInstruction *draw_state(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HloArena *arena = partitioner->module->arena;
+    int64_t one = 1, two = 2;
+    const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, HLO_U64, &two, 1));
+    HloRngStateAttributes attributes = {.delta = hlo_shape_elements(op->shape) / 2 + 1};
+    HloInstruction *counter = spmd_emit(partitioner, HLO_OP_RNG_GET_AND_UPDATE_STATE, shape, NULL, 0, &attributes);
+    HloInstruction *key = spmd_emit_scalar(partitioner, HLO_U64, (int64_t)hlo_hash_mix(0, (uint64_t)op->id + 1));
+    HloInstruction *parts[2] = {spmd_emit_reshape(partitioner, key, &one, 1), counter};
+    return spmd_emit_concatenate(partitioner, parts, 2, 0);
+}
+
+// A number that no integer is, everywhere.
+static HloInstruction *real_number(const Bits *bits, HloType type, double value) {
+    HloArena *arena = bits->partitioner->module->arena;
+    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, type));
+    hlo_literal_set_double(literal, 0, value);
+    HloConstantAttributes attributes = {literal};
+    return splat(bits, spmd_emit(bits->partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes));
+}
+
+// Uniform in [0, 1): as many of the highest bits as the type's numbers below one have.
+static HloInstruction *unit_interval(const Bits *bits, HloInstruction *words, HloType type) {
+    uint64_t width = (uint64_t)hlo_type_info(words->shape->type)->bits, digits = type == HLO_F64 ? 53 : 24;
+    if (digits > width) digits = width;
+    words = with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, words, width - digits);
+    HloInstruction *unit = spmd_emit_convert(bits->partitioner, words, type);
+    return both(bits, HLO_OP_MULTIPLY, unit, real_number(bits, type, 1 / (double)(UINT64_C(1) << digits)));
+}
+
+// Box and Muller's transform of the two halves of each draw.
+static HloInstruction *standard_normal(const Bits *bits, HloInstruction *words, HloType type) {
+    HloInstruction *radius = unit_interval(bits, high_word(bits, words), type);
+    HloInstruction *angle = unit_interval(bits, low_word(bits, words), type);
+    radius = spmd_emit_unary(bits->partitioner, HLO_OP_NEGATE, radius);
+    radius = spmd_emit_unary(bits->partitioner, HLO_OP_LOG1P, radius);
+    radius = both(bits, HLO_OP_MULTIPLY, radius, real_number(bits, type, -2));
+    radius = spmd_emit_unary(bits->partitioner, HLO_OP_SQRT, radius);
+    angle = both(bits, HLO_OP_MULTIPLY, angle, real_number(bits, type, 6.283185307179586));
+    return both(bits, HLO_OP_MULTIPLY, radius, spmd_emit_unary(bits->partitioner, HLO_OP_COS, angle));
+}
+
+// The draws in their distribution; parameters[0], [1] are low and high, or mean and deviation.
+static HloInstruction *distribute(const Bits *bits, HloInstruction *words, HloInstruction *const parameters[2],
+                                  bool normal) {
+    SpmdPartitioner *partitioner = bits->partitioner;
+    HloType type = bits->global->type;
+    if (!hlo_type_is_float(type)) {
+        HloInstruction *low = splat(bits, spmd_emit_convert(partitioner, parameters[0], HLO_U64));
+        HloInstruction *high = splat(bits, spmd_emit_convert(partitioner, parameters[1], HLO_U64));
+        HloInstruction *range = both(bits, HLO_OP_SUBTRACT, high, low);
+        words = both(bits, HLO_OP_ADD, low, both(bits, HLO_OP_REMAINDER, words, range));
+        return spmd_emit_convert(partitioner, words, type);
+    }
+    HloType compute = type == HLO_F64 ? HLO_F64 : HLO_F32;
+    HloInstruction *first = splat(bits, spmd_emit_convert(partitioner, parameters[0], compute));
+    HloInstruction *second = splat(bits, spmd_emit_convert(partitioner, parameters[1], compute));
+    HloInstruction *scale = normal ? second : both(bits, HLO_OP_SUBTRACT, second, first);
+    HloInstruction *standard = normal ? standard_normal(bits, words, compute) : unit_interval(bits, words, compute);
+    HloInstruction *value = both(bits, HLO_OP_ADD, first, both(bits, HLO_OP_MULTIPLY, standard, scale));
+    value = spmd_emit_convert(partitioner, value, type);
+    if (normal) return value;
+    // Rounding may reach the upper end, which does not belong to the interval.
+    HloInstruction *end = splat(bits, parameters[1]), *start = splat(bits, parameters[0]);
+    HloInstruction *below = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, value, end);
+    return spmd_emit_select(partitioner, below, value, start);
+}
+
+// By global index, as the bit generator: any mesh gives the same numbers.
+static HloStatus rng_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HloType type = op->shape->type;
+    HLO_FAIL_IF(hlo_type_is_complex(type) || type == HLO_PRED || op->operand_count != 2, HLO_UNIMPLEMENTED,
+                "rng of %s cannot be partitioned", hlo_type_text(type));
+    HloInstruction *parameters[2] = {spmd_operand_whole(partitioner, 0), spmd_operand_whole(partitioner, 1)};
+    Bits bits = {.partitioner = partitioner, .global = op->shape, .sharding = spmd_planned(partitioner, 0)};
+    bits.local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, bits.global, bits.sharding);
+    HloInstruction *words = philox_bits(&bits, draw_state(partitioner, op), true);
+    bool normal = HLO_ATTRIBUTES(op, Rng)->distribution == HLO_RandomDistribution_NORMAL;
+    spmd_define(partitioner, 0, distribute(&bits, words, parameters, normal), bits.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_rng = {.name = "rng", .rule = rng_rule, .partition = rng_partition};

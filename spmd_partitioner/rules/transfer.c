@@ -167,3 +167,50 @@ static HloStatus recv_done_partition(SpmdPartitioner *partitioner, const HloInst
     return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_recv_done = {.name = "recv-done", .partition = recv_done_partition};
+
+// ---- infeed and outfeed: each device has its own queue, and takes or gives its part
+
+static HloStatus check_feed(const HloInstruction *op) {
+    HLO_FAIL_IF(acting_device(op) >= 0, HLO_UNIMPLEMENTED, "%s on one device for all", hlo_op_text(op->opcode));
+    return HLO_SUCCESS;
+}
+
+static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_TRY(check_feed(op));
+    HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
+    int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);
+    const HloShape *shape = spmd_local_tree(partitioner, op, op->shape, &leaf);
+    HloInstruction *made = spmd_clone(partitioner, op, shape, &token, 1);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    spmd_emit_leaves(partitioner, made, leaves);
+    for (int64_t i = 0; i < count; i++) {
+        SpmdLocal local = {.hlo = leaves[i],
+                           .global = hlo_shape_leaf(op->shape, i),
+                           .sharding = spmd_plan_array(partitioner->plan, op, i)->sharding};
+        spmd_define_as(partitioner, i, &local);
+    }
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_infeed = {.name = "infeed", .partition = infeed_partition};
+
+static HloStatus outfeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HLO_TRY(check_feed(op));
+    const HloInstruction *data = op->operands[0];
+    int64_t count = hlo_shape_leaf_count(data->shape);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    for (int64_t i = 0; i < count; i++) {
+        SpmdReason reason = {.op = op, .what = "outfed array"};
+        const SpmdSharding *to = spmd_plan_array(partitioner->plan, data, i)->sharding;
+        leaves[i] = spmd_reshard(partitioner, *spmd_local(partitioner, data, i), to, 0, reason).hlo;
+    }
+    HloInstruction *operands[2] = {spmd_emit_tree(partitioner, data->shape, leaves),
+                                   spmd_local(partitioner, op->operands[1], 0)->hlo};
+    SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
+    local.hlo = spmd_clone(partitioner, op, op->shape, operands, 2);
+    HloOutfeedAttributes attributes = *HLO_ATTRIBUTES(op, Outfeed);
+    attributes.shape = operands[0]->shape;
+    hlo_instruction_set_attributes(local.hlo, &attributes);
+    spmd_define_as(partitioner, 0, &local);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_outfeed = {.name = "outfeed", .partition = outfeed_partition};

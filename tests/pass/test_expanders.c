@@ -46,6 +46,22 @@ static const ExpansionCase cases[] = {
                           "update_window_dims={}, inserted_window_dims={1}, "
                           "scatter_dims_to_operand_dims={1}, input_batching_dims={0}, "
                           "scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=c\n"},
+    {"scan-expander", HLO_OP_SCAN, 0,
+     "c {\n  x = f32[5] parameter(0)\n  a = f32[5] parameter(1)\n  s = f32[5] add(a, x)\n  m = f32[5] multiply(s, x)\n"
+     "  ROOT t = (f32[5], f32[5]) tuple(m, s)\n}\n\n",
+     P(0, "f32[6,5]")
+         P(1, "f32[5]") "  ROOT r = (f32[6,5], f32[5]) scan(p0, p1), dimensions={0}, to_apply=c, num_carries=1\n"},
+    {"scan-expander", HLO_OP_SCAN, 0,
+     "c {\n  x = f32[6] parameter(0)\n  a = f32[6] parameter(1)\n  s = f32[6] subtract(a, x)\n"
+     "  ROOT t = (f32[6], f32[6]) tuple(s, s)\n}\n\n",
+     P(0, "f32[6,5]") P(1, "f32[6]") "  ROOT r = (f32[6,5], f32[6]) scan(p0, p1), dimensions={1}, to_apply=c, "
+                                     "num_carries=1, is_reverse=true\n"},
+    {"async-to-sync", HLO_OP_ASYNC_START, 0, "c {\n  x = f32[6] parameter(0)\n  ROOT y = f32[6] negate(x)\n}\n\n",
+     P(0, "f32[6]") "  s = ((f32[6]), f32[6], u32[]) async-start(p0), calls=c\n"
+                    "  u = ((f32[6]), f32[6], u32[]) async-update(s)\n  d = f32[6] async-done(u)\n"
+                    "  ROOT r = f32[6] add(d, p0)\n"},
+    {"async-to-sync", HLO_OP_COPY_START, 0, "",
+     P(0, "f32[6]") "  s = (f32[6], f32[6], u32[]) copy-start(p0)\n  ROOT d = f32[6] copy-done(s)\n"},
     {"batch-norm-expander", HLO_OP_BATCH_NORM_TRAINING, 1e-4, "",
      P(0, "f32[4,3,5]") P(1, "f32[3]")
          P(2, "f32[3]") "  ROOT r = (f32[4,3,5], f32[3], f32[3]) "

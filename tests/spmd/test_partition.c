@@ -151,6 +151,35 @@ Test(partition, refuses_by_name) {
     expect_refused(plain, &wrong, HLO_INVALID_ARGUMENT, "4 devices");
 }
 
+// Each device has a queue of its own and takes its part from it.
+Test(partition, feeds_have_local_shapes) {
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n"
+        " i = ((f32[8,6], s32[3]), token[]) infeed(t), sharding={{devices=[4,1]<=[4]}, {replicated}, {replicated}}\n"
+        " d = (f32[8,6], s32[3]) get-tuple-element(i), index=0\n u = token[] get-tuple-element(i), index=1\n"
+        " x = f32[8,6] get-tuple-element(d), index=0\n y = f32[8,6] negate(x)\n"
+        " o = token[] outfeed(y, u), outfeed_shape=f32[8,6]\n ROOT r = f32[8,6] add(x, y)\n}\n");
+    HloModule *partitioned;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloText text = {0};
+    HloPrintOptions options = hlo_print_short();
+    cr_assert_null(hlo_print(partitioned, &options, &text));
+    cr_expect(strstr(text.data, "((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed("), "%s", text.data);
+    cr_expect(strstr(text.data, "outfeed_shape=f32[2,6]{1,0}"), "%s", text.data);
+    hlo_text_free(&text);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n i = (f32[8], token[]) infeed(t), "
+        "sharding={{maximal device=1}, {maximal device=1}}\n ROOT x = f32[8] get-tuple-element(i), index=0\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "infeed on one device");
+    expect_refused(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n n = s32[] constant(3)\n"
+        " ROOT d = f32[<=4] set-dimension-size(p, n), dimensions={0}, sharding={devices=[2]<=[2]}\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "dynamic size");
+}
+
 Test(partition, options_shard_a_plain_program) {
     const SpmdMeshAxis mesh[] = {{"x", 2}, {"y", 2}};
     const char *const shards[] = {"p0=x,y", "p1=y,-", "r0=x,-"};

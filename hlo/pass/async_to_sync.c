@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The halves of asynchronous ops become one op, where the second half stood: partitioning writes its own.
+#include "hlo/pass/support.h"
+
+// The op that a start and its done are together; HLO_OPCODE_COUNT for what has no halves.
+static HloOpcode whole_of(HloOpcode done) {
+    switch (done) {
+        case HLO_OP_ALL_GATHER_DONE: return HLO_OP_ALL_GATHER;
+        case HLO_OP_ALL_REDUCE_DONE: return HLO_OP_ALL_REDUCE;
+        case HLO_OP_COLLECTIVE_PERMUTE_DONE: return HLO_OP_COLLECTIVE_PERMUTE;
+        case HLO_OP_COPY_DONE: return HLO_OP_COPY;
+        case HLO_OP_ASYNC_DONE: return HLO_OP_CALL;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
+// The start that a done waits for, through updates; NULL when the chain is not plain.
+static HloInstruction *start_of(const HloInstruction *done) {
+    HloInstruction *at = done->operands[0];
+    while (hlo_is(at, HLO_OP_ASYNC_UPDATE) && at->users.count == 1) at = at->operands[0];
+    return hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) && at->users.count == 1 ? at : NULL;
+}
+
+static bool has_control_edges(const HloInstruction *instruction) {
+    return instruction->control_predecessors.count || instruction->control_successors.count;
+}
+
+static bool join(HloInstruction *done) {
+    HloOpcode opcode = whole_of(done->opcode);
+    if (opcode == HLO_OPCODE_COUNT || has_control_edges(done)) return false;
+    HloInstruction *start = start_of(done);
+    if (!start || has_control_edges(start)) return false;
+    bool same_family = hlo_op_info(opcode)->family == hlo_op_info(start->opcode)->family;
+    HloInstruction *whole = hlo_instruction_new(done->parent, opcode, done->shape, start->operands,
+                                                start->operand_count, same_family ? start->attributes : NULL, NULL);
+    if (start->called_count) hlo_instruction_set_called(whole, start->called, start->called_count);
+    whole->metadata = start->metadata;
+    whole->sharding = done->sharding;
+    hlo_instruction_move_before(whole, done);
+    hlo_instruction_replace_uses(done, whole);
+    for (HloInstruction *at = done; at;) {
+        HloInstruction *before = at == start ? NULL : at->operands[0];
+        hlo_instruction_remove(at);
+        at = before;
+    }
+    return true;
+}
+
+HloStatus hlo_pass_async_to_sync(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        // What is removed stands before the instruction at hand, never behind it.
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            *changed |= join(at);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// scan as a loop over the positions of its dimension. Its state: the position, the inputs, the outputs made so far, the
+// carried values.
+#include "hlo/pass/support.h"
+
+#include "hlo/pass/indexed_loop.h"
+
+typedef struct ScanLoop {
+    const HloInstruction *scan;
+    int64_t dimension, length, inputs, outputs, carries;
+    bool is_reverse;
+} ScanLoop;
+
+static ScanLoop loop_of(const HloInstruction *scan) {
+    const HloScanAttributes *attributes = HLO_ATTRIBUTES(scan, Scan);
+    int64_t results = hlo_shape_is_tuple(scan->shape) ? scan->shape->element_count : 1;
+    ScanLoop loop = {.scan = scan,
+                     .dimension = attributes->dimensions.items[0],
+                     .inputs = scan->operand_count - attributes->num_carries,
+                     .outputs = results - attributes->num_carries,
+                     .carries = attributes->num_carries,
+                     .is_reverse = attributes->is_reverse};
+    loop.length = scan->operands[0]->shape->dims[loop.dimension];
+    return loop;
+}
+
+// Start indices of a step: `at` along the scanned dimension, zero along the others, behind `first`.
+static HloInstruction **with_starts(const ScanLoop *loop, HloInstruction *at, HloInstruction **operands, int64_t first,
+                                    int64_t rank) {
+    HloInstruction *zero = rank > 1 ? hlo_pass_integer(at, HLO_S64, 0) : NULL;
+    for (int64_t d = 0; d < rank; d++) operands[first + d] = d == loop->dimension ? at : zero;
+    return operands;
+}
+
+// `shape` with the scanned dimension of size one, or without it.
+static HloInts step_dims(const ScanLoop *loop, const HloShape *shape, bool keep) {
+    int64_t *dims = hlo_pass_ints(loop->scan, shape->rank), count = 0;
+    for (int64_t d = 0; d < shape->rank; d++) {
+        if (d != loop->dimension) dims[count++] = shape->dims[d];
+        if (d == loop->dimension && keep) dims[count++] = 1;
+    }
+    return (HloInts){dims, count};
+}
+
+static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, HloInstruction *at) {
+    const HloShape *shape = input->shape;
+    HloInstruction **operands = HLO_ARENA_NEW(at->parent->module->arena, HloInstruction *, shape->rank + 1);
+    operands[0] = input;
+    HloDynamicSliceAttributes attributes = {step_dims(loop, shape, true)};
+    HloInstruction *slice =
+        hlo_pass_make(at, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_SLICE,
+                                             .operands = with_starts(loop, at, operands, 1, shape->rank),
+                                             .operand_count = shape->rank + 1,
+                                             .attributes = &attributes});
+    return hlo_pass_reshape(at, slice, step_dims(loop, shape, false));
+}
+
+static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, HloInstruction *part,
+                                HloInstruction *at) {
+    const HloShape *shape = output->shape;
+    HloInstruction **operands = HLO_ARENA_NEW(at->parent->module->arena, HloInstruction *, shape->rank + 2);
+    operands[0] = output;
+    operands[1] = hlo_pass_reshape(at, part, step_dims(loop, shape, true));
+    return hlo_pass_make(at, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_UPDATE_SLICE,
+                                                .operands = with_starts(loop, at, operands, 2, shape->rank),
+                                                .operand_count = shape->rank + 2});
+}
+
+static void run_step(void *context, HloInstruction *row, HloInstruction **state) {
+    const ScanLoop *loop = context;
+    HloInstruction *at = row;
+    if (loop->is_reverse) {
+        at = hlo_pass_binary(row, HLO_OP_SUBTRACT, hlo_pass_integer(row, HLO_S64, loop->length - 1), row);
+    }
+    int64_t arguments = loop->inputs + loop->carries;
+    HloInstruction **operands = HLO_ARENA_NEW(row->parent->module->arena, HloInstruction *, arguments);
+    for (int64_t i = 0; i < loop->inputs; i++) operands[i] = take_step(loop, state[i], at);
+    for (int64_t c = 0; c < loop->carries; c++) operands[loop->inputs + c] = state[loop->inputs + loop->outputs + c];
+    HloInstruction *call = hlo_pass_make(row, &(HloBuildRequest){.opcode = HLO_OP_CALL,
+                                                                 .operands = operands,
+                                                                 .operand_count = arguments,
+                                                                 .called = loop->scan->called,
+                                                                 .called_count = 1});
+    bool tuple = hlo_shape_is_tuple(call->shape);
+    for (int64_t i = 0; i < loop->outputs + loop->carries; i++) {
+        HloInstruction *part = tuple ? hlo_pass_get(row, call, i) : call;
+        HloInstruction **slot = &state[loop->inputs + i];
+        *slot = i < loop->outputs ? put_step(loop, *slot, part, at) : part;
+    }
+}
+
+static bool expand(HloInstruction *scan) {
+    if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan)) return false;
+    for (int64_t i = 0; i < scan->operand_count; i++) {
+        if (hlo_shape_is_dynamic(scan->operands[i]->shape)) return false;
+    }
+    ScanLoop loop = loop_of(scan);
+    int64_t results = loop.outputs + loop.carries, count = loop.inputs + results;
+    HloInstruction **state = HLO_ARENA_NEW(scan->parent->module->arena, HloInstruction *, count + results);
+    for (int64_t i = 0; i < loop.inputs; i++) state[i] = scan->operands[i];
+    for (int64_t o = 0; o < loop.outputs; o++) {
+        const HloShape *shape = hlo_shape_is_tuple(scan->shape) ? scan->shape->elements[o] : scan->shape;
+        state[loop.inputs + o] = hlo_pass_splat(scan, shape->type, hlo_shape_dims(shape), 0);
+    }
+    for (int64_t c = 0; c < loop.carries; c++) state[loop.inputs + loop.outputs + c] = scan->operands[loop.inputs + c];
+    HloInstruction *made = hlo_pass_row_loop(scan, loop.length, state, count, run_step, &loop);
+    HloInstruction **parts = state + count;
+    for (int64_t i = 0; i < results; i++) parts[i] = hlo_pass_get(scan, made, 1 + loop.inputs + i);
+    bool tuple = hlo_shape_is_tuple(scan->shape);
+    return hlo_pass_replace(scan, tuple ? hlo_pass_tuple(scan, parts, results) : parts[0]);
+}
+
+HloStatus hlo_pass_scan_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0, count = module->computations.count; c < count; c++) {
+        HloInstruction *last = module->computations.items[c]->last;
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i == last ? NULL : i->next;
+            *changed |= expand(i);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every dimension of every operand and result of an op is cut in turn, over even, uneven and size-one shards: the
+// partitioned op gives what the whole one gives.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/text/text.h"
+#include "tests/spmd/check.h"
+
+// `sizes` replace A, B, C in the program, one set a run; the mesh is w=4 or x=2, y=2.
+typedef struct Cut {
+    const char *name, *program;
+    int sizes[3][3];
+} Cut;
+
+#define SUM "sum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n"
+#define MAXIMUM "most {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] maximum(x, y)\n}\n"
+#define LESS \
+    "less {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), direction=LT\n}\n"
+#define EVEN \
+    { 8, 16, 4 }
+#define UNEVEN \
+    { 6, 7, 5 }
+#define SMALL \
+    { 4, 4, 3 }
+#define ALL \
+    { EVEN, UNEVEN, SMALL }
+
+static const Cut cuts[] = {
+    {"concatenate",
+     "ENTRY e {\n p = f32[A,3] parameter(0)\n q = f32[B,3] parameter(1)\n r = f32[C,3] parameter(2)\n"
+     " ROOT c = f32[{A+B+C},3] concatenate(p, q, r), dimensions={0}\n}\n",
+     ALL},
+    {"concatenate with itself",
+     "ENTRY e {\n p = s32[A,B] parameter(0)\n"
+     " ROOT c = s32[A,{B+B}] concatenate(p, p), dimensions={1}\n}\n",
+     ALL},
+    {"rotate",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n s = f32[A,{B-1}] slice(p), slice={[0:A], [1:B]}\n"
+     " t = f32[A,1] slice(p), slice={[0:A], [0:1]}\n ROOT c = f32[A,B] concatenate(s, t), dimensions={1}\n}\n",
+     ALL},
+    {"pad inside",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(9)\n"
+     " ROOT c = f32[{A+A+2},{B+B}] pad(p, z), padding=1_2_1x0_1_1\n}\n",
+     ALL},
+    {"pad away",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(9)\n"
+     " ROOT c = f32[{A-2},{B+1}] pad(p, z), padding=-1_-1x-2_3\n}\n",
+     ALL},
+    {"slice with steps",
+     "ENTRY e {\n p = f32[A,{B+B}] parameter(0)\n"
+     " ROOT c = f32[{A-1},{B-1}] slice(p), slice={[1:A], [1:{B+B-2}:2]}\n}\n",
+     ALL},
+    {"reverse", "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = f32[A,B] reverse(p), dimensions={0,1}\n}\n", ALL},
+    {"convolution",
+     "ENTRY e {\n p = f32[C,A,B,4] parameter(0)\n k = f32[3,3,4,6] parameter(1)\n"
+     " ROOT c = f32[C,A,B,6] convolution(p, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"convolution with strides",
+     "ENTRY e {\n p = f32[C,{A+A},B,4] parameter(0)\n k = f32[3,2,4,6] parameter(1)\n"
+     " ROOT c = f32[C,A,{B+1},6] convolution(p, k), window={size=3x2 stride=2x1 pad=0_1x1_1}, "
+     "dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"convolution with holes",
+     "ENTRY e {\n p = f32[2,A,B,4] parameter(0)\n k = f32[2,2,4,3] parameter(1)\n"
+     " ROOT c = f32[2,{A-2},B,3] convolution(p, k), window={size=2x2 pad=0_0x1_2 rhs_dilate=2x3 rhs_reversal=1x0}, "
+     "dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"gradient of a convolution's input",
+     "ENTRY e {\n p = f32[C,A,B,4] parameter(0)\n k = f32[3,3,6,4] parameter(1)\n"
+     " ROOT c = f32[C,{A+A},{B+B},6] convolution(p, k), window={size=3x3 pad=1_2x2_1 lhs_dilate=2x2 rhs_reversal=1x1}, "
+     "dim_labels=b01f_01oi->b01f\n}\n",
+     ALL},
+    {"gradient of a convolution's kernel",
+     "ENTRY e {\n p = f32[A,B,4,C] parameter(0)\n g = f32[A,B,4,2] parameter(1)\n"
+     " ROOT c = f32[3,3,C,2] convolution(p, g), window={size=Bx4 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf\n}\n",
+     ALL},
+    {"gradient of a kernel with strides",
+     "ENTRY e {\n p = f32[A,{B+B},C] parameter(0)\n g = f32[A,B,2] parameter(1)\n"
+     " ROOT c = f32[3,C,2] convolution(p, g), window={size=B pad=0_1 rhs_dilate=2}, dim_labels=f0b_i0o->0bf\n}\n",
+     ALL},
+    {"convolution in groups",
+     "ENTRY e {\n p = f32[2,B,A] parameter(0)\n k = f32[3,1,{A+A}] parameter(1)\n"
+     " ROOT c = f32[2,B,{A+A}] convolution(p, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f, "
+     "feature_group_count=A\n}\n",
+     ALL},
+    {"convolution in batch groups",
+     "ENTRY e {\n p = f32[{A+A},B,3] parameter(0)\n k = f32[3,3,{A+A}] parameter(1)\n"
+     " ROOT c = f32[2,B,{A+A}] convolution(p, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f, "
+     "batch_group_count=A\n}\n",
+     ALL},
+    {"reduce-window",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
+         " ROOT c = f32[{A-1},B] reduce-window(p, z), window={size=2x3 pad=0_0x1_1}, to_apply=sum\n}\n",
+     ALL},
+    {"reduce-window from one",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(1)\n"
+         " ROOT c = f32[A,B] reduce-window(p, z), window={size=3x3 pad=1_1x2_0}, to_apply=sum\n}\n",
+     ALL},
+    {"reduce-window with holes in the base",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
+         " ROOT c = f32[A,{B+B}] reduce-window(p, z), window={size=1x3 pad=0_0x1_2 lhs_dilate=1x2}, to_apply=sum\n}\n",
+     ALL},
+    {"cumulative sum",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
+         " ROOT c = f32[A,B] reduce-window(p, z), window={size=1xB pad=0_0x{B-1}_0}, to_apply=sum\n}\n",
+     ALL},
+    {"cumulative maximum from the end",
+     MAXIMUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(-inf)\n"
+             " ROOT c = f32[A,B] reduce-window(p, z), window={size=Ax1 pad=0_{A-1}x0_0}, to_apply=most\n}\n",
+     ALL},
+    {"select-and-scatter",
+     SUM
+     "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+     "direction=GE\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,{B-1}] parameter(1)\n z = f32[] "
+     "constant(0)\n"
+     " ROOT c = f32[{A+A},B] select-and-scatter(p, s, z), window={size=2x2 stride=2x1}, select=ge, scatter=sum\n}\n",
+     ALL},
+    {"sort",
+     LESS "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = f32[A,B] sort(p), dimensions={1}, to_apply=less\n}\n", ALL},
+    {"sort of one dimension",
+     LESS "ENTRY e {\n p = f32[B] parameter(0)\n ROOT c = f32[B] sort(p), dimensions={0}, "
+          "to_apply=less\n}\n",
+     ALL},
+    {"topk", "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = (f32[A,3], s32[A,3]) topk(p), k=3, largest=true\n}\n",
+     ALL},
+    {"fft", "ENTRY e {\n p = c64[A,B,C] parameter(0)\n ROOT c = c64[A,B,C] fft(p), fft_type=FFT, fft_length={B,C}\n}\n",
+     ALL},
+    {"cholesky",
+     "ENTRY e {\n p = f32[A,3,3] parameter(0)\n i = s32[3,3] iota(), iota_dimension=0\n"
+     " j = s32[3,3] iota(), iota_dimension=1\n q = pred[3,3] compare(i, j), direction=EQ\n d = f32[3,3] convert(q)\n"
+     " f = f32[] constant(40)\n g = f32[3,3] broadcast(f), dimensions={}\n h = f32[3,3] multiply(d, g)\n"
+     " b = f32[A,3,3] broadcast(h), dimensions={1,2}\n s = f32[A,3,3] add(p, b)\n ROOT c = f32[A,3,3] cholesky(s), "
+     "lower=true\n}\n",
+     ALL},
+    {"triangular-solve",
+     "ENTRY e {\n p = f32[A,3,3] parameter(0)\n q = f32[A,3,B] parameter(1)\n i = s32[3,3] iota(), "
+     "iota_dimension=0\n j = s32[3,3] iota(), iota_dimension=1\n k = pred[3,3] compare(i, j), direction=EQ\n"
+     " d = f32[3,3] convert(k)\n f = f32[] constant(40)\n g = f32[3,3] broadcast(f), dimensions={}\n"
+     " h = f32[3,3] multiply(d, g)\n b = f32[A,3,3] broadcast(h), dimensions={1,2}\n s = f32[A,3,3] add(p, b)\n"
+     " ROOT c = f32[A,3,B] triangular-solve(s, q), left_side=true, lower=true, transpose_a=NO_TRANSPOSE\n}\n",
+     ALL},
+    {"batch-norm-training",
+     "ENTRY e {\n p = f32[A,B,C] parameter(0)\n s = f32[B] parameter(1)\n o = f32[B] parameter(2)\n"
+     " ROOT c = (f32[A,B,C], f32[B], f32[B]) batch-norm-training(p, s, o), epsilon=0.5, feature_index=1\n}\n",
+     ALL},
+    {"batch-norm-grad",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n s = f32[B] parameter(1)\n m = f32[B] parameter(2)\n"
+     " v = f32[B] parameter(3)\n w = f32[B] multiply(v, v)\n g = f32[A,B] parameter(4)\n"
+     " ROOT c = (f32[A,B], f32[B], f32[B]) batch-norm-grad(p, s, m, w, g), epsilon=0.5, feature_index=1\n}\n",
+     ALL},
+    {"ragged-dot",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n q = f32[3,B,C] parameter(1)\n g = s32[3] constant({1, 0, 2})\n"
+     " ROOT c = f32[A,C] ragged-dot(p, q, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+     "rhs_group_dims={0}\n}\n",
+     ALL},
+    {"ragged-dot over a ragged sum",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n q = f32[B,C] parameter(1)\n"
+     " g = s32[3] constant({2, 1, 1})\n ROOT c = f32[3,A,C] ragged-dot(p, q, g), lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0}, lhs_ragged_dims={1}\n}\n",
+     ALL},
+    {"scaled-dot",
+     "ENTRY e {\n p = f32[A,{B+B}] parameter(0)\n q = f32[{B+B},C] parameter(1)\n s = f32[A,B] parameter(2)\n"
+     " t = f32[B,1] parameter(3)\n ROOT c = f32[A,C] scaled-dot(p, q, s, t), lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0}\n}\n",
+     ALL},
+    {"scan",
+     "step {\n x = f32[B] parameter(0)\n c = f32[B] parameter(1)\n s = f32[B] add(c, x)\n m = f32[B] maximum(s, x)\n"
+     " ROOT t = (f32[B], f32[B]) tuple(m, s)\n}\nENTRY e {\n p = f32[A,B] parameter(0)\n q = f32[B] parameter(1)\n"
+     " ROOT c = (f32[A,B], f32[B]) scan(p, q), dimensions={0}, to_apply=step, num_carries=1, is_reverse=true\n}\n",
+     ALL},
+    {"gather",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,1] parameter(1)\n ROOT c = f32[C,B] gather(p, i), "
+     "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,B}\n}\n",
+     ALL},
+    {"scatter",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,1] parameter(1)\n u = f32[C,B] parameter(2)\n"
+         " ROOT c = f32[A,B] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n}\n",
+     ALL},
+    {"dynamic-slice",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[] parameter(1)\n j = s32[] parameter(2)\n"
+     " ROOT c = f32[2,{B-1}] dynamic-slice(p, i, j), dynamic_slice_sizes={2,{B-1}}\n}\n",
+     ALL},
+    {"dynamic-update-slice",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n u = f32[2,{B-1}] parameter(1)\n"
+     " i = s32[] parameter(2)\n j = s32[] parameter(3)\n ROOT c = f32[A,B] dynamic-update-slice(p, u, i, j)\n}\n",
+     ALL},
+    {"several sums at once",
+     "both {\n a = f32[] parameter(0)\n b = s32[] parameter(1)\n c = f32[] parameter(2)\n"
+     " d = s32[] parameter(3)\n l = pred[] compare(a, c), direction=GE\n s = f32[] select(l, a, c)\n"
+     " t = s32[] select(l, b, d)\n ROOT r = (f32[], s32[]) tuple(s, t)\n}\nENTRY e {\n p = f32[A,B] parameter(0)\n"
+     " i = s32[A,B] iota(), iota_dimension=1\n z = f32[] constant(-inf)\n n = s32[] constant(0)\n"
+     " ROOT c = (f32[A], s32[A]) reduce(p, i, z, n), dimensions={1}, to_apply=both\n}\n",
+     ALL},
+    {"bitcast-convert", "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = u16[A,B,2] bitcast-convert(p)\n}\n", ALL},
+    {"part of an array",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n n = s32[] constant(3)\n"
+     " d = f32[<=A,B] set-dimension-size(p, n), dimensions={0}\n m = f32[<=A,B] multiply(d, d)\n"
+     " s = s32[] get-dimension-size(m), dimensions={0}\n ROOT c = s32[] add(s, n)"
+     "\n}\n",
+     ALL},
+    {"halves of a call",
+     "body {\n x = f32[A,B] parameter(0)\n ROOT y = f32[A,B] exponential(x)\n}\nENTRY e {\n"
+     " p = f32[A,B] parameter(0)\n s = ((f32[A,B]), f32[A,B], u32[]) async-start(p), calls=body\n"
+     " u = ((f32[A,B]), f32[A,B], u32[]) async-update(s)\n d = f32[A,B] async-done(u)\n ROOT c = f32[A,B] add(d, "
+     "p)\n}\n",
+     ALL},
+    {"halves of a copy",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n s = (f32[A,B], f32[A,B], u32[]) copy-start(p)\n"
+     " ROOT d = f32[A,B] copy-done(s)\n}\n",
+     ALL},
+};
+
+// The text with A, B, C and sums like {A+B-1} of them written out.
+static char *with_sizes(const char *program, const int sizes[3]) {
+    HloText text = {0};
+    for (const char *at = program; *at; at++) {
+        bool alone = (at == program || !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_%", at[-1]));
+        bool formula = *at == '{' && at[1] >= 'A' && at[1] <= 'C' && strchr("+-", at[2]);
+        if (formula) {
+            int total = 0, sign = 1;
+            for (at++; *at != '}'; at++) {
+                if (*at == '+' || *at == '-') {
+                    sign = *at == '+' ? 1 : -1;
+                } else {
+                    total += sign * (*at >= 'A' ? sizes[*at - 'A'] : *at - '0');
+                }
+            }
+            hlo_text_format(&text, "%d", total);
+        } else if (*at >= 'A' && *at <= 'C' && (alone || at[-1] == 'x') && strchr("],:x{} +-_\n", at[1])) {
+            hlo_text_format(&text, "%d", sizes[*at - 'A']);
+        } else {
+            hlo_text_char(&text, *at);
+        }
+    }
+    return text.data;
+}
+
+// One array cut along one dimension over all of the mesh, or over an axis of it.
+static void check_cut(const char *name, const char *text, char kind, int64_t number, const HloShape *shape,
+                      int32_t dim) {
+    static const SpmdMeshAxis line[] = {{"w", 4}}, square[] = {{"x", 2}, {"y", 2}};
+    static const char *const axes[] = {"w", "y"};
+    for (int mesh = 0; mesh < 2; mesh++) {
+        char spec[64];
+        int length = snprintf(spec, sizeof(spec), "%c%lld=", kind, (long long)number);
+        for (int32_t d = 0; d < shape->rank; d++) {
+            length += snprintf(spec + length, sizeof(spec) - (size_t)length, "%s%s", d ? "," : "",
+                               d == dim ? axes[mesh] : "?");
+        }
+        const char *const shards[] = {spec};
+        SpmdOptions options = {
+            .mesh = mesh ? square : line, .mesh_axis_count = mesh ? 2 : 1, .shards = shards, .shard_count = 1};
+        char *problem = compare_partitioned(text, &options, 7);
+        if (problem) cr_assert_fail("%s with %s: %s\nof the program\n%s", name, spec, problem, text);
+    }
+}
+
+ParameterizedTestParameters(every_cut, gives_what_the_whole_gives) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(cuts));
+    for (size_t i = 0; i < HLO_COUNT_OF(cuts); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(cuts));
+}
+
+ParameterizedTest(const int *number, every_cut, gives_what_the_whole_gives) {
+    const Cut *cut = &cuts[*number];
+    for (int run = 0; run < 3; run++) {
+        char *text = with_sizes(cut->program, cut->sizes[run]);
+        HloModule *module = parse_text(text);
+        for (int64_t p = 0; p < module->entry->parameters.count; p++) {
+            const HloShape *shape = module->entry->parameters.items[p]->shape;
+            for (int32_t d = 0; d < shape->rank; d++) check_cut(cut->name, text, 'p', p, shape, d);
+        }
+        int64_t results = hlo_shape_leaf_count(module->entry->root->shape);
+        for (int64_t r = 0; r < results; r++) {
+            const HloShape *shape = hlo_shape_leaf(module->entry->root->shape, r);
+            for (int32_t d = 0; d < shape->rank; d++) check_cut(cut->name, text, 'r', r, shape, d);
+        }
+        hlo_module_free(module);
+        hlo_free(text);
+    }
+}
