@@ -29,19 +29,23 @@ HloType pjrt_type_to_hlo(int32_t type) {
 // ---- making and unmaking
 // ---------------------------------------------------------------------------------------------
 
-PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer) {
-    PjrtBuffer *handle = buffer ? hlo_allocate(sizeof(*handle)) : NULL;
+PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout) {
+    if (layout && !*layout) layout = NULL;
+    // One block: the handle and its layout.
+    const size_t size = layout ? strlen(layout) + 1 : 0;
+    PjrtBuffer *handle = buffer ? hlo_allocate(sizeof(*handle) + size) : NULL;
     if (!handle) {
         target_buffer_release(buffer);
         return NULL;
     }
-    *handle = (PjrtBuffer){buffer, client};
+    *handle = (PjrtBuffer){buffer, client, layout ? (char *)(handle + 1) : NULL};
+    if (layout) memcpy(handle->layout, layout, size);
     return handle;
 }
 
 // Hands a new buffer out through *out.
-static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, PjrtBuffer **out) {
-    *out = pjrt_buffer_from(client, buffer);
+static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, const char *layout, PjrtBuffer **out) {
+    *out = pjrt_buffer_from(client, buffer, layout);
     return *out ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -53,24 +57,35 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     HloType type = pjrt_type_to_hlo(args->type);
     if (type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
     TargetBuffer *buffer;
+    HloText layout = {0};
+    HloStatus status = pjrt_layout_read(args->device_layout, args->num_dims, &layout);
     if (type == HLO_TOKEN) {
         HloShape token = {.type = HLO_TOKEN};
-        PJRT_TRY(target_buffer_uninitialized(&token, memory->memory, &buffer));
+        if (!status) status = target_buffer_uninitialized(&token, memory->memory, &buffer);
     } else {
         TargetHostArray array = {.data = args->data,
                                  .type = type,
                                  .rank = (int64_t)args->num_dims,
                                  .dims = args->dims,
                                  .byte_strides = args->num_byte_strides ? args->byte_strides : NULL};
-        PJRT_TRY(target_buffer_from_host(&array, memory->memory, &buffer));
+        if (!status) status = target_buffer_from_host(&array, memory->memory, &buffer);
+    }
+    if (status) {
+        hlo_text_free(&layout);
+        return pjrt_error_from(status);
     }
     // The data has been read: the caller's array is free at once, whatever it promised.
     args->done_with_host_buffer = pjrt_event_ready();
-    if (!args->done_with_host_buffer) {
+    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, (int32_t)args->num_dims);
+    args->buffer =
+        args->done_with_host_buffer ? pjrt_buffer_from(args->client, buffer, plain ? NULL : layout.data) : NULL;
+    hlo_text_free(&layout);
+    if (args->buffer) return NULL;
+    if (args->done_with_host_buffer)
+        pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = args->done_with_host_buffer});
+    else
         target_buffer_release(buffer);
-        return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    return give_buffer(args->client, buffer, &args->buffer);
+    return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 PjrtError *pjrt_buffer_destroy(void *arguments) {
@@ -97,7 +112,9 @@ PjrtError *pjrt_buffer_copy_to_memory(void *arguments) {
     PjrtBufferCopyToMemoryArgs *args = arguments;
     TargetBuffer *copy;
     PJRT_TRY(target_buffer_copy_to_memory(args->buffer->buffer, args->dst_memory->memory, &copy));
-    return give_buffer(args->buffer->client, copy, &args->dst_buffer);
+    // Unpinned host memory knows no layouts.
+    const bool keeps = args->dst_memory->memory->kind_id != TARGET_MEMORY_UNPINNED_HOST;
+    return give_buffer(args->buffer->client, copy, keeps ? args->buffer->layout : NULL, &args->dst_buffer);
 }
 
 // ---- what a buffer is

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pjrt/objects.h"
 
@@ -349,8 +350,14 @@ PjrtError *pjrt_device_memory_stats(void *arguments) {
     args->largest_alloc_size_is_set = true;
     args->bytes_limit = statistics.bytes_limit;
     args->bytes_limit_is_set = statistics.bytes_limit > 0;
-    args->bytes_reservable_limit = statistics.bytes_limit;  // nothing else takes of an emulated device's memory
-    args->bytes_reservable_limit_is_set = args->bytes_limit_is_set;
+    if (PJRT_HAS(args, bytes_reservable_limit_is_set)) {
+        // What this host can really give each device, if that is less than the device would have.
+        const int64_t host = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+        const int64_t share = host / 2 / (int64_t)args->device->client->device_count;
+        const bool limited = statistics.bytes_limit > 0 && statistics.bytes_limit < share;
+        args->bytes_reservable_limit = limited ? statistics.bytes_limit : share;
+        args->bytes_reservable_limit_is_set = true;
+    }
     return NULL;
 }
 

@@ -72,11 +72,16 @@ static HloStatus serialise_shardings(HloArena *arena, const SpmdBoundaryArray *a
     return HLO_SUCCESS;
 }
 
-static PjrtStrings device_memories(HloArena *arena, int64_t count) {
+// The memory kinds of arguments or of results: names that live as long as the client of the executable.
+static PjrtStrings memory_kinds(HloArena *arena, const TargetExecutable *target, bool results) {
+    const TargetDevice *device = target_executable_device(target, 0);
+    const int64_t count = results ? target_executable_result_count(target) : target_executable_argument_count(target);
     PjrtStrings strings = new_strings(arena, count);
     for (int64_t i = 0; i < count; i++) {
-        strings.items[i] = "device";
-        strings.sizes[i] = 6;
+        const TargetMemoryKind kind =
+            results ? target_executable_result_memory(target, i) : target_executable_argument_memory(target, i);
+        strings.items[i] = target_device_memory(device, kind)->kind;
+        strings.sizes[i] = strlen(strings.items[i]);
     }
     return strings;
 }
@@ -118,10 +123,47 @@ static void describe_costs(PjrtExecutable *executable) {
     executable->costs[4] = cost_value("collectives", (double)costs.collective_count);
 }
 
+// The layouts of the leaves of a shape, as text without the memory space: "{1,0:T(8,128)}".
+static HloStatus print_layouts(HloArena *arena, const HloShape *shape, const char **items, size_t *sizes) {
+    const int64_t leaves = hlo_shape_leaf_count(shape);
+    for (int64_t i = 0; i < leaves; i++) {
+        HloText text = {0};
+        pjrt_layout_print(&text, hlo_shape_leaf(shape, i));
+        HLO_TRY(hlo_text_status(&text));
+        items[i] = hlo_arena_string(arena, text.data ? text.data : "", text.length);
+        sizes[i] = text.length;
+        hlo_text_free(&text);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus describe_layouts(PjrtExecutable *executable) {
+    const HloModule *module = executable->module;
+    const HloComputation *entry = module->entry;
+    HloArena *arena = executable->arena;
+    PjrtStrings *parameters = &executable->parameter_layouts, *results = &executable->result_layouts;
+    *parameters = new_strings(arena, target_executable_argument_count(executable->executable));
+    *results = new_strings(arena, target_executable_result_count(executable->executable));
+    for (int64_t i = 0, next = 0; i < entry->parameters.count; i++) {
+        const HloShape *shape = entry->parameters.items[i]->shape;
+        if (module->entry_parameter_layouts) shape = module->entry_parameter_layouts[i];
+        HLO_TRY(print_layouts(arena, shape, parameters->items + next, parameters->sizes + next));
+        next += hlo_shape_leaf_count(shape);
+    }
+    const HloShape *result = module->entry_result_layout ? module->entry_result_layout : entry->root->shape;
+    HLO_TRY(print_layouts(arena, result, results->items, results->sizes));
+    executable->result_buffer_layouts = HLO_ARENA_NEW(arena, const char *, results->count + 1);
+    for (size_t i = 0; i < results->count; i++) {
+        const int32_t rank = target_executable_result_shape(executable->executable, (int64_t)i)->rank;
+        if (!pjrt_layout_is_row_major(results->items[i], rank))
+            executable->result_buffer_layouts[i] = results->items[i];
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus describe(void *argument) {
     PjrtExecutable *executable = argument;
     HloArena *arena = executable->arena;
-    int64_t parameters = target_executable_argument_count(executable->executable);
     if (executable->boundary) {
         const SpmdBoundary *boundary = executable->boundary;
         HLO_TRY(serialise_shardings(arena, boundary->parameters, boundary->parameter_count,
@@ -130,8 +172,9 @@ static HloStatus describe(void *argument) {
     }
     describe_results(executable);
     describe_costs(executable);
-    executable->parameter_memories = device_memories(arena, parameters);
-    executable->result_memories = device_memories(arena, (int64_t)executable->result_count);
+    executable->parameter_memories = memory_kinds(arena, executable->executable, false);
+    executable->result_memories = memory_kinds(arena, executable->executable, true);
+    HLO_TRY(describe_layouts(executable));
     snprintf(executable->fingerprint, sizeof(executable->fingerprint), "%016llx",
              (unsigned long long)target_executable_fingerprint(executable->executable));
     return HLO_SUCCESS;
@@ -146,6 +189,8 @@ void pjrt_executable_release(PjrtExecutable *executable) {
     spmd_boundary_free(executable->boundary);
     hlo_module_free(executable->module);
     hlo_arena_free(executable->arena);
+    hlo_free(executable->parameter_layout_list);
+    hlo_free(executable->result_layout_list);
     hlo_text_free(&executable->program);
     hlo_text_free(&executable->options);
     hlo_text_free(&executable->optimised);
@@ -170,6 +215,37 @@ static HloStatus simplify(HloModule *module) {
     return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
 }
 
+// A donated array is of use to a result of the same shape in the same order and memory; without one it is not taken.
+static bool has_taker(const HloModule *module, const HloShape *given) {
+    const HloShape *results = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
+    const int64_t leaves = hlo_shape_leaf_count(results);
+    for (int64_t i = 0; i < leaves; i++)
+        if (hlo_shape_equal(hlo_shape_leaf(results, i), given, HLO_COMPARE_ALL)) return true;
+    return false;
+}
+
+static void prune_donors(HloModule *module) {
+    if (!module->entry_parameter_layouts) return;
+    HloDonor *kept = HLO_ARENA_NEW(module->arena, HloDonor, module->donor_count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        const HloDonor *donor = &module->donors[i];
+        const HloShape *given = donor->parameter < module->entry_parameter_layout_count
+                                    ? hlo_shape_at(module->entry_parameter_layouts[donor->parameter], donor->index)
+                                    : NULL;
+        if (!given || has_taker(module, given)) kept[count++] = *donor;
+    }
+    module->donors = kept;
+    module->donor_count = count;
+}
+
+static HloStatus finish_module(HloModule *module) {
+    static const char *const passes[] = {"memory-copies"};
+    HloPassOptions options = {.skip_verify = true};
+    prune_donors(module);
+    return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
+}
+
 static TargetNumerics chosen_numerics(void) {
     const char *text = getenv("MESHLO_NUMERICS");
     if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;
@@ -186,6 +262,7 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     HLO_TRY(hlo_verify(executable->module));
     HLO_TRY(simplify(executable->module));
     if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));
+    HLO_TRY(finish_module(executable->module));
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,
                                     .device_assignment = parsed.assignment.count ? parsed.assignment.items : NULL,

@@ -81,6 +81,12 @@ PjrtError *pjrt_executable_get_compiled_memory_stats(void *arguments) {
         args->alias_size_in_bytes = analysis.alias_bytes;
         args->temp_size_in_bytes = analysis.temporary_bytes;
     }
+    if (PJRT_HAS(args, host_temp_size_in_bytes)) {
+        args->host_argument_size_in_bytes = analysis.host_argument_bytes;
+        args->host_output_size_in_bytes = analysis.host_output_bytes;
+        args->host_alias_size_in_bytes = analysis.host_alias_bytes;
+        args->host_temp_size_in_bytes = analysis.host_temporary_bytes;
+    }
     if (PJRT_HAS(args, peak_memory_in_bytes)) args->peak_memory_in_bytes = analysis.peak_bytes;
     return NULL;
 }
@@ -254,11 +260,14 @@ static bool open_launch(Launch *launch, size_t devices, size_t arguments, size_t
 }
 
 // Wraps results and events for the caller. After a failure everything made so far is released.
-static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, PjrtClient *client, Launch *launch, size_t results) {
+static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, const PjrtExecutable *executable, PjrtClient *client,
+                     Launch *launch) {
+    const size_t results = executable->result_count;
     bool whole = true;
     for (size_t d = 0; d < args->num_devices; d++) {
         for (size_t i = 0; i < results; i++) {
-            args->output_lists[d][i] = pjrt_buffer_from(client, launch->results[d * results + i]);
+            args->output_lists[d][i] =
+                pjrt_buffer_from(client, launch->results[d * results + i], executable->result_buffer_layouts[i]);
             whole &= args->output_lists[d][i] != NULL;
         }
         if (!args->device_complete_events) continue;
@@ -318,7 +327,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
                                 args->device_complete_events ? launch.events : NULL);
         if (status && transfers.context) transfers.release(transfers.context);
     }
-    bool whole = !status && hand_out(args, args->executable->devices[0]->client, &launch, results);
+    bool whole = !status && hand_out(args, executable, args->executable->devices[0]->client, &launch);
     hlo_free(launch.memory);
     PJRT_TRY(status);
     return whole ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extensions: shardings of executables. The struct of an extension is its node and then its functions.
+// The chain of extensions, and the two small ones: shardings of executables, memories of device descriptions.
+#include "pjrt/extensions.h"
+
+#include <string.h>
+
 #include "pjrt/objects.h"
 
-typedef struct ShardingsExtension {
-    PjrtExtension node;
-    PjrtFunction *parameters;
-    PjrtFunction *outputs;
-} ShardingsExtension;
-
-_Static_assert(sizeof(ShardingsExtension) == 40, "the ABI's size of the shardings extension");
+// ---- shardings
 
 static void give_shardings(PjrtShardingsArgs *args, const PjrtStrings *strings) {
     // None at all is how a program of one device is told; so is one without results.
@@ -29,11 +27,41 @@ static PjrtError *output_shardings(void *arguments) {
     return NULL;
 }
 
+// ---- memories: a description is a memory of the client below, the default one first
+
+static PjrtError *device_memories(void *arguments) {
+    PjrtDeviceMemoriesArgs *args = arguments;
+    const TargetDevice *device = args->device_description->device;
+    args->memories = (const PjrtMemoryDescription *const *)(const void *)device->memories;
+    args->count = (size_t)device->memory_count;
+    return NULL;
+}
+
+static PjrtError *memory_kind(void *arguments) {
+    PjrtMemoryDescriptionKindArgs *args = arguments;
+    const TargetMemory *memory = (const void *)args->memory_description;
+    args->kind = memory->kind;
+    args->kind_size = strlen(memory->kind);
+    args->kind_id = (int32_t)memory->kind_id;
+    return NULL;
+}
+
+PjrtExtension *pjrt_memory_descriptions_extension(PjrtExtension *next) {
+    static PjrtMemoryDescriptionsExtension extension = {
+        .node = {.struct_size = sizeof(PjrtMemoryDescriptionsExtension), .type = PJRT_EXTENSION_MEMORY_DESCRIPTIONS},
+        .memories = device_memories,
+        .kind = memory_kind,
+    };
+    extension.node.next = next;
+    return &extension.node;
+}
+
 PjrtExtension *pjrt_extensions(void) {
-    static ShardingsExtension shardings = {
-        .node = {.struct_size = sizeof(ShardingsExtension), .type = PJRT_EXTENSION_SHARDINGS},
+    static PjrtShardingsExtension shardings = {
+        .node = {.struct_size = sizeof(PjrtShardingsExtension), .type = PJRT_EXTENSION_SHARDINGS},
         .parameters = parameter_shardings,
         .outputs = output_shardings,
     };
+    shardings.node.next = pjrt_layouts_extension(pjrt_memory_descriptions_extension(NULL));
     return &shardings.node;
 }

@@ -115,13 +115,23 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory);
 // ---- buffers
 // ---------------------------------------------------------------------------------------------------------
 
+// Arrays are row-major in memory whatever layout their maker asked for: that is a name which the array carries along.
 struct PjrtBuffer {
     TargetBuffer *buffer;
     PjrtClient *client;
+    char *layout;  // "{0,1:T(8,128)}"; NULL for row-major
 };
 
-// A handle on a buffer; takes the reference. NULL when memory is short (the reference is released then).
-PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer);
+// A handle on a buffer; takes the reference. `layout` (copied) is what an executable or another buffer says of it; NULL
+// for row-major. NULL when memory is short (the reference is released then).
+PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout);
+// Appends the layout of an array shape, row-major where it has none, without its memory space.
+void pjrt_layout_print(HloText *text, const HloShape *shape);
+// True if the text names the row-major layout without tiles of an array of this rank: "{2,1,0}".
+bool pjrt_layout_is_row_major(const char *layout, int32_t rank);
+// Appends the layout that a caller asks for; nothing for NULL. UNIMPLEMENTED for strides, INVALID_ARGUMENT for another
+// rank.
+HLO_NODISCARD HloStatus pjrt_layout_read(const PjrtMemoryLayout *layout, size_t rank, HloText *text);
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
 int32_t pjrt_type_from_hlo(HloType type);
 // HLO_INVALID for numbers that are unknown here.
@@ -145,6 +155,9 @@ struct PjrtExecutable {
     SpmdBoundary *boundary;  // global shapes and shardings; NULL for one device
     HloArena *arena;         // owns the lists below
     PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;
+    PjrtStrings parameter_layouts, result_layouts;                    // "{1,0}", one an array
+    const char **result_buffer_layouts;                               // the same, NULL where it is row-major
+    struct PjrtLayout **parameter_layout_list, **result_layout_list;  // handles on them, made on demand
     int32_t *result_types;
     int64_t *result_dims;
     size_t *result_ranks;
@@ -152,7 +165,7 @@ struct PjrtExecutable {
     HloText program;  // the caller's program and options, for serialisation
     HloText options;
     HloText optimised;     // HloModuleProtoWithConfig, made on demand
-    pthread_mutex_t lock;  // guards `optimised`
+    pthread_mutex_t lock;  // guards what is made on demand
     char fingerprint[24];
     PjrtNamedValue costs[5];
 };

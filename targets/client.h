@@ -234,7 +234,8 @@ typedef struct TargetCompileOptions {
 // read only during the call. Entry parameters and results are flattened: argument number i is leaf i of all parameters
 // in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (groups that
 // leave devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach
-// (who waits where for whom), UNIMPLEMENTED naming an op that this target does not have. `options` NULL: defaults.
+// (who waits where for whom), UNIMPLEMENTED naming an op that this target does not have, RESOURCE_EXHAUSTED for
+// programs that need more memory than the devices have. `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_compile(TargetClient *client, const HloModule *module,
                                                   const TargetCompileOptions *options, TargetExecutable **executable);
 // Adds a reference; returns `executable`.
@@ -265,6 +266,10 @@ HLO_EXPORT const HloShape *target_executable_argument_shape(const TargetExecutab
 HLO_EXPORT int64_t target_executable_result_count(const TargetExecutable *executable);
 // The shape of flattened result `index`, without layout.
 HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index);
+// Where the program wants flattened argument `index`, and where result `index` is made: as the layouts of the module's
+// entry say (HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST; others count as device).
+HLO_EXPORT TargetMemoryKind target_executable_argument_memory(const TargetExecutable *executable, int64_t index);
+HLO_EXPORT TargetMemoryKind target_executable_result_memory(const TargetExecutable *executable, int64_t index);
 // The argument whose memory result `index` takes over when it is donated, or -1.
 HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);
 // True if the program donates this argument: input_output_alias or buffer_donor names it.
@@ -283,7 +288,9 @@ typedef struct TargetMemoryAnalysis {
     int64_t temporary_bytes;  // the arena
     int64_t constant_bytes;
     int64_t generated_code_bytes;
-    int64_t peak_bytes;  // arguments + outputs - aliased + temporaries
+    int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, apart
+    int64_t host_temporary_bytes;                                      // of values that the program keeps there
+    int64_t peak_bytes;                                                // arguments + outputs - aliased + temporaries
 } TargetMemoryAnalysis;
 // What one device needs in memory, as buffer assignment decided it.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);

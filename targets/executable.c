@@ -40,6 +40,75 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
     return HLO_SUCCESS;
 }
 
+// ---- memories
+
+static TargetMemoryKind kind_of(const HloShape *shape) {
+    switch (shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE) {
+        case HLO_SPACE_PINNED_HOST: return TARGET_MEMORY_PINNED_HOST;
+        case HLO_SPACE_UNPINNED_HOST: return TARGET_MEMORY_UNPINNED_HOST;
+        default: return TARGET_MEMORY_DEVICE;
+    }
+}
+
+static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
+    const int64_t leaves = hlo_shape_leaf_count(shape);
+    for (int64_t i = 0; i < leaves; i++) *kinds++ = (uint8_t)kind_of(hlo_shape_leaf(shape, i));
+    return kinds;
+}
+
+// Values that are copied to host memory on the way.
+static int64_t host_temporaries(const HloModule *module) {
+    int64_t bytes = 0;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if ((hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_COPY_DONE)) && hlo_shape_is_array(at->shape) &&
+                kind_of(at->shape) != TARGET_MEMORY_DEVICE)
+                bytes += hlo_shape_bytes(at->shape);
+    return bytes;
+}
+
+static HloStatus read_memories(const HloModule *module, TargetExecutable *executable) {
+    const HloComputation *entry = module->entry;
+    const int64_t count = executable->signature->argument_count + executable->signature->result_count;
+    executable->memory_kinds = hlo_allocate_zeroed((size_t)count + 1, 1);
+    HLO_FAIL_IF(!executable->memory_kinds, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    uint8_t *next = executable->memory_kinds;
+    for (int64_t i = 0; i < entry->parameters.count; i++)
+        next = note_kinds(next, module->entry_parameter_layouts ? module->entry_parameter_layouts[i]
+                                                                : entry->parameters.items[i]->shape);
+    note_kinds(next, module->entry_result_layout ? module->entry_result_layout : entry->root->shape);
+    executable->host_temporary_bytes = host_temporaries(module);
+    return HLO_SUCCESS;
+}
+
+static void print_bytes(HloText *text, int64_t bytes) {
+    static const char *const units[] = {"", "K", "M", "G", "T", "P"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 1024 && unit + 1 < HLO_COUNT_OF(units); unit++) amount /= 1024;
+    hlo_text_format(text, "%.2f%s", amount, units[unit]);
+}
+
+// A device of a slice has so much memory and no more.
+static HloStatus check_capacity(const TargetExecutable *executable) {
+    TargetMemoryAnalysis analysis;
+    TargetMemoryStatistics statistics;
+    target_executable_memory_analysis(executable, &analysis);
+    target_device_memory_statistics(executable->devices[0], &statistics);
+    if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
+    HloText need = {0}, have = {0};
+    print_bytes(&need, analysis.peak_bytes);
+    print_bytes(&have, statistics.bytes_limit);
+    const HloStatus status =
+        hlo_error(HLO_RESOURCE_EXHAUSTED,
+                  "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
+                  "included) exceeds available HBM (%s) of %s",
+                  need.data ? need.data : "?", have.data ? have.data : "?", executable->devices[0]->kind);
+    hlo_text_free(&need);
+    hlo_text_free(&have);
+    return status;
+}
+
 static HloStatus analyse_cost(const HloModule *module, TargetExecutable *executable) {
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -82,6 +151,8 @@ static HloStatus fill_executable(void *argument) {
     executable->fingerprint =
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
+    HLO_TRY(read_memories(module, executable));
+    HLO_TRY(check_capacity(executable));
     return analyse_cost(module, executable);
 }
 
@@ -111,6 +182,7 @@ void target_executable_release(TargetExecutable *executable) {
     cpu_share_plan_free(executable->sharing);
     cpu_executable_free(executable->program);
     hlo_free(executable->devices);
+    hlo_free(executable->memory_kinds);
     hlo_free(executable->name);
     TargetClient *client = executable->client;
     hlo_free(executable);
@@ -157,6 +229,12 @@ int64_t target_executable_result_count(const TargetExecutable *executable) {
 const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index) {
     return executable->signature->result_shapes[index];
 }
+TargetMemoryKind target_executable_argument_memory(const TargetExecutable *executable, int64_t index) {
+    return (TargetMemoryKind)executable->memory_kinds[index];
+}
+TargetMemoryKind target_executable_result_memory(const TargetExecutable *executable, int64_t index) {
+    return (TargetMemoryKind)executable->memory_kinds[executable->signature->argument_count + index];
+}
 int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index) {
     return executable->signature->result_alias[index];
 }
@@ -179,14 +257,19 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
 
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     const CpuSignature *signature = executable->signature;
-    *analysis =
-        (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes, .constant_bytes = signature->constant_bytes};
-    for (int64_t i = 0; i < signature->argument_count; i++)
-        analysis->argument_bytes += hlo_shape_bytes(signature->argument_shapes[i]);
+    *analysis = (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes,
+                                       .constant_bytes = signature->constant_bytes,
+                                       .host_temporary_bytes = executable->host_temporary_bytes};
+    for (int64_t i = 0; i < signature->argument_count; i++) {
+        const bool here = target_executable_argument_memory(executable, i) == TARGET_MEMORY_DEVICE;
+        *(here ? &analysis->argument_bytes : &analysis->host_argument_bytes) +=
+            hlo_shape_bytes(signature->argument_shapes[i]);
+    }
     for (int64_t i = 0; i < signature->result_count; i++) {
+        const bool here = target_executable_result_memory(executable, i) == TARGET_MEMORY_DEVICE;
         const int64_t bytes = hlo_shape_bytes(signature->result_shapes[i]);
-        analysis->output_bytes += bytes;
-        if (signature->result_alias[i] >= 0) analysis->alias_bytes += bytes;
+        *(here ? &analysis->output_bytes : &analysis->host_output_bytes) += bytes;
+        if (signature->result_alias[i] >= 0) *(here ? &analysis->alias_bytes : &analysis->host_alias_bytes) += bytes;
     }
     analysis->peak_bytes =
         analysis->argument_bytes + analysis->output_bytes - analysis->alias_bytes + analysis->temporary_bytes;

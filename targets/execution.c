@@ -140,8 +140,10 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
             return target_storage_retain(storage);
         }
     }
+    const bool counted = target_executable_result_memory(execution->executable, result) == TARGET_MEMORY_DEVICE;
+    TargetDevice *where = device_at(execution->executable, execution->elsewhere, device);
     return target_storage_new(&execution->executable->client->store, hlo_shape_bytes(signature->result_shapes[result]),
-                              target_device_meter(device_at(execution->executable, execution->elsewhere, device)));
+                              counted ? target_device_meter(where) : NULL);
 }
 
 typedef struct RunMemory {
@@ -339,8 +341,10 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
 static bool make_results(Execution *execution, bool with_events) {
     const CpuSignature *signature = execution->executable->signature;
     for (int64_t d = 0; d < execution->device_count; d++) {
-        TargetMemory *memory = target_device_default_memory(device_at(execution->executable, execution->elsewhere, d));
+        const TargetDevice *device = device_at(execution->executable, execution->elsewhere, d);
         for (int64_t i = 0; i < execution->result_count; i++) {
+            const TargetMemoryKind kind = target_executable_result_memory(execution->executable, i);
+            TargetMemory *memory = target_device_memory(device, kind);
             TargetBuffer *buffer = target_buffer_new(signature->result_shapes[i], memory);
             if (!buffer) return false;
             execution->results[d * execution->result_count + i] = buffer;

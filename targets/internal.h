@@ -121,6 +121,8 @@ struct TargetExecutable {
     int64_t replica_count, partition_count, device_count;
     TargetDevice **devices;  // by place in the assignment
     TargetNumerics numerics;
+    uint8_t *memory_kinds;  // TargetMemoryKind of arguments, then of results
+    int64_t host_temporary_bytes;
     uint64_t fingerprint;
     CpuSharePlan *sharing;  // of the last execution; only the queue's running task touches it
     TargetCostAnalysis cost;

@@ -23,6 +23,9 @@ typedef struct HloInts {
     int64_t count;
 } HloInts;
 
+// Memory spaces of layouts that mean something here: the numbers of XLA, but for the last one, which it has not.
+enum { HLO_SPACE_DEVICE = 0, HLO_SPACE_PINNED_HOST = 5, HLO_SPACE_UNPINNED_HOST = 6 };
+
 typedef struct HloSplit {
     int64_t dimension;
     HloInts indices;

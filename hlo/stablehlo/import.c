@@ -546,6 +546,7 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
     HLO_TRY(convert_function(&importer, entry, entry_name));
     hlo_module_set_entry(module, entry->computation);
     HLO_TRY(import_result_shardings(&importer, entry->operation));
+    HLO_TRY(import_entry_layouts(&importer, entry->operation));
     return import_donation(&importer, entry->operation);
 }
 

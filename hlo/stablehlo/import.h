@@ -120,6 +120,12 @@ void import_sharding_text(Importer *importer, const MlirAttribute *const *shardi
 void import_meshes(Importer *importer, const MlirOperation *top);
 // Puts `member` into a group of values that are sharded alike; gives what stands for it from here on.
 HLO_NODISCARD HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction **member);
+// Puts a shape into the memory that a kind names ("device", "pinned_host", "unpinned_host"); others are UNIMPLEMENTED.
+HLO_NODISCARD HloStatus import_placement(const ImportPlace *place, const char *kind, const HloShape **shape);
+// Puts the one result of a custom call into the order that its result_layouts say.
+HLO_NODISCARD HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape);
+// Layouts and memory kinds of the entry's arguments and results, from the attributes of its function.
+HLO_NODISCARD HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function);
 // Copies frontend attributes (mhlo.frontend_attributes) of the operation to an instruction.
 void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction);
 

@@ -406,7 +406,24 @@ static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribu
                  : import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is no number, text or boolean");
 }
 
+// A value that has to be in some memory is a copy there.
+static HloStatus import_device_placement(ImportPlace *place) {
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
+    const MlirAttribute *list = mlir_attribute(place->operation, "mhlo.frontend_attributes");
+    const MlirAttribute *kind = list ? mlir_entry(list, "_xla_buffer_placement") : NULL;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    if (place->operation->operand_count != 1 || !kind || !kind->string)
+        return import_error(place, HLO_INVALID_ARGUMENT, "one operand and a memory kind are needed");
+    HLO_TRY(import_placement(place, kind->string, &shape));
+    HLO_TRY(import_emit(place, HLO_OP_COPY, shape, operands, 1, NULL, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
 static HloStatus import_custom_call(ImportPlace *place) {
+    const char *target = import_string(place, "call_target_name");
+    if (target && strcmp(target, "annotate_device_placement") == 0) return import_device_placement(place);
     HloCustomCallAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
     HloComputation **called;
@@ -421,11 +438,12 @@ static HloStatus import_custom_call(ImportPlace *place) {
         return import_group_call(place, operands);
     }
     HLO_TRY(import_result_shape(place, &shape));
+    if (strcmp(attributes.target, "LayoutConstraint") == 0) HLO_TRY(import_result_layout(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
                         called, called_count, &result));
     const char *config = import_string(place, "backend_config");
     const MlirAttribute *raw = mlir_attribute(place->operation, "backend_config");
-    if (attributes.target && strcmp(attributes.target, "InspectSharding") == 0 && config && raw) {
+    if (strcmp(attributes.target, "InspectSharding") == 0 && config && raw) {
         result->backend_config = hexadecimal(import_arena(place), config, raw->string_length);
     } else if (config && *config) {
         result->backend_config = hlo_arena_text(import_arena(place), config);

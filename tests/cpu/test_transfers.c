@@ -72,9 +72,9 @@ static TargetBuffer *scalar(TargetClient *client, int64_t device, float value) {
 // Runs a program of one scalar argument and one scalar result on `devices` devices.
 static HloStatus run(TargetClient *client, TargetExecutable *executable, Host *host, int64_t devices, float argument,
                      float *results) {
-    TargetBuffer *arguments[kDevices], *buffers[kDevices] = {0};
-    TargetBuffer *const *lists[kDevices];
-    TargetBuffer **result_lists[kDevices];
+    TargetBuffer *arguments[kDevices] = {0}, *buffers[kDevices] = {0};
+    TargetBuffer *const *lists[kDevices] = {0};
+    TargetBuffer **result_lists[kDevices] = {0};
     for (int64_t d = 0; d < devices; d++) {
         arguments[d] = scalar(client, d, argument + (float)d);
         lists[d] = &arguments[d];

@@ -220,3 +220,12 @@ Test(pass_structure, constraints_of_shardy_are_not_shared) {
     check_body("simplify", text, text);
     check_body("sharding-remover", text, "  x = f32[4] parameter(0)\n  ROOT r = f32[4] add(x, x)\n");
 }
+
+Test(pass_structure, copies_between_memories_get_a_start_and_a_done) {
+    check_body("memory-copies,dce",
+               "p = f32[4]{0} parameter(0)\nh = f32[4]{0:S(5)} copy(p)\nk = f32[4]{0:S(5)} copy(h)\n"
+               "ROOT d = f32[4]{0} copy(k)\n",
+               "p = f32[4]{0} parameter(0)\ns = (f32[4]{0:S(5)}, f32[4]{0}, u32[]) copy-start(p)\n"
+               "h = f32[4]{0:S(5)} copy-done(s)\nk = f32[4]{0:S(5)} copy(h)\n"
+               "t = (f32[4]{0}, f32[4]{0:S(5)}, u32[]) copy-start(k)\nROOT d = f32[4]{0} copy-done(t)\n");
+}

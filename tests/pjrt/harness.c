@@ -120,13 +120,18 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
 }
 
 PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text) {
+    PjrtError *error;
+    PjrtLoadedExecutable *executable = harness_try_text(client, text, &error);
+    harness_must(error, "compile");
+    return executable;
+}
+
+PjrtLoadedExecutable *harness_try_text(PjrtClient *client, const char *text, PjrtError **error) {
     HloText message = {0}, bytes = {0};
     HloModule *module = compiled_parse(text, &message);
     cr_assert(module, "%s", message.data);
     cr_assert(!hlo_module_to_proto(module, &bytes));
-    PjrtError *error;
-    PjrtLoadedExecutable *executable = compile(client, bytes.data, bytes.length, "hlo", 1, &error);
-    harness_must(error, "compile");
+    PjrtLoadedExecutable *executable = compile(client, bytes.data, bytes.length, "hlo", 1, error);
     hlo_text_free(&bytes);
     hlo_module_free(module);
     return executable;

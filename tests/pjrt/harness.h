@@ -39,6 +39,8 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
                                       PjrtError **error);
 // Compiles HLO text for one device; fails the test when it is refused.
 PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text);
+// The same; NULL and *error when it is refused.
+PjrtLoadedExecutable *harness_try_text(PjrtClient *client, const char *text, PjrtError **error);
 void harness_destroy_executable(PjrtLoadedExecutable *executable);
 
 #endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between memories (layouts with different S(n)) become copy-start and copy-done, so that what lies between them
+// can run meanwhile: offloading to the host is a copy of this kind.
+#include "hlo/pass/support.h"
+
+static int64_t space_of(const HloShape *shape) {
+    return shape->layout ? shape->layout->memory_space : 0;
+}
+
+static bool is_candidate(const HloInstruction *at) {
+    return at->opcode == HLO_OP_COPY && hlo_shape_is_array(at->shape) &&
+           space_of(at->shape) != space_of(at->operands[0]->shape) && hlo_pass_may_replace(at);
+}
+
+static void split(HloInstruction *copy) {
+    HloArena *arena = copy->parent->module->arena;
+    HloInstruction *operand = copy->operands[0];
+    const HloShape *parts[] = {copy->shape, operand->shape, hlo_shape_scalar(arena, HLO_U32)};
+    const HloCopyStartAttributes attributes = {HLO_ABSENT};
+    HloInstruction *start = hlo_instruction_new(copy->parent, HLO_OP_COPY_START, hlo_shape_tuple(arena, parts, 3),
+                                                &operand, 1, &attributes, NULL);
+    HloInstruction *done = hlo_instruction_new(copy->parent, HLO_OP_COPY_DONE, copy->shape, &start, 1, NULL, NULL);
+    start->metadata = copy->metadata;
+    hlo_instruction_copy_annotations(done, copy);
+    hlo_instruction_move_before(start, copy);
+    hlo_instruction_move_before(done, copy);
+    hlo_instruction_replace_uses(copy, done);
+    hlo_instruction_remove(copy);
+}
+
+HloStatus hlo_pass_memory_copies(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            if (!is_candidate(at)) continue;
+            split(at);
+            *changed = true;
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the arguments and results of @main lie: mhlo.memory_kind and mhlo.layout_mode become the module's entry
+// layouts.
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+#include "hlo/text/text.h"
+
+// The memory space of a kind's name; HLO_ABSENT for names that mean nothing here.
+static int64_t space_of(const char *kind) {
+    if (strcmp(kind, "device") == 0) return HLO_SPACE_DEVICE;
+    if (strcmp(kind, "pinned_host") == 0) return HLO_SPACE_PINNED_HOST;
+    return strcmp(kind, "unpinned_host") == 0 ? HLO_SPACE_UNPINNED_HOST : HLO_ABSENT;
+}
+
+static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t space) {
+    if (!hlo_shape_is_array(shape)) return shape;
+    shape = hlo_shape_with_default_layout(arena, shape);
+    HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof(*layout));
+    layout->memory_space = space;
+    return hlo_shape_with_layout(arena, shape, layout);
+}
+
+HloStatus import_placement(const ImportPlace *place, const char *kind, const HloShape **shape) {
+    const int64_t space = space_of(kind);
+    if (space == HLO_ABSENT) return import_error(place, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind);
+    *shape = in_space(import_arena(place), *shape, space);
+    return HLO_SUCCESS;
+}
+
+// A shape with the dimensions in this order.
+static const HloShape *with_order(HloArena *arena, const HloShape *shape, const int64_t *minor_to_major) {
+    const HloShape *plain = hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
+    HloLayout *layout = hlo_arena_copy(arena, plain->layout, sizeof(*layout));
+    layout->minor_to_major = hlo_ints(arena, minor_to_major, shape->rank);
+    return hlo_shape_with_layout(arena, plain, layout);
+}
+
+HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape) {
+    const MlirAttribute *list = mlir_attribute(place->operation, "result_layouts");
+    if (!list || list->kind != MLIR_ARRAY || list->count != 1 || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
+    const HloLiteral *order = list->items[0]->kind == MLIR_TENSOR ? list->items[0]->literal : NULL;
+    const int32_t rank = (*shape)->rank;
+    if (!order || hlo_shape_elements(order->shape) != rank)
+        return import_error(place, HLO_INVALID_ARGUMENT, "a layout of another rank than its array");
+    int64_t *dims = HLO_ARENA_NEW(place->importer->arena, int64_t, rank);
+    bool *seen = HLO_ARENA_NEW(place->importer->arena, bool, rank);
+    for (int32_t i = 0; i < rank; i++) {
+        dims[i] = hlo_literal_get_int64(order, i);
+        if (dims[i] < 0 || dims[i] >= rank || seen[dims[i]])
+            return import_error(place, HLO_INVALID_ARGUMENT, "a layout that is no order of dimensions");
+        seen[dims[i]] = true;
+    }
+    *shape = with_order(import_arena(place), *shape, dims);
+    return HLO_SUCCESS;
+}
+
+// The layout that the compiler gives an argument if it may choose: where no row fills the 128 lanes of a TPU, the last
+// dimension that does becomes the minor one.
+static const HloShape *choose_argument_layout(HloArena *arena, const HloShape *shape) {
+    enum { kLanes = 128 };
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, shape->rank), count = 0;
+    int32_t minor = shape->rank - 1;
+    while (minor > 0 && shape->dims[minor] < kLanes) minor--;
+    if (shape->rank == 0 || shape->dims[minor] < kLanes) minor = shape->rank - 1;
+    if (shape->rank) order[count++] = minor;
+    for (int32_t d = shape->rank - 1; d >= 0; d--)
+        if (d != minor) order[count++] = d;
+    return with_order(arena, shape, order);
+}
+
+// The layout that the compiler gives a result if it may choose: the one in which no transpose moves anything.
+// Dimensions are followed back through elementwise ops and transposes to a parameter or to an array that is row-major.
+static const HloShape *choose_layout(HloArena *arena, const HloShape *shape, const HloInstruction *at) {
+    if (!hlo_shape_is_array(shape) || shape->rank == 0) return shape;
+    int64_t *place = HLO_ARENA_NEW(arena, int64_t, shape->rank);  // where each dimension of the result is in `at`
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank; d++) place[d] = d;
+    for (;;) {
+        if (hlo_is(at, HLO_OP_TRANSPOSE)) {
+            const HloInts permutation = HLO_ATTRIBUTES(at, Dimensions)->dimensions;
+            for (int32_t d = 0; d < shape->rank; d++) place[d] = permutation.items[place[d]];
+        } else if (!hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || at->operand_count == 0 ||
+                   at->operands[0]->shape->rank != shape->rank || hlo_is(at->operands[0], HLO_OP_BROADCAST)) {
+            break;
+        }
+        at = at->operands[0];
+    }
+    const HloLayout *base = at->shape->layout;
+    for (int32_t k = 0; k < shape->rank; k++) {
+        const int64_t dim =
+            base && base->minor_to_major.count == shape->rank ? base->minor_to_major.items[k] : shape->rank - 1 - k;
+        for (int32_t d = 0; d < shape->rank; d++)
+            if (place[d] == dim) order[k] = d;
+    }
+    return with_order(arena, shape, order);
+}
+
+// A layout in text, "{0,1:T(8,128)}", put on a shape.
+static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape **shape) {
+    HloText text = {0};
+    hlo_shape_print(&text, *shape, false);
+    hlo_text_string(&text, mode);
+    HloStatus status = hlo_text_status(&text);
+    if (!status) status = hlo_parse_shape(arena, text.data, text.length, shape);
+    hlo_text_free(&text);
+    return status;
+}
+
+// What the attributes of an argument or result say; `made_by` is the result's instruction, NULL for an argument.
+static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const HloInstruction *made_by,
+                             const HloShape **shape) {
+    if (!entry || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
+    const MlirAttribute *mode = mlir_entry(entry, "mhlo.layout_mode"), *kind = mlir_entry(entry, "mhlo.memory_kind");
+    const char *layout = mode && mode->string ? mode->string : "default";
+    if (strcmp(layout, "auto") == 0) {
+        *shape = made_by ? choose_layout(arena, *shape, made_by) : choose_argument_layout(arena, *shape);
+    } else if (strcmp(layout, "default") != 0) {
+        HLO_TRY(parse_layout(arena, layout, shape));
+    }
+    const int64_t space = kind && kind->string ? space_of(kind->string) : HLO_SPACE_DEVICE;
+    HLO_FAIL_IF(space == HLO_ABSENT, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind->string);
+    if (space != HLO_SPACE_DEVICE) *shape = in_space(arena, *shape, space);
+    return HLO_SUCCESS;
+}
+
+static const MlirAttribute *entry_of(const MlirAttribute *list, int64_t index) {
+    return list && list->kind == MLIR_ARRAY && index < list->count ? list->items[index] : NULL;
+}
+
+static const HloShape *default_layouts(HloArena *arena, const HloShape *shape) {
+    return hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
+}
+
+HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function) {
+    HloModule *module = importer->module;
+    HloArena *arena = module->arena;
+    const MlirAttribute *arguments = mlir_attribute(function, "arg_attrs");
+    const MlirAttribute *results = mlir_attribute(function, "res_attrs");
+    const int64_t count = module->entry->parameters.count;
+    const HloShape **parameters = HLO_ARENA_NEW(arena, const HloShape *, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        HloInstruction *parameter = module->entry->parameters.items[i];
+        parameters[i] = default_layouts(arena, parameter->shape);
+        HLO_TRY(apply_entry(arena, entry_of(arguments, i), NULL, &parameters[i]));
+        parameter->shape = parameters[i];
+    }
+    module->entry_parameter_layouts = parameters;
+    module->entry_parameter_layout_count = count;
+    const HloInstruction *root = module->entry->root;
+    const HloShape *result = default_layouts(arena, root->shape);
+    if (!hlo_is(root, HLO_OP_TUPLE)) {
+        if (!hlo_shape_is_tuple(result)) HLO_TRY(apply_entry(arena, entry_of(results, 0), root, &result));
+    } else {
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, root->operand_count);
+        for (int32_t i = 0; i < root->operand_count; i++) {
+            elements[i] = result->elements[i];
+            HLO_TRY(apply_entry(arena, entry_of(results, i), root->operands[i], &elements[i]));
+        }
+        result = hlo_shape_tuple(arena, elements, root->operand_count);
+    }
+    module->entry_result_layout = result;
+    return HLO_SUCCESS;
+}
