@@ -85,12 +85,59 @@ static Leaves node_leaves(const CpuNode *node) {
 
 typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
 
+static void set_literal(CpuArray *array, const HloLiteral *literal) {
+    array->literal = literal;
+    array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
+}
+
+// Small arithmetic on constants, such as the counters of loops that are written out.
+static bool may_fold(const HloInstruction *instruction, const Leaves *operands) {
+    enum { kElements = 16 };
+    const bool moves = instruction->opcode == HLO_OP_SLICE || instruction->opcode == HLO_OP_RESHAPE ||
+                       instruction->opcode == HLO_OP_BROADCAST;
+    if ((!moves && !hlo_op_is(instruction->opcode, HLO_OP_IS_ELEMENTWISE)) || operands->count == 0 ||
+        operands->count != instruction->operand_count || !hlo_shape_is_array(instruction->shape) ||
+        hlo_shape_elements(instruction->shape) > kElements || instruction->called_count)
+        return false;
+    for (int64_t i = 0; i < operands->count; i++)
+        if (!operands->items[i]->literal || operands->items[i]->elements > kElements ||
+            !hlo_shape_equal(operands->items[i]->literal->shape, instruction->operands[i]->shape,
+                             HLO_COMPARE_IGNORE_LAYOUT))
+            return false;
+    return true;
+}
+
+static HloStatus fold(const Frame *frame, const HloInstruction *instruction, const Leaves *operands,
+                      const HloLiteral **result) {
+    const HloLiteral *literals[3] = {0};
+    HloLiteral *value;
+    *result = NULL;
+    if (frame->map_shape || operands->count > 3 || !may_fold(instruction, operands)) return HLO_SUCCESS;
+    for (int64_t i = 0; i < operands->count; i++) literals[i] = operands->items[i]->literal;
+    const HloStatus status = hlo_evaluate_instruction(instruction, literals, NULL, &value);
+    if (status && hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
+    hlo_status_free(status);
+    if (status) return HLO_SUCCESS;
+    HloLiteral *copy = hlo_literal_in_arena(frame->program->arena, instruction->shape);
+    memcpy(copy->data, value->data, (size_t)hlo_shape_bytes(instruction->shape));
+    hlo_literal_free(value);
+    *result = copy;
+    return HLO_SUCCESS;
+}
+
 static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
+    const HloLiteral *folded;
+    Leaves operands = all_operand_leaves(frame, instruction, 0);
+    HLO_TRY(fold(frame, instruction, &operands, &folded));
+    if (folded) operands.count = 0;
     if (frame->map_shape) shape = hlo_shape_with_type(frame->program->arena, frame->map_shape, shape->type);
-    CpuNode *node = new_node(frame, instruction, all_operand_leaves(frame, instruction, 0), shape);
+    CpuNode *node = new_node(frame, instruction, operands, shape);
     node->elementwise_map = frame->map_shape != NULL;
     *result = node_leaves(node);
+    if (!folded) return HLO_SUCCESS;
+    node->opcode = HLO_OP_CONSTANT;
+    set_literal(node->results[0], folded);
     return HLO_SUCCESS;
 }
 
@@ -102,7 +149,8 @@ static HloStatus build_identity(Frame *frame, const HloInstruction *instruction,
 // The same bytes under another shape.
 static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(build_plain(frame, instruction, result));
-    result->items[0]->view = result->items[0]->producer->operands[0];
+    const CpuNode *node = result->items[0]->producer;
+    if (node->opcode != HLO_OP_CONSTANT) result->items[0]->view = node->operands[0];
     return HLO_SUCCESS;
 }
 
@@ -136,11 +184,6 @@ static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instr
 static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = frame->arguments[hlo_parameter_number(instruction)];
     return HLO_SUCCESS;
-}
-
-static void set_literal(CpuArray *array, const HloLiteral *literal) {
-    array->literal = literal;
-    array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
 }
 
 static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
@@ -249,9 +292,57 @@ static Leaves view_leaves(CpuProgram *program, Leaves of) {
     return views;
 }
 
+// ---- loops that are written out
+
+// Instructions of a computation and of those that it calls, counted up to `limit`; that many for what is not written
+// out.
+static int64_t count_instructions(const HloComputation *computation, int64_t limit) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i && count < limit; i = i->next) {
+        if (i->opcode == HLO_OP_WHILE || i->opcode == HLO_OP_CONDITIONAL ||
+            hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(i))
+            return limit;
+        const bool inlined = i->opcode == HLO_OP_CALL || i->opcode == HLO_OP_FUSION;
+        count += 1 + (inlined ? count_instructions(i->called[0], limit - count) : 0);
+    }
+    return count;
+}
+
+// Inlines a computation of one parameter, the state.
+static HloStatus inline_state(Frame *frame, const HloComputation *computation, Leaves state, Leaves *result) {
+    Frame inner = {.program = frame->program, .region = frame->region, .computation = computation, .arguments = &state};
+    return build_computation(&inner, result);
+}
+
+// Writes a loop out while its condition folds to a constant; a loop of a few short rounds then takes part in fusion.
+// *done is false, and nothing has changed, when it does not end in time.
+static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leaves *result, bool *done) {
+    enum { kRounds = 8, kInstructions = 640 };
+    const int64_t begin = frame->region->nodes.count;
+    const int64_t size = count_instructions(instruction->called[0], kInstructions) +
+                         count_instructions(instruction->called[1], kInstructions);
+    Leaves state = operand_leaves(frame, instruction, 0);
+    *done = false;
+    for (int64_t round = 0; round <= kRounds && (round + 1) * size <= kInstructions; round++) {
+        Leaves condition;
+        HLO_TRY(inline_state(frame, instruction->called[0], state, &condition));
+        const HloLiteral *goes_on = condition.items[0]->literal;
+        if (!goes_on) break;
+        *done = !*(const bool *)goes_on->data;
+        *result = state;
+        if (*done) return HLO_SUCCESS;
+        HLO_TRY(inline_state(frame, instruction->called[1], state, &state));
+    }
+    frame->region->nodes.count = begin;
+    return HLO_SUCCESS;
+}
+
 // The results of the node are the state; parameters of condition and body are views of it.
 static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuProgram *program = frame->program;
+    bool done;
+    HLO_TRY(write_out(frame, instruction, result, &done));
+    if (done) return HLO_SUCCESS;
     CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
     *result = node_leaves(node);
     node->region_count = 2;

@@ -7,8 +7,9 @@
 
 #include "targets/cpu/lower.h"
 
-// More nodes than this in one loop would not fit the block registers of a core's first-level cache.
-enum { kMaximumNodes = 40, kLightDepth = 6 };
+// More nodes than this do not go into one loop. A loop's registers may outgrow the first-level cache long before, but
+// even then they cost less than arrays in memory.
+enum { kMaximumNodes = 400, kLightDepth = 6 };
 
 // What is known about an array from its users.
 typedef struct Use {

@@ -171,7 +171,21 @@ CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuInd
     return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
+// The same constant made before, or -1.
+static CpuValue find_constant(const CpuLoopBuilder *b, HloType type, const void *bits, size_t width) {
+    enum { kLooksBack = 64 };
+    if (b->in_combiner) return -1;
+    for (int64_t v = b->values.count, end = v > kLooksBack ? v - kLooksBack : 0; v-- > end;) {
+        const CpuLoopValue *value = &b->values.items[v];
+        if (value->kind == CPU_VALUE_CONSTANT && value->type == type && memcmp(value->constant, bits, width) == 0)
+            return (CpuValue)v;
+    }
+    return -1;
+}
+
 CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
+    const CpuValue known = find_constant(b, type, bits, (size_t)cpu_register_bytes(cpu_register_raw(type)));
+    if (known >= 0 && !is_narrow_float(type)) return known;
     CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
     memcpy(constant.constant, bits, (size_t)constant.width);
     const CpuValue raw = push(b, constant);

@@ -23,6 +23,7 @@ typedef enum CpuValueKind {
     CPU_VALUE_ELEMENT,
     CPU_VALUE_COMBINED,  // the final accumulator of a generic reduction
     CPU_VALUE_STORE,
+    CPU_VALUE_DROPPED,  // does not exist any more
 } CpuValueKind;
 
 // Merged dimensions of an index map, innermost first; sizes of 1 are left out.
@@ -73,6 +74,14 @@ struct CpuLoopBuilder {
     int reduce_count;
 };
 
+// One value of a list as the interpreter takes it in its stride.
+typedef struct CpuLoopStep {
+    CpuBlockKernel *kernel;  // NULL: not simply a kernel over registers
+    int64_t immediate;
+    CpuValue value, operands[3];
+    bool full;  // else once a kept index
+} CpuLoopStep;
+
 // How the interpreter walks the domain.
 typedef enum CpuLoopMode {
     CPU_MODE_ROWS,     // one pass; a block is some whole rows (of length 1 when nothing is reduced)
@@ -81,6 +90,7 @@ typedef enum CpuLoopMode {
 } CpuLoopMode;
 
 struct CpuLoop {
+    const CpuLoopKernels *kernels;
     CpuLoopMode mode;
     CpuLoopCode *code;
     int64_t outer, reduced, inner;  // sizes of the three groups
@@ -89,6 +99,7 @@ struct CpuLoop {
     int value_count;
     // Value numbers by when they run.
     CpuValueVector uniform, before, body, combiner, after;
+    const CpuLoopStep *steps;   // of the body, as many as it has values
     CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
     CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
     int combine_count;
@@ -109,6 +120,9 @@ enum { CPU_LOOP_COMBINE_LIMIT = 16, CPU_LOOP_RANK_LIMIT = 64 };
 enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGMENT = 512 };
 // Registers of rows that must be kept whole may take this much together.
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
+
+// Joins operations that one kernel does, and drops values without users (loop_peephole.c).
+void cpu_loop_peephole(CpuLoopBuilder *builder);
 
 // The register type that holds a type, and the register type of its stored form.
 CpuRegisterType cpu_register_of(HloType type);

@@ -66,7 +66,9 @@ static int64_t product(const int64_t *dims, int count) {
 // True when a whole row's values meet a reduction's result again.
 static bool needs_whole_rows(const CpuLoop *loop) {
     for (int i = 0; i < loop->value_count; i++)
-        if (loop->values[i].level == CPU_LEVEL_FULL && loop->values[i].after_reduce) return true;
+        if (loop->values[i].level == CPU_LEVEL_FULL && loop->values[i].after_reduce &&
+            loop->values[i].kind != CPU_VALUE_DROPPED)
+            return true;
     return false;
 }
 
@@ -96,13 +98,13 @@ static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->block = (loop->row_run + loop->blocks_per_run - 1) / loop->blocks_per_run;
 }
 
-static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b) {
+// `block`: elements at a time where nothing is reduced.
+static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block) {
     loop->segment = loop->segments = 1;
     switch (loop->mode) {
         case CPU_MODE_ROWS:
             if (b->reduced == 0 || loop->reduced <= 1) {
-                // Long programs take shorter blocks, so that their registers stay in the first-level cache.
-                cut_run(loop, shortest_run(loop), loop->value_count > 8 ? CPU_LOOP_BLOCK / 2 : CPU_LOOP_BLOCK);
+                cut_run(loop, shortest_run(loop), block);
                 break;
             }
             cut_run(loop, loop->kept, loop->reduced >= CPU_LOOP_BLOCK ? 1 : CPU_LOOP_BLOCK / loop->reduced);
@@ -140,7 +142,7 @@ static void schedule(Planner *p) {
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];
         if (value->kind == CPU_VALUE_ACCUMULATOR || value->kind == CPU_VALUE_ELEMENT) continue;
-        if (value->kind == CPU_VALUE_STORE) continue;
+        if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_DROPPED) continue;
         hlo_vector_push(p->b->arena, list_of(loop, value), v);
         if (value->kind == CPU_VALUE_REDUCE || value->kind == CPU_VALUE_COMBINED)
             hlo_vector_push(p->b->arena, &loop->reductions, v);
@@ -237,7 +239,9 @@ static void free_dead_operands(Planner *p, CpuValue v, int *slot_of, bool of_equ
 }
 
 static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
-    if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->stored_by >= 0) return false;
+    if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_DROPPED ||
+        value->stored_by >= 0)
+        return false;
     if (value->kind == CPU_VALUE_EXPAND && loop->mode == CPU_MODE_COLUMNS) return false;
     return !(value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->level != CPU_LEVEL_UNIFORM);
 }
@@ -276,19 +280,47 @@ static HloStatus assign_registers(Planner *p) {
 
 static HloStatus plan_registers(Planner *p) {
     CpuLoop *loop = p->loop;
-    const size_t count = (size_t)loop->value_count + 1;
+    const size_t count = (size_t)loop->value_count + 1;  // the interpreter's registers: one more, for no operand
     p->last_use = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
     p->slot_bytes = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_offsets = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_free = hlo_arena_allocate(p->b->arena, sizeof(bool) * count);
     const int64_t pointers = (int64_t)(sizeof(void *) * count);
     p->scratch = (pointers + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    p->slot_count = 0;
+    for (int v = 0; v < loop->value_count; v++) loop->values[v].slot = loop->values[v].stored_by = -1;
     memset(p->last_use, -1, sizeof(int) * count);
     find_last_uses(p);
     place_stores(p);
     HLO_TRY(assign_registers(p));
     loop->scratch_bytes = (size_t)p->scratch;
     return HLO_SUCCESS;
+}
+
+// Shorter blocks where registers would outgrow the first-level cache by much.
+static HloStatus plan_blocks(Planner *p) {
+    enum { kRegisterBytes = 48 << 10 };
+    CpuLoop *loop = p->loop;
+    choose_blocks(loop, p->b, CPU_LOOP_BLOCK);
+    HLO_TRY(plan_registers(p));
+    if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->scratch_bytes <= kRegisterBytes) return HLO_SUCCESS;
+    choose_blocks(loop, p->b, CPU_LOOP_BLOCK / 2);
+    return plan_registers(p);
+}
+
+static void list_steps(Planner *p) {
+    CpuLoop *loop = p->loop;
+    CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
+    for (int64_t i = 0; i < loop->body.count; i++) {
+        const CpuLoopValue *value = &loop->values[loop->body.items[i]];
+        const bool simple = value->kind == CPU_VALUE_KERNEL && value->stored_by < 0;
+        steps[i] = (CpuLoopStep){.kernel = simple ? value->kernel : NULL,
+                                 .immediate = value->immediate,
+                                 .value = loop->body.items[i],
+                                 .operands = {value->operands[0], value->operands[1], value->operands[2]},
+                                 .full = value->level == CPU_LEVEL_FULL};
+    }
+    loop->steps = steps;
 }
 
 // ---- finish
@@ -319,7 +351,9 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
         b->status = NULL;
         return status;
     }
+    cpu_loop_peephole(b);
     CpuLoop *loop = HLO_ARENA_NEW(b->arena, CpuLoop, 1);
+    loop->kernels = b->kernels;
     loop->values = b->values.items;
     loop->value_count = (int)b->values.count;
     loop->outer = product(b->dims, b->outer);
@@ -333,11 +367,11 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
         return hlo_error(HLO_INVALID_ARGUMENT, "fused loop: the columns form needs a reduction");
     if (loop->mode == CPU_MODE_COLUMNS && needs_whole_rows(loop))
         return hlo_error(HLO_INVALID_ARGUMENT, "fused loop: the columns form cannot use a sum for its own elements");
-    choose_blocks(loop, b);
     choose_folds(loop, b);
     Planner planner = {.b = b, .loop = loop};
     schedule(&planner);
-    HLO_TRY(plan_registers(&planner));
+    HLO_TRY(plan_blocks(&planner));
+    list_steps(&planner);
     *result = loop;
     return HLO_SUCCESS;
 }

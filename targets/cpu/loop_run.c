@@ -9,7 +9,7 @@ typedef struct Frame {
     const CpuLoop *loop;
     void *const *buffers;
     char *scratch;
-    void **registers;    // address of each value's current elements
+    void **registers;    // address of each value's current elements; -1 is no value
     char *partials;      // results of segments, see partial_at()
     int64_t kept_start;  // kept flat index of the block
     int64_t kept_count;
@@ -140,15 +140,14 @@ static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, 
     }
 }
 
-static void index_run(const CpuLoopValue *value, void *reg, int64_t start, int64_t count) {
+static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start,
+                      int64_t count) {
     Cursor cursor;
     cursor_set(&cursor, &value->walk, start);
     for (int64_t done = 0; done < count;) {
         const int64_t part = count - done < cursor.run ? count - done : cursor.run;
         if (value->width == 4) {
-            int32_t *out = (int32_t *)reg + done;
-            const int32_t first = (int32_t)cursor.element, step = (int32_t)cursor.step;
-            for (int32_t i = 0; i < part; i++) out[i] = first + i * step;
+            kernels->ramp((int32_t *)reg + done, (int32_t)cursor.element, (int32_t)cursor.step, part);
         } else {
             int64_t *out = (int64_t *)reg + done;
             for (int64_t i = 0; i < part; i++) out[i] = cursor.element + i * cursor.step;
@@ -205,7 +204,7 @@ static void run_value(Frame *frame, CpuValue v) {
             break;
         case CPU_VALUE_INDEX:
             *result = own_register(frame, value);
-            index_run(value, *result, start, count);
+            index_run(frame->loop->kernels, value, *result, start, count);
             break;
         case CPU_VALUE_KERNEL: *result = run_kernel(frame, value, start, count); break;
         case CPU_VALUE_ALIAS: *result = operand_of(frame, value, 0); break;
@@ -244,7 +243,7 @@ static void run_uniform(Frame *frame) {
                 fill(reg, from, loop->uniform_count, value->width);
                 break;
             }
-            case CPU_VALUE_INDEX: index_run(value, reg, 0, loop->uniform_count); break;
+            case CPU_VALUE_INDEX: index_run(loop->kernels, value, reg, 0, loop->uniform_count); break;
             case CPU_VALUE_KERNEL: (void)run_kernel(frame, value, 0, loop->uniform_count); break;
             default: frame->registers[v] = operand_of(frame, value, 0); break;
         }
@@ -270,8 +269,25 @@ static bool set_block(Frame *frame, int64_t block) {
 
 static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, char *scratch, char *partials) {
     *frame = (Frame){.loop = loop, .buffers = buffers, .scratch = scratch, .partials = partials};
-    frame->registers = (void **)(void *)scratch;
+    frame->registers = (void **)(void *)scratch + 1;
+    frame->registers[-1] = NULL;
+    for (int v = 0; v < loop->value_count; v++)
+        if (loop->values[v].slot >= 0) frame->registers[v] = scratch + loop->values[v].slot;
     run_uniform(frame);
+}
+
+static void run_body(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    void **registers = frame->registers;
+    for (int64_t i = 0; i < loop->body.count; i++) {
+        const CpuLoopStep *step = &loop->steps[i];
+        if (step->kernel)
+            step->kernel(registers[step->value], registers[step->operands[0]], registers[step->operands[1]],
+                         registers[step->operands[2]], step->full ? frame->full_count : frame->kept_count,
+                         step->immediate);
+        else
+            run_value(frame, step->value);
+    }
 }
 
 static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
@@ -282,7 +298,7 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
         if (!set_block(&frame, block)) continue;
         frame.full_start = frame.kept_start * length;
         frame.full_count = frame.kept_count * length;
-        run_list(&frame, &loop->body);
+        run_body(&frame);
     }
 }
 

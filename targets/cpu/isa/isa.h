@@ -38,6 +38,21 @@ typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_
 // Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).
 enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
 
+// Two f32 operations in one pass, outer(inner(a, b), c), each rounded; CPU_PAIR_FROM is c - inner(a, b).
+typedef enum CpuPairInner {
+    CPU_PAIR_OF_SUM,
+    CPU_PAIR_OF_DIFFERENCE,
+    CPU_PAIR_OF_PRODUCT,
+    CPU_PAIR_INNER_COUNT
+} CpuPairInner;
+typedef enum CpuPairOuter {
+    CPU_PAIR_PLUS,
+    CPU_PAIR_MINUS,
+    CPU_PAIR_FROM,
+    CPU_PAIR_TIMES,
+    CPU_PAIR_OUTER_COUNT
+} CpuPairOuter;
+
 // One instruction set's kernels of the fused-loop engine. A NULL entry: the type does not have the operation.
 typedef struct CpuLoopKernels {
     CpuBlockKernel *operation[CPU_OP_COUNT][CPU_REGISTER_COUNT];      // by the type of the last operand
@@ -48,6 +63,11 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *wrap[HLO_TYPE_COUNT];                             // s8/u8 -> s8/u8 of fewer bits
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
+    // What loop_peephole.c makes of several operations.
+    CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT];
+    CpuBlockKernel *rotate;      // u32 a turned left by `immediate` (1 to 31) bits
+    CpuBlockKernel *xor_rotate;  // u32 a ^ (b turned left by `immediate` bits)
+    void (*ramp)(int32_t *to, int32_t first, int32_t step, int64_t n);  // to[i] = first + i * step, wrapping
 } CpuLoopKernels;
 
 // Pastes the set's name to a symbol: CPU_ISA_NAME(cpu_loop_kernels) is cpu_loop_kernels_avx2 in the file for AVX2.
@@ -60,7 +80,7 @@ typedef struct CpuLoopKernels {
 #if defined(__clang__)
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define CPU_INDEPENDENT _Pragma("GCC ivdep")
+#define CPU_INDEPENDENT _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #endif
 
 extern const CpuLoopKernels cpu_loop_kernels_baseline;
