@@ -132,7 +132,9 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
 
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(partitioner->mesh->device_count > 1 && !spmd_manual_axes(partitioner, op), HLO_UNIMPLEMENTED,
-                "%s outside of a manual region has no meaning for a program of all devices", hlo_op_text(op->opcode));
+                "%s outside of a manual region has no meaning for a program of all devices; is this the program of one "
+                "device already?",
+                hlo_op_text(op->opcode));
     return spmd_partition_default(partitioner, op);
 }
 const SpmdOp spmd_op_collective = {.name = "collective", .rule = collective_rule, .partition = collective_partition};

@@ -67,7 +67,8 @@ static HloStatus device_id_partition(SpmdPartitioner *partitioner, const HloInst
     HLO_FAIL_IF(hlo_is(op, HLO_OP_PARTITION_ID) && partitioner->mesh->device_count > 1 &&
                     !in_manual_region(partitioner->plan, op->parent),
                 HLO_UNIMPLEMENTED,
-                "partition-id outside of a manual region has no meaning for a program of all devices");
+                "partition-id outside of a manual region has no meaning for a program of all devices; is this the "
+                "program of one device already?");
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
     local.hlo = spmd_clone(partitioner, op, op->shape, NULL, 0);
     spmd_define_as(partitioner, 0, &local);
