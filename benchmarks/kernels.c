@@ -10,6 +10,7 @@
 #include "targets/cpu/collective.h"
 #include "targets/cpu/convolution.h"
 #include "targets/cpu/copy.h"
+#include "targets/cpu/fft.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/loop.h"
@@ -282,8 +283,25 @@ static void run_scatter(void) {
     const CpuScatter s = {.indexing = rows_of_table(), .count = 1, .types = &type, .op = CPU_SCATTER_ADD};
     must(cpu_scatter(pool, &s, (void *[]){output}, rows, (const void *[]){inputs[0]}));
 }
+static const CpuFft *fft;
 static void run_fft(void) {
-    must(cpu_fft(pool, CPU_FFT, HLO_F32, 1024, 1, (const int64_t[]){1024}, output, inputs[0]));
+    must(cpu_fft_run(pool, fft, parameter[0], output, inputs[0]));
+}
+static void fft_case(const char *name, CpuFftKind kind, int64_t batch, int64_t n) {
+    const bool real = kind == CPU_RFFT || kind == CPU_IRFFT;
+    fft = cpu_fft_new(arena, kind, HLO_F32, 1, &n);
+    parameter[0] = batch;
+    report(name, (real ? 2.5 : 5.0) * (double)batch * (double)n * log2((double)n), "GFLOP/s", run_fft);
+}
+static void fft_cases(void) {
+    fft_case("fft 1024 x 1024 points", CPU_FFT, 1024, 1024);
+    fft_case("fft 4096 x 64 points", CPU_FFT, 4096, 64);
+    fft_case("fft 1000 x 1000 points", CPU_FFT, 1000, 1000);
+    fft_case("fft 256 x 1009 points", CPU_FFT, 256, 1009);
+    fft_case("fft 1M points", CPU_FFT, 1, 1 << 20);
+    fft_case("rfft 1024 x 1024 points", CPU_RFFT, 1024, 1024);
+    fft_case("irfft 1024 x 1024 points", CPU_IRFFT, 1024, 1024);
+    fft_case("rfft 1M points", CPU_RFFT, 1, 1 << 20);
 }
 static void run_cholesky(void) {
     must(cpu_cholesky(pool, HLO_F32, 1, 512, true, output, inputs[1]));
@@ -309,7 +327,7 @@ static void other_cases(void) {
     report("philox bits 4M", kElements, "Gelem/s", run_philox);
     report("gather 4096 rows of 512", 8.0 * 4096 * 512, "GB/s", run_gather);
     report("scatter-add 4096 rows of 512", 12.0 * 4096 * 512, "GB/s", run_scatter);
-    report("fft 1024 x 1024 points", 5.0 * 1024 * 1024 * 10, "GFLOP/s", run_fft);
+    fft_cases();
     report("cholesky 512", 512.0 * 512 * 512 / 3, "GFLOP/s", run_cholesky);
     parameter[0] = 256;
     report("all-reduce of 8 x 1 KB", 8.0 * 1024, "GB/s", run_all_reduce);

@@ -1,333 +1,315 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms: Stockham's self-sorting passes for lengths made of 2, 3, 4 and 5, Bluestein's chirp convolution
-// for all others. Lines along memory are transformed alone; lines across memory are taken through a small buffer.
-#include <math.h>
+// Runs Fourier transforms. Lines are transformed side by side, as many as a vector has lanes; real lines twice as many,
+// two in one complex line. Lines that stand alone or are too long for a cache are cut into a matrix, whose columns and
+// rows are many lines again. The bits of a line depend on its length, on how many lines there are, and on the
+// instruction set.
 #include <string.h>
 
 #include "hlo/base/memory.h"
+#include "targets/cpu/fft_plan.h"
 
-#include "targets/cpu/copy.h"
-#include "targets/cpu/linalg.h"
+// ---- lines side by side
 
-enum { kMaximumFactors = 64, kMaximumRank = 3 };
-static const double kPi = 3.14159265358979323846;
+typedef enum LineForm { LINES_COMPLEX, LINES_FROM_REAL, LINES_TO_REAL } LineForm;
 
-// How one line of `n` points is transformed. Twiddles: for each pass, radix - 1 factors for each of its butterflies.
-typedef struct FftPlan {
-    int64_t n;
-    bool is_double;
-    int factor_count;
-    int factors[kMaximumFactors];
-    void *twiddles;       // forward, of the plan's precision, pass after pass
-    int64_t convolution;  // Bluestein: length of the inner transforms, 0 where n factors
-    struct FftPlan *inner;
-    void *chirp, *filter;  // Bluestein: n and `convolution` points
-} FftPlan;
-
-static int factorise(int64_t n, int *factors) {
-    static const int radices[] = {4, 2, 3, 5};
-    int count = 0;
-    for (int r = 0; r < 4; r++)
-        while (n % radices[r] == 0) factors[count++] = radices[r], n /= radices[r];
-    return n == 1 ? count : -1;
-}
-
-#define PRECISION(R, S)                                                                                            \
-    typedef struct Point_##S {                                                                                     \
-        R re, im;                                                                                                  \
-    } Point_##S;                                                                                                   \
-    static inline Point_##S times_##S(Point_##S a, Point_##S b) {                                                  \
-        return (Point_##S){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};                                  \
-    }                                                                                                              \
-    static inline Point_##S plus_##S(Point_##S a, Point_##S b) {                                                   \
-        return (Point_##S){a.re + b.re, a.im + b.im};                                                              \
-    }                                                                                                              \
-    static inline Point_##S minus_##S(Point_##S a, Point_##S b) {                                                  \
-        return (Point_##S){a.re - b.re, a.im - b.im};                                                              \
-    }                                                                                                              \
-    static inline Point_##S scale_##S(Point_##S a, R f) {                                                          \
-        return (Point_##S){a.re * f, a.im * f};                                                                    \
-    }                                                                                                              \
-    /* -i * a */                                                                                                   \
-    static inline Point_##S turn_##S(Point_##S a) {                                                                \
-        return (Point_##S){a.im, -a.re};                                                                           \
-    }                                                                                                              \
-    static inline void butterfly2_##S(Point_##S *x) {                                                              \
-        const Point_##S a = x[0], b = x[1];                                                                        \
-        x[0] = plus_##S(a, b);                                                                                     \
-        x[1] = minus_##S(a, b);                                                                                    \
-    }                                                                                                              \
-    static inline void butterfly3_##S(Point_##S *x) {                                                              \
-        const R half_root = (R)0.86602540378443864676;                                                             \
-        const Point_##S sum = plus_##S(x[1], x[2]), difference = turn_##S(minus_##S(x[1], x[2]));                  \
-        const Point_##S middle = minus_##S(x[0], scale_##S(sum, (R)0.5)), side = scale_##S(difference, half_root); \
-        x[0] = plus_##S(x[0], sum);                                                                                \
-        x[1] = plus_##S(middle, side);                                                                             \
-        x[2] = minus_##S(middle, side);                                                                            \
-    }                                                                                                              \
-    static inline void butterfly4_##S(Point_##S *x) {                                                              \
-        const Point_##S a = plus_##S(x[0], x[2]), b = minus_##S(x[0], x[2]);                                       \
-        const Point_##S c = plus_##S(x[1], x[3]), d = turn_##S(minus_##S(x[1], x[3]));                             \
-        x[0] = plus_##S(a, c);                                                                                     \
-        x[1] = plus_##S(b, d);                                                                                     \
-        x[2] = minus_##S(a, c);                                                                                    \
-        x[3] = minus_##S(b, d);                                                                                    \
-    }                                                                                                              \
-    static inline void butterfly5_##S(Point_##S *x) {                                                              \
-        const R c1 = (R)0.30901699437494742410, c2 = (R)-0.80901699437494742410;                                   \
-        const R s1 = (R)0.95105651629515357212, s2 = (R)0.58778525229247312917;                                    \
-        const Point_##S a = plus_##S(x[1], x[4]), b = plus_##S(x[2], x[3]);                                        \
-        const Point_##S c = turn_##S(minus_##S(x[1], x[4])), d = turn_##S(minus_##S(x[2], x[3]));                  \
-        const Point_##S m1 = plus_##S(x[0], plus_##S(scale_##S(a, c1), scale_##S(b, c2)));                         \
-        const Point_##S m2 = plus_##S(x[0], plus_##S(scale_##S(a, c2), scale_##S(b, c1)));                         \
-        const Point_##S t1 = plus_##S(scale_##S(c, s1), scale_##S(d, s2));                                         \
-        const Point_##S t2 = minus_##S(scale_##S(c, s2), scale_##S(d, s1));                                        \
-        x[0] = plus_##S(x[0], plus_##S(a, b));                                                                     \
-        x[1] = plus_##S(m1, t1);                                                                                   \
-        x[2] = plus_##S(m2, t2);                                                                                   \
-        x[3] = minus_##S(m2, t2);                                                                                  \
-        x[4] = minus_##S(m1, t1);                                                                                  \
-    }                                                                                                              \
-    STOCKHAM_PASS(S, 2)                                                                                            \
-    STOCKHAM_PASS(S, 3)                                                                                            \
-    STOCKHAM_PASS(S, 4)                                                                                            \
-    STOCKHAM_PASS(S, 5)                                                                                            \
-    /* Forward transform of `x` (n points); `spare` is as long. The result is in x. */                             \
-    static void stockham_##S(const FftPlan *plan, Point_##S *x, Point_##S *spare) {                                \
-        int64_t n = plan->n, stride = 1;                                                                           \
-        const Point_##S *w = plan->twiddles;                                                                       \
-        Point_##S *from = x, *to = spare;                                                                          \
-        for (int f = 0; f < plan->factor_count; f++) {                                                             \
-            const int radix = plan->factors[f];                                                                    \
-            const int64_t m = n / radix;                                                                           \
-            switch (radix) {                                                                                       \
-                case 2: pass2_##S(m, stride, w, from, to); break;                                                  \
-                case 3: pass3_##S(m, stride, w, from, to); break;                                                  \
-                case 4: pass4_##S(m, stride, w, from, to); break;                                                  \
-                default: pass5_##S(m, stride, w, from, to); break;                                                 \
-            }                                                                                                      \
-            w += m * (radix - 1);                                                                                  \
-            n = m, stride *= radix;                                                                                \
-            Point_##S *swap = from;                                                                                \
-            from = to, to = swap;                                                                                  \
-        }                                                                                                          \
-        if (from != x) memcpy(x, from, sizeof(Point_##S) * (size_t)plan->n);                                       \
-    }                                                                                                              \
-    static void make_twiddles_##S(const FftPlan *plan, Point_##S *w) {                                             \
-        int64_t n = plan->n;                                                                                       \
-        for (int f = 0; f < plan->factor_count; n /= plan->factors[f++])                                           \
-            for (int64_t p = 0; p < n / plan->factors[f]; p++)                                                     \
-                for (int j = 1; j < plan->factors[f]; j++) {                                                       \
-                    const double angle = -2 * kPi * (double)(p * j) / (double)n;                                   \
-                    *w++ = (Point_##S){(R)cos(angle), (R)sin(angle)};                                              \
-                }                                                                                                  \
-    }                                                                                                              \
-    static void bluestein_##S(const FftPlan *plan, Point_##S *x, Point_##S *spare) {                               \
-        const int64_t n = plan->n, length = plan->convolution;                                                     \
-        const Point_##S *chirp = plan->chirp, *filter = plan->filter;                                              \
-        Point_##S *work = spare, *inner_spare = spare + length;                                                    \
-        for (int64_t i = 0; i < n; i++) work[i] = times_##S(x[i], chirp[i]);                                       \
-        memset(work + n, 0, sizeof(Point_##S) * (size_t)(length - n));                                             \
-        stockham_##S(plan->inner, work, inner_spare);                                                              \
-        /* conj(FFT(conj(z))) is the inverse transform without its scale, which the filter holds. */               \
-        for (int64_t i = 0; i < length; i++) {                                                                     \
-            const Point_##S z = times_##S(work[i], filter[i]);                                                     \
-            work[i] = (Point_##S){z.re, -z.im};                                                                    \
-        }                                                                                                          \
-        stockham_##S(plan->inner, work, inner_spare);                                                              \
-        for (int64_t i = 0; i < n; i++) x[i] = times_##S((Point_##S){work[i].re, -work[i].im}, chirp[i]);          \
-    }                                                                                                              \
-    static void make_chirp_##S(FftPlan *plan, Point_##S *chirp, Point_##S *filter, Point_##S *spare) {             \
-        const int64_t n = plan->n, length = plan->convolution;                                                     \
-        memset(filter, 0, sizeof(Point_##S) * (size_t)length);                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                          \
-            const double angle = -kPi * (double)((i * i) % (2 * n)) / (double)n;                                   \
-            chirp[i] = (Point_##S){(R)cos(angle), (R)sin(angle)};                                                  \
-            const Point_##S back = {chirp[i].re / (R)length, -chirp[i].im / (R)length};                            \
-            filter[i] = back;                                                                                      \
-            if (i) filter[length - i] = back;                                                                      \
-        }                                                                                                          \
-        stockham_##S(plan->inner, filter, spare);                                                                  \
-    }                                                                                                              \
-    /* Points [0, n) in place; an inverse transform is a forward one between two conjugations. */                  \
-    static void line_##S(const FftPlan *plan, bool inverse, Point_##S *x, Point_##S *spare) {                      \
-        const R scale = (R)1 / (R)plan->n;                                                                         \
-        if (inverse)                                                                                               \
-            for (int64_t i = 0; i < plan->n; i++) x[i].im = -x[i].im;                                              \
-        if (plan->convolution)                                                                                     \
-            bluestein_##S(plan, x, spare);                                                                         \
-        else                                                                                                       \
-            stockham_##S(plan, x, spare);                                                                          \
-        if (inverse)                                                                                               \
-            for (int64_t i = 0; i < plan->n; i++) x[i] = (Point_##S){x[i].re * scale, -x[i].im * scale};           \
-    }                                                                                                              \
-    static void widen_##S(Point_##S *to, const R *from, int64_t n) {                                               \
-        for (int64_t i = 0; i < n; i++) to[i] = (Point_##S){from[i], 0};                                           \
-    }                                                                                                              \
-    static void take_real_##S(R *to, const Point_##S *from, int64_t n) {                                           \
-        for (int64_t i = 0; i < n; i++) to[i] = from[i].re;                                                        \
-    }                                                                                                              \
-    /* The missing half of a line whose result is real. */                                                         \
-    static void mirror_##S(Point_##S *x, int64_t n) {                                                              \
-        x[0].im = 0;                                                                                               \
-        if (n % 2 == 0) x[n / 2].im = 0;                                                                           \
-        for (int64_t i = n / 2 + 1; i < n; i++) x[i] = (Point_##S){x[n - i].re, -x[n - i].im};                     \
-    }
-
-// One pass: m butterflies of `radix` points for each of `stride` interleaved transforms.
-#define STOCKHAM_PASS(S, radix)                                                                               \
-    static void pass##radix##_##S(int64_t m, int64_t stride, const Point_##S *w, const Point_##S *from,       \
-                                  Point_##S *to) {                                                            \
-        for (int64_t p = 0; p < m; p++, w += radix - 1)                                                       \
-            for (int64_t q = 0; q < stride; q++) {                                                            \
-                Point_##S x[radix];                                                                           \
-                for (int j = 0; j < radix; j++) x[j] = from[q + stride * (p + m * j)];                        \
-                butterfly##radix##_##S(x);                                                                    \
-                to[q + stride * radix * p] = x[0];                                                            \
-                for (int j = 1; j < radix; j++) to[q + stride * (radix * p + j)] = times_##S(x[j], w[j - 1]); \
-            }                                                                                                 \
-    }
-
-PRECISION(float, f32)
-PRECISION(double, f64)
-
-// ---- plans
-
-static void plan_free(FftPlan *plan) {
-    if (!plan) return;
-    plan_free(plan->inner);
-    hlo_free(plan->twiddles);
-    hlo_free(plan->chirp);
-    hlo_free(plan->filter);
-    hlo_free(plan);
-}
-
-static size_t point_bytes(const FftPlan *plan) {
-    return plan->is_double ? sizeof(Point_f64) : sizeof(Point_f32);
-}
-
-static FftPlan *plan_new(int64_t n, bool is_double);
-
-static bool plan_bluestein(FftPlan *plan) {
-    plan->convolution = 1;
-    while (plan->convolution < 2 * plan->n) plan->convolution *= 2;
-    plan->inner = plan_new(plan->convolution, plan->is_double);
-    const size_t each = point_bytes(plan);
-    plan->chirp = hlo_allocate_aligned(hlo_array_bytes((size_t)plan->n, each));
-    plan->filter = hlo_allocate_aligned(hlo_array_bytes((size_t)plan->convolution, each));
-    void *spare = hlo_allocate_aligned(hlo_array_bytes((size_t)plan->convolution, each));
-    const bool fits = plan->inner && plan->chirp && plan->filter && spare;
-    if (fits && plan->is_double) make_chirp_f64(plan, plan->chirp, plan->filter, spare);
-    if (fits && !plan->is_double) make_chirp_f32(plan, plan->chirp, plan->filter, spare);
-    hlo_free(spare);
-    return fits;
-}
-
-// NULL when memory is short.
-static FftPlan *plan_new(int64_t n, bool is_double) {
-    FftPlan *plan = hlo_allocate_zeroed(1, sizeof *plan);
-    if (!plan) return NULL;
-    plan->n = n;
-    plan->is_double = is_double;
-    plan->factor_count = factorise(n, plan->factors);
-    if (plan->factor_count < 0) {
-        if (plan_bluestein(plan)) return plan;
-        plan_free(plan);
-        return NULL;
-    }
-    plan->twiddles = hlo_allocate_aligned(hlo_array_bytes((size_t)(2 * n), point_bytes(plan)));
-    if (!plan->twiddles) {
-        plan_free(plan);
-        return NULL;
-    }
-    if (is_double)
-        make_twiddles_f64(plan, plan->twiddles);
-    else
-        make_twiddles_f32(plan, plan->twiddles);
-    return plan;
-}
-
-// Points of spare memory that a line needs.
-static int64_t spare_points(const FftPlan *plan) {
-    return plan->convolution ? 2 * plan->convolution : plan->n;
-}
-
-// ---- lines of an array
-
-// Lines of [outer][n][inner] points, in place or from another array. real_in: source elements are real; half_in: the
-// source holds n / 2 + 1 points of a line; real_out and half_out the same for the target.
-typedef struct LineJob {
-    const FftPlan *plan;
-    bool inverse, real_in, half_in, real_out, half_out;
-    int64_t inner;
+// Lines of [outer][n][inner] points, of which line (o, i) starts at o * outer stride + i: rows where inner is 1. All
+// strides in points (real numbers where that side is real).
+typedef struct Lines {
+    const CpuFftKernels *kernels;
+    const CpuFftPlan *plan;
+    LineForm form;
+    int64_t width;  // bytes of a real number
+    int swap_in, swap_out;
+    double scale;
+    int64_t outer, inner;
+    int64_t in_line, in_point, out_line, out_point;  // distances of lines (rows) or of points (columns)
+    int64_t in_outer, out_outer;                     // distances of the outer blocks
+    bool in_columns, out_columns;
+    const char *source, *factors;
     char *target;
-    const char *source;
     char *scratch;
     size_t scratch_each;
-} LineJob;
+} Lines;
 
-static void transform_line(const LineJob *job, char *x) {
-    const FftPlan *plan = job->plan;
-    char *spare = x + (size_t)plan->n * point_bytes(plan);
-    if (plan->is_double) {
-        if (job->half_in) mirror_f64((Point_f64 *)(void *)x, plan->n);
-        line_f64(plan, job->inverse, (Point_f64 *)(void *)x, (Point_f64 *)(void *)spare);
-    } else {
-        if (job->half_in) mirror_f32((Point_f32 *)(void *)x, plan->n);
-        line_f32(plan, job->inverse, (Point_f32 *)(void *)x, (Point_f32 *)(void *)spare);
-    }
+static int64_t block_bytes(const Lines *l, int64_t points) {
+    return 2 * points * l->kernels->lanes * l->width;
 }
 
-// Reals to points and back, in the line's buffer: the reals stand in the spare memory behind the points.
-static void widen_line(const LineJob *job, char *x, const char *reals) {
-    if (job->plan->is_double)
-        widen_f64((Point_f64 *)(void *)x, (const double *)(const void *)reals, job->plan->n);
+static void complex_block(const Lines *l, int64_t outer, int64_t first, int count, char *x, char *spare) {
+    const int64_t n = l->plan->n, point = 2 * l->width;
+    const char *from = l->source + (outer * l->in_outer + first * (l->in_columns ? 1 : l->in_line)) * point;
+    char *to = l->target + (outer * l->out_outer + first * (l->out_columns ? 1 : l->out_line)) * point;
+    const char *factors = l->factors ? l->factors + first * point : NULL;
+    if (l->in_columns)
+        l->kernels->load_columns(x, from, n, count, 2 * l->in_point, l->swap_in);
     else
-        widen_f32((Point_f32 *)(void *)x, (const float *)(const void *)reals, job->plan->n);
-}
-
-static void take_real_line(const LineJob *job, char *reals, const char *x) {
-    if (job->plan->is_double)
-        take_real_f64((double *)(void *)reals, (const Point_f64 *)(const void *)x, job->plan->n);
+        l->kernels->load_rows(x, from, n, count, 2 * l->in_line, l->swap_in);
+    const void *result = l->kernels->transform(l->plan, x, spare);
+    if (l->out_columns)
+        l->kernels->store_columns(result, to, n, count, 2 * l->out_point, l->swap_out, l->scale, factors);
     else
-        take_real_f32((float *)(void *)reals, (const Point_f32 *)(const void *)x, job->plan->n);
+        l->kernels->store_rows(result, to, n, count, 2 * l->out_line, l->swap_out, l->scale);
 }
 
-static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
-    const LineJob *job = argument;
-    const int64_t n = job->plan->n, half = n / 2 + 1;
-    const int point = (int)point_bytes(job->plan);
-    const int in_width = job->real_in ? point / 2 : point, out_width = job->real_out ? point / 2 : point;
-    const int64_t in_length = job->half_in ? half : n, out_length = job->half_out ? half : n;
-    char *x = job->scratch + (size_t)worker * job->scratch_each, *behind = x + n * point;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t outer = unit / job->inner, column = unit % job->inner;
-        const char *from = job->source + (outer * in_length * job->inner + column) * in_width;
-        char *to = job->target + (outer * out_length * job->inner + column) * out_width;
-        cpu_copy_strided(NULL, 1, &in_length, in_width, job->real_in ? behind : x, (int64_t[]){1}, from, &job->inner);
-        if (job->real_in) widen_line(job, x, behind);
-        transform_line(job, x);
-        if (job->real_out) take_real_line(job, behind, x);
-        cpu_copy_strided(NULL, 1, &out_length, out_width, to, &job->inner, job->real_out ? behind : x, (int64_t[]){1});
+// Real lines go two by two: the first half of the block's lines as real parts, the others as imaginary ones.
+static void real_block(const Lines *l, int64_t first, int count, char *x, char *spare) {
+    const CpuFftKernels *k = l->kernels;
+    const int64_t n = l->plan->n, half = n / 2 + 1, width = l->width;
+    const int low = (count + 1) / 2, high = count - low;
+    char *a = spare + block_bytes(l, l->plan->convolution ? 2 * l->plan->convolution : n),
+         *b = a + block_bytes(l, half);
+    if (l->form == LINES_FROM_REAL) {
+        const char *from = l->source + first * n * width;
+        char *to = l->target + first * half * 2 * width;
+        k->load_reals(x, from, n, low, n, 0);
+        k->load_reals(x, from + low * n * width, n, high, n, 1);
+        k->split(k->transform(l->plan, x, spare), n, a, b);
+        k->store_rows(a, to, half, low, 2 * half, 0, l->scale);
+        k->store_rows(b, to + low * half * 2 * width, half, high, 2 * half, 0, l->scale);
+        return;
+    }
+    const char *from = l->source + first * half * 2 * width;
+    char *to = l->target + first * n * width;
+    k->load_rows(a, from, half, low, 2 * half, 0);
+    k->load_rows(b, from + low * half * 2 * width, half, high, 2 * half, 0);
+    k->join(x, n, a, b);
+    // A forward transform between exchanges of parts is the inverse: the first lines are the imaginary parts.
+    const void *result = k->transform(l->plan, x, spare);
+    k->store_reals(result, to, n, low, n, 1, l->scale);
+    k->store_reals(result, to + low * n * width, n, high, n, 0, l->scale);
+}
+
+static int64_t lines_of_block(const Lines *l) {
+    return l->form == LINES_COMPLEX ? l->kernels->lanes : 2 * l->kernels->lanes;
+}
+
+static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const Lines *l = argument;
+    const int64_t each = lines_of_block(l), blocks = (l->inner + each - 1) / each;
+    char *x = l->scratch + (size_t)worker * l->scratch_each, *spare = x + block_bytes(l, l->plan->n);
+    for (int64_t b = begin; b < end; b++) {
+        const int64_t outer = b / blocks, first = b % blocks * each, left = l->inner - first;
+        const int count = (int)(left < each ? left : each);
+        if (l->form == LINES_COMPLEX)
+            complex_block(l, outer, first, count, x, spare);
+        else
+            real_block(l, first, count, x, spare);
     }
 }
 
-static HloStatus run_lines(CpuPool *pool, LineJob *job, int64_t n, bool is_double, int64_t outer) {
-    FftPlan *plan = plan_new(n, is_double);
-    HLO_FAIL_IF(!plan, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)n);
-    job->plan = plan;
-    job->scratch_each = ((size_t)(n + spare_points(plan)) * point_bytes(plan) + 127) / 64 * 64;
-    job->scratch = cpu_pool_scratch_take(pool, job->scratch_each * (size_t)cpu_pool_worker_count(pool));
-    if (job->scratch) {
-        const int64_t lines = outer * job->inner;
-        cpu_pool_parallel_for_grain(lines * n < 8192 ? NULL : pool, lines, 4096 / n + 1, line_task, job);
-    }
-    const bool done = job->scratch != NULL;
-    cpu_pool_scratch_give(pool, job->scratch);
-    plan_free(plan);
-    HLO_FAIL_IF(!done, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)n);
+static HloStatus run_lines(CpuPool *pool, Lines *l) {
+    enum { kWorthSharing = 8192 };
+    const int64_t n = l->plan->n, each = lines_of_block(l), blocks = l->outer * ((l->inner + each - 1) / each);
+    const int64_t spare = l->plan->convolution ? 2 * l->plan->convolution : n;
+    const int64_t halves = l->form == LINES_COMPLEX ? 0 : 2 * (n / 2 + 1);
+    const bool share = l->outer * l->inner * n >= kWorthSharing;
+    l->scratch_each = (size_t)(block_bytes(l, n + spare + halves) + 63) / 64 * 64;
+    l->scratch =
+        cpu_pool_scratch_take(pool, hlo_array_bytes(l->scratch_each, share ? (size_t)cpu_pool_worker_count(pool) : 1));
+    HLO_FAIL_IF(!l->scratch, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)n);
+    cpu_pool_parallel_for_grain(share ? pool : NULL, blocks, 4096 / (n * each) + 1, lines_task, l);
+    cpu_pool_scratch_give(pool, l->scratch);
     return HLO_SUCCESS;
 }
+
+// ---- lines alone
+
+typedef struct Run {
+    CpuPool *pool;
+    const CpuFftKernels *kernels;
+    int64_t width;  // bytes of a real number
+} Run;
+
+static Lines new_lines(const Run *run, const CpuFftPlan *plan, int swap, double scale) {
+    return (Lines){.kernels = run->kernels,
+                   .plan = plan,
+                   .width = run->width,
+                   .swap_in = swap,
+                   .swap_out = swap,
+                   .scale = scale,
+                   .outer = 1};
+}
+
+// One line as a matrix: columns, factors, rows, transposed.
+static HloStatus cut_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
+                          const char *source) {
+    const int64_t rows = line->rows, columns = line->n / rows;
+    char *middle = cpu_pool_scratch_take(run->pool, hlo_array_bytes((size_t)line->n, 2 * (size_t)run->width));
+    HLO_FAIL_IF(!middle, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)line->n);
+    Lines first = new_lines(run, line->column, 0, 1), second = new_lines(run, line->row, 0, scale);
+    first.swap_in = swap;
+    first.inner = first.in_point = first.out_point = columns;
+    first.in_columns = first.out_columns = true;
+    first.source = source, first.target = middle, first.factors = line->factors;
+    second.swap_out = swap;
+    second.inner = second.out_point = rows;
+    second.in_line = columns;
+    second.out_columns = true;
+    second.source = middle, second.target = target;
+    HloStatus status = run_lines(run->pool, &first);
+    if (!status) status = run_lines(run->pool, &second);
+    cpu_pool_scratch_give(run->pool, middle);
+    return status;
+}
+
+// z[i] = x[i] * y[i], with the parts of x (before) and of z (after) exchanged where asked.
+#define MULTIPLY(T)                                                                                    \
+    for (int64_t i = 0; i < n; i++) {                                                                  \
+        const T *a = (const T *)x + 2 * i, *b = (const T *)y + 2 * i;                                  \
+        const T re = a[swap_in], im = a[!swap_in];                                                     \
+        const T product[2] = {(re * b[0] - im * b[1]) * (T)scale, (re * b[1] + im * b[0]) * (T)scale}; \
+        ((T *)z)[2 * i] = product[swap_out];                                                           \
+        ((T *)z)[2 * i + 1] = product[!swap_out];                                                      \
+    }
+static void multiply_points(int64_t width, int64_t n, void *z, const void *x, int swap_in, const void *y, int swap_out,
+                            double scale) {
+    if (width == 8) {
+        MULTIPLY(double)
+    } else {
+        MULTIPLY(float)
+    }
+}
+
+static HloStatus one_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
+                          const char *source);
+
+// One line as a convolution with a chirp.
+static HloStatus bent_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
+                           const char *source) {
+    const int64_t n = line->n, length = line->inner->n, width = run->width;
+    char *work = cpu_pool_scratch_take(run->pool, hlo_array_bytes((size_t)length, 2 * (size_t)width));
+    HLO_FAIL_IF(!work, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)n);
+    multiply_points(width, n, work, source, swap, line->chirp, 0, 1);
+    memset(work + 2 * n * width, 0, (size_t)(2 * (length - n) * width));
+    HloStatus status = one_line(run, line->inner, 0, 1, work, work);
+    if (!status) {
+        multiply_points(width, length, work, work, 0, line->filter, 0, 1);
+        status = one_line(run, line->inner, 1, 1, work, work);
+    }
+    if (!status) multiply_points(width, n, target, work, 0, line->chirp, swap, scale);
+    cpu_pool_scratch_give(run->pool, work);
+    return status;
+}
+
+static HloStatus one_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
+                          const char *source) {
+    if (line->rows) return cut_line(run, line, swap, scale, target, source);
+    if (line->inner) return bent_line(run, line, swap, scale, target, source);
+    Lines l = new_lines(run, line->whole, swap, scale);
+    l.inner = 1;
+    l.in_line = l.out_line = line->n;
+    l.source = source, l.target = target;
+    return run_lines(run->pool, &l);
+}
+
+HloStatus cpu_fft_one_line(const CpuFftLine *line, bool is_double, void *points) {
+    const Run run = {NULL, cpu_isa_fft_kernels(cpu_features_detect(), is_double), is_double ? 8 : 4};
+    return one_line(&run, line, 0, 1, points, points);
+}
+
+// ---- a dimension of an array
+
+// Complex lines of [outer][n][inner] points.
+static HloStatus complex_lines(const Run *run, const CpuFftLine *line, int swap, int64_t outer, int64_t inner,
+                               char *target, const char *source) {
+    const int64_t n = line->n, bytes = 2 * n * run->width;
+    const double scale = swap ? 1 / (double)n : 1;
+    const bool few = inner == 1 && 2 * outer <= run->kernels->lanes && line->rows;
+    if (!line->whole || few) {
+        for (int64_t o = 0; o < outer; o++)
+            HLO_TRY(one_line(run, line, swap, scale, target + o * bytes, source + o * bytes));
+        return HLO_SUCCESS;
+    }
+    Lines l = new_lines(run, line->whole, swap, scale);
+    l.source = source, l.target = target;
+    if (inner == 1) {
+        l.inner = outer;
+        l.in_line = l.out_line = n;
+    } else {
+        l.outer = outer, l.inner = inner;
+        l.in_columns = l.out_columns = true;
+        l.in_point = l.out_point = inner;
+        l.in_outer = l.out_outer = n * inner;
+    }
+    return run_lines(run->pool, &l);
+}
+
+// A real line of n points is a complex one of half as many, whose spectrum z is taken apart: X[k] = E + exp(-2 pi i k /
+// n) O, E and O being the spectra of the points with even and odd numbers; and put together again.
+#define TAKE_APART(T)                                                                                \
+    const T *z = from, *turn = turns;                                                                \
+    T *x = to;                                                                                       \
+    for (int64_t k = 0; k <= h; k++) {                                                               \
+        const T *a = z + 2 * (k == h ? 0 : k), *b = z + 2 * (k == 0 ? 0 : h - k), *w = turn + 2 * k; \
+        const T even_re = (a[0] + b[0]) / 2, even_im = (a[1] - b[1]) / 2;                            \
+        const T odd_re = (a[1] + b[1]) / 2, odd_im = (b[0] - a[0]) / 2;                              \
+        x[2 * k] = even_re + (odd_re * w[0] - odd_im * w[1]);                                        \
+        x[2 * k + 1] = even_im + (odd_re * w[1] + odd_im * w[0]);                                    \
+    }
+#define PUT_TOGETHER(T)                                                                             \
+    const T *x = from, *turn = turns;                                                               \
+    T *z = to;                                                                                      \
+    for (int64_t k = 0; k < h; k++) {                                                               \
+        const T *a = x + 2 * k, *b = x + 2 * (h - k), *w = turn + 2 * k;                            \
+        const T a_im = k ? a[1] : 0, b_im = k ? b[1] : 0;                                           \
+        const T even_re = (a[0] + b[0]) / 2, even_im = (a_im - b_im) / 2;                           \
+        const T side_re = (a[0] - b[0]) / 2, side_im = (a_im + b_im) / 2;                           \
+        const T odd_re = side_re * w[0] + side_im * w[1], odd_im = side_im * w[0] - side_re * w[1]; \
+        z[2 * k] = even_re - odd_im;                                                                \
+        z[2 * k + 1] = even_im + odd_re;                                                            \
+    }
+
+static void take_apart(int64_t width, int64_t h, const void *turns, void *to, const void *from) {
+    if (width == 8) {
+        TAKE_APART(double)
+    } else {
+        TAKE_APART(float)
+    }
+}
+
+static void put_together(int64_t width, int64_t h, const void *turns, void *to, const void *from) {
+    if (width == 8) {
+        PUT_TOGETHER(double)
+    } else {
+        PUT_TOGETHER(float)
+    }
+}
+
+static HloStatus real_line_alone(const Run *run, const CpuFftLine *line, bool to_real, char *target,
+                                 const char *source) {
+    const int64_t h = line->half->n, width = run->width;
+    char *work = cpu_pool_scratch_take(run->pool, hlo_array_bytes((size_t)h + 1, 2 * (size_t)width));
+    HLO_FAIL_IF(!work, HLO_RESOURCE_EXHAUSTED, "no memory to transform %lld points", (long long)line->n);
+    HloStatus status;
+    if (to_real) {
+        put_together(width, h, line->turns, work, source);
+        status = complex_lines(run, line->half, 1, 1, 1, target, work);
+    } else {
+        status = complex_lines(run, line->half, 0, 1, 1, work, source);
+        if (!status) take_apart(width, h, line->turns, target, work);
+    }
+    cpu_pool_scratch_give(run->pool, work);
+    return status;
+}
+
+// `count` lines whose points are neighbours, real on one side.
+static HloStatus real_lines(const Run *run, const CpuFftLine *line, bool to_real, int64_t count, char *target,
+                            const char *source) {
+    const int64_t n = line->n, real = n * run->width, half = (n / 2 + 1) * 2 * run->width;
+    if (line->half && (!line->whole || 2 * count <= run->kernels->lanes)) {
+        for (int64_t i = 0; i < count; i++)
+            HLO_TRY(real_line_alone(run, line, to_real, target + i * (to_real ? real : half),
+                                    source + i * (to_real ? half : real)));
+        return HLO_SUCCESS;
+    }
+    Lines l = new_lines(run, line->whole, 0, to_real ? 1 / (double)n : 1);
+    l.form = to_real ? LINES_TO_REAL : LINES_FROM_REAL;
+    l.inner = count;
+    l.source = source, l.target = target;
+    return run_lines(run->pool, &l);
+}
+
+// ---- arrays
 
 static int64_t product(const int64_t *sizes, int count) {
     int64_t result = 1;
@@ -335,58 +317,45 @@ static int64_t product(const int64_t *sizes, int count) {
     return result;
 }
 
-typedef struct FftJob {
-    CpuPool *pool;
-    CpuFftKind kind;
-    bool is_double;
-    int64_t batch;
-    int rank;
-    const int64_t *lengths;
-    int64_t half;  // points of the last dimension on the complex side
-} FftJob;
-
 // All dimensions but the last, over arrays whose last dimension has `last` points.
-static HloStatus outer_dimensions(const FftJob *f, int64_t last, void *target, const void *source) {
-    const void *from = source;
+static HloStatus outer_dimensions(const Run *run, const CpuFft *f, int64_t batch, int64_t last, char *target,
+                                  const char *source) {
+    const int swap = f->kind == CPU_IFFT || f->kind == CPU_IRFFT;
     for (int d = 0; d < f->rank - 1; d++) {
-        LineJob job = {.inverse = f->kind == CPU_IFFT || f->kind == CPU_IRFFT,
-                       .target = target,
-                       .source = from,
-                       .inner = product(f->lengths + d + 1, f->rank - d - 2) * last};
-        HLO_TRY(run_lines(f->pool, &job, f->lengths[d], f->is_double, f->batch * product(f->lengths, d)));
-        from = target;
+        const int64_t inner = product(f->lengths + d + 1, f->rank - d - 2) * last;
+        HLO_TRY(complex_lines(run, f->lines[d], swap, batch * product(f->lengths, d), inner, target, source));
+        source = target;
     }
     return HLO_SUCCESS;
 }
 
-static HloStatus last_dimension(const FftJob *f, void *target, const void *source) {
-    LineJob job = {
-        .inverse = f->kind == CPU_IFFT || f->kind == CPU_IRFFT, .inner = 1, .target = target, .source = source};
-    job.real_in = job.half_out = f->kind == CPU_RFFT;
-    job.half_in = job.real_out = f->kind == CPU_IRFFT;
-    const int64_t outer = f->batch * product(f->lengths, f->rank - 1);
-    return run_lines(f->pool, &job, f->lengths[f->rank - 1], f->is_double, outer);
+static HloStatus last_dimension(const Run *run, const CpuFft *f, int64_t batch, char *target, const char *source) {
+    const CpuFftLine *line = f->lines[f->rank - 1];
+    const int64_t count = batch * product(f->lengths, f->rank - 1);
+    if (f->kind == CPU_RFFT || f->kind == CPU_IRFFT)
+        return real_lines(run, line, f->kind == CPU_IRFFT, count, target, source);
+    return complex_lines(run, line, f->kind == CPU_IFFT, count, 1, target, source);
 }
 
 // The complex side of IRFFT is transformed in a copy: its outer dimensions come first.
-static HloStatus inverse_real(const FftJob *f, void *out, const void *in) {
-    if (f->rank == 1) return last_dimension(f, out, in);
-    const size_t points = hlo_array_bytes((size_t)(f->batch * product(f->lengths, f->rank - 1)), (size_t)f->half);
-    void *copy = cpu_pool_scratch_take(f->pool, hlo_array_bytes(points, f->is_double ? 16 : 8));
+static HloStatus inverse_real(const Run *run, const CpuFft *f, int64_t batch, char *out, const char *in) {
+    const int64_t half = f->lengths[f->rank - 1] / 2 + 1;
+    if (f->rank == 1) return last_dimension(run, f, batch, out, in);
+    const size_t points = hlo_array_bytes((size_t)(batch * product(f->lengths, f->rank - 1)), (size_t)half);
+    char *copy = cpu_pool_scratch_take(run->pool, hlo_array_bytes(points, 2 * (size_t)run->width));
     HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory for a Fourier transform");
-    HloStatus status = outer_dimensions(f, f->half, copy, in);
-    if (!status) status = last_dimension(f, out, copy);
-    cpu_pool_scratch_give(f->pool, copy);
+    HloStatus status = outer_dimensions(run, f, batch, half, copy, in);
+    if (!status) status = last_dimension(run, f, batch, out, copy);
+    cpu_pool_scratch_give(run->pool, copy);
     return status;
 }
 
-HloStatus cpu_fft(CpuPool *pool, CpuFftKind kind, HloType type, int64_t batch, int rank, const int64_t *lengths,
-                  void *out, const void *in) {
-    HLO_FAIL_IF(type != HLO_F32 && type != HLO_F64, HLO_UNIMPLEMENTED, "Fourier transform of %s", hlo_type_text(type));
-    HLO_FAIL_IF(rank < 1 || rank > kMaximumRank, HLO_INVALID_ARGUMENT, "Fourier transform of %d dimensions", rank);
-    if (batch == 0 || product(lengths, rank) == 0) return HLO_SUCCESS;
-    const FftJob f = {pool, kind, type == HLO_F64, batch, rank, lengths, lengths[rank - 1] / 2 + 1};
-    if (kind == CPU_IRFFT) return inverse_real(&f, out, in);
-    HLO_TRY(last_dimension(&f, out, in));
-    return outer_dimensions(&f, kind == CPU_RFFT ? f.half : lengths[rank - 1], out, out);
+HloStatus cpu_fft_run(CpuPool *pool, const CpuFft *f, int64_t batch, void *out, const void *in) {
+    const int64_t last = f->lengths[f->rank - 1];
+    if (batch == 0 || product(f->lengths, f->rank) == 0) return HLO_SUCCESS;
+    const bool is_double = f->type == HLO_F64;
+    const Run run = {pool, cpu_isa_fft_kernels(cpu_pool_features(pool), is_double), is_double ? 8 : 4};
+    if (f->kind == CPU_IRFFT) return inverse_real(&run, f, batch, out, in);
+    HLO_TRY(last_dimension(&run, f, batch, out, in));
+    return outer_dimensions(&run, f, batch, f->kind == CPU_RFFT ? last / 2 + 1 : last, out, out);
 }

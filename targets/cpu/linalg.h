@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, triangular systems and decompositions over row-major batches of matrices.
+// Triangular systems and decompositions over row-major batches of matrices.
 #ifndef MESHLO_TARGETS_CPU_LINALG_H_
 #define MESHLO_TARGETS_CPU_LINALG_H_
 
@@ -9,14 +9,6 @@
 #include "targets/cpu/pool.h"
 
 HLO_BEGIN_C
-
-typedef enum CpuFftKind { CPU_FFT, CPU_IFFT, CPU_RFFT, CPU_IRFFT } CpuFftKind;
-
-// Transforms of the last `rank` dimensions (1 to 3) of `batch` row-major arrays; `lengths` are HLO's fft_length (the
-// real side's sizes for RFFT and IRFFT). `type` is f32 or f64, the real part's type. Any length: mixed radix 2, 3, 4,
-// 5, and Bluestein's algorithm for other prime factors. Inverses divide by the number of points.
-HLO_NODISCARD HloStatus cpu_fft(CpuPool *pool, CpuFftKind kind, HloType type, int64_t batch, int rank,
-                                const int64_t *lengths, void *out, const void *in);
 
 // The lower (or upper) Cholesky factor of each of `batch` n x n matrices: the other triangle is zero, only the named
 // triangle of the input is read; a matrix that is not positive definite gives NaN. f32, f64, c64, c128.

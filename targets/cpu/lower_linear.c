@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms, Cholesky factors, triangular systems.
+#include "targets/cpu/fft.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 
 // ---- fft
 
 typedef struct FftKernel {
-    CpuFftKind kind;
-    HloType type;
+    const CpuFft *fft;
     int64_t batch;
-    int rank;
-    const int64_t *lengths;
 } FftKernel;
 
 static HloStatus run_fft(const void *data, void *const *arguments, CpuPool *pool) {
     const FftKernel *kernel = data;
-    return cpu_fft(pool, kernel->kind, kernel->type, kernel->batch, kernel->rank, kernel->lengths, arguments[1],
-                   arguments[0]);
+    return cpu_fft_run(pool, kernel->fft, kernel->batch, arguments[1], arguments[0]);
 }
 
 HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -28,11 +25,12 @@ HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloShape *shape = node->operands[0]->shape;
     const HloInts lengths = attributes->length;
     const HloType type = hlo_type_real_part(shape->type);
-    if (lengths.count < 1 || lengths.count > 3 || lengths.count > shape->rank || (type != HLO_F32 && type != HLO_F64))
+    if (lengths.count < 1 || lengths.count > CPU_FFT_DIMENSIONS || lengths.count > shape->rank ||
+        (type != HLO_F32 && type != HLO_F64))
         return cpu_lower_give_up(lowering, node);
     FftKernel *kernel = HLO_ARENA_NEW(lowering->arena, FftKernel, 1);
-    *kernel = (FftKernel){kKinds[attributes->type], type, 1, (int)lengths.count,
-                          hlo_arena_copy(lowering->arena, lengths.items, sizeof(int64_t) * (size_t)lengths.count)};
+    *kernel =
+        (FftKernel){cpu_fft_new(lowering->arena, kKinds[attributes->type], type, (int)lengths.count, lengths.items), 1};
     for (int64_t d = 0; d < shape->rank - lengths.count; d++) kernel->batch *= shape->dims[d];
     cpu_step_kernel(lowering, node, step, run_fft, kernel);
     step->cost *= 10;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/isa/isa.h"
 
+#include "targets/cpu/isa/fft.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
 #include "targets/cpu/isa/tiles.h"
@@ -49,4 +50,13 @@ const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return &cpu_vector_kernels_baseline;
+}
+
+const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return is_double ? &cpu_fft_f64_avx512 : &cpu_fft_f32_avx512;
+    if (features >= CPU_FEATURES_AVX2) return is_double ? &cpu_fft_f64_avx2 : &cpu_fft_f32_avx2;
+#endif
+    (void)features;
+    return is_double ? &cpu_fft_f64_baseline : &cpu_fft_f32_baseline;
 }
