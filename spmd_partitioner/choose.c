@@ -29,14 +29,14 @@ static bool may_shard(const Choice *choice, const SpmdFactor *factor) {
     return false;
 }
 
-static SpmdAtomSet used_by_factors(const SpmdRule *rule, const SpmdAxes *factors) {
+SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors) {
     SpmdAtomSet used = 0;
     for (int64_t f = 0; f < rule->factors.count; f++) used |= spmd_axes_set(&factors[f]);
     return used;
 }
 
 static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
-    return used_by_factors(choice->rule, factors);
+    return spmd_factor_atoms(choice->rule, factors);
 }
 
 // Takes over what one tensor says for factors that have no axes yet.
@@ -189,7 +189,7 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, manual);
     SpmdReason reason = {.op = rule->op, .what = hlo_arena_format(partitioner->arena, "operand %d", operand)};
     SpmdLocal local = spmd_operand(partitioner, operand);
-    SpmdAtomSet sums = spmd_passed_sums(partitioner, rule->op) & ~used_by_factors(rule, factors);
+    SpmdAtomSet sums = spmd_passed_sums(partitioner, rule->op) & ~spmd_factor_atoms(rule, factors);
     if (sums) return spmd_reshard(partitioner, local, wanted, sums, reason);
     // Ops that only pass elements on keep partial results partial: the plan looked at that when it left them so.
     bool passes = rule->operand_count == 1 && rule->result_count == 1 && local.hlo &&
@@ -237,7 +237,7 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
         shardings[i] =
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, rule->operand_count + i, factors, manual);
     }
-    SpmdAtomSet sums = spmd_passed_sums(partitioner, op) & ~used_by_factors(rule, factors);
+    SpmdAtomSet sums = spmd_passed_sums(partitioner, op) & ~spmd_factor_atoms(rule, factors);
     partial |= sums;
     const HloShape *shape = local_result(partitioner, rule, shardings);
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);

@@ -205,6 +205,33 @@ static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomS
     return local;
 }
 
+// The shards of an array that is wanted as a sum over the axes that cut it: each device puts its part into zeros.
+static SpmdLocal spread_shards(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
+    SpmdSharding *after = spmd_sharding_copy(partitioner->arena, local.sharding);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, local.hlo->shape->type, 0);
+    for (int32_t d = 0; d < after->rank; d++) {
+        const SpmdAxes *now = &local.sharding->dims[d];
+        int32_t keep = now->count;
+        while (keep > 0 && (axes >> now->items[keep - 1] & 1)) keep--;
+        if (keep == now->count) continue;
+        SpmdAxes gone = spmd_axes_tail(now, keep);
+        int64_t times = spmd_axes_product(partitioner->mesh, &gone), shard = local.hlo->shape->dims[d];
+        int64_t whole = spmd_shard_size(local.global->dims[d], spmd_axes_product(partitioner->mesh, now) / times);
+        if (whole > times * shard || (keep && whole != times * shard)) continue;  // parts start elsewhere
+        after->dims[d] = spmd_axes_head(now, keep);
+        local.hlo = spmd_emit_mask(partitioner, local.hlo, d, now, local.global->dims[d], zero);
+        local.hlo = spmd_emit_pad(partitioner, local.hlo, d, (times - 1) * shard, (times - 1) * shard, zero);
+        HloInstruction *first = spmd_emit_scalar(partitioner, HLO_S32, (times - 1) * shard);
+        HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, &gone, shard), HLO_S32);
+        first = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, first, offset);
+        local.hlo = spmd_emit_dynamic_slice(partitioner, local.hlo, d, first, whole);
+        local.partial |= spmd_axes_set(&gone);
+        local.reduction = HLO_OP_ADD;
+    }
+    local.sharding = after;
+    return local;
+}
+
 // A free array, as a sum where that is wanted.
 static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
     if (!to->unreduced) return demand(partitioner, source, to);
@@ -222,6 +249,11 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
+    const HloInstruction *before = local.hlo;
+    SpmdAtomSet spread_over = to->unreduced & spmd_sharding_used(local.sharding) & ~local.partial;
+    if (spread_over && (!local.partial || local.reduction == HLO_OP_ADD)) {
+        local = spread_shards(partitioner, local, spread_over);
+    }
     const SpmdSharding *goal = to;
     if (to->unreduced && local.partial && local.reduction != HLO_OP_ADD) {  // only sums can stay unreduced
         SpmdSharding *complete = spmd_sharding_copy(partitioner->arena, to);
@@ -238,7 +270,7 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
     if (missing) result = spread(partitioner, result, missing);
     result.sharding = to;
     if (!result.partial) result.summed = NULL;
-    cache_add(partitioner->arena, &partitioner->scope->reshards, local.hlo->id, to, keep, result);
+    cache_add(partitioner->arena, &partitioner->scope->reshards, before->id, to, keep, result);
     return result;
 }
 
@@ -292,9 +324,15 @@ SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction 
     if (!(partial[0] | partial[1])) return 0;
     SpmdAtomSet sums = 0;
     switch (op->opcode) {
+        case HLO_OP_CONVERT:  // rounds each part: what the sum is asked for in is the program's choice
+            sums =
+                hlo_type_is_float(op->shape->type) && hlo_type_is_float(op->operands[0]->shape->type) ? partial[0] : 0;
+            break;
         case HLO_OP_BROADCAST:
+        case HLO_OP_DYNAMIC_SLICE:
         case HLO_OP_REAL:
         case HLO_OP_IMAG: sums = partial[0]; break;
+        case HLO_OP_DYNAMIC_UPDATE_SLICE:
         case HLO_OP_ADD:
         case HLO_OP_SUBTRACT:
         case HLO_OP_COMPLEX: sums = partial[0] & partial[1]; break;

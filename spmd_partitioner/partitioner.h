@@ -98,6 +98,8 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
 // Axes for each factor of the current op, chosen by communicated bytes among those that operands and results suggest.
 // Windowed (SPMD_PERMUTE) factors get axes only if `windows`.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows);
+// All axes that some factor has.
+SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors);
 // The axes over which the current op may leave sums unfinished because its operands are sums over them, it is linear in
 // those, and whoever uses its result takes it as a sum.
 SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction *op);

@@ -414,6 +414,34 @@ static void make_results(Builder *builder) {
     }
 }
 
+// A loop carries a sum if one goes in and its body makes one again. Loops inside of loops depend on each other: all are
+// taken for sums first, until something says otherwise.
+static void carry_sums(SpmdPlan *plan) {
+    SpmdAtomSet *sums = HLO_ARENA_NEW(plan->arena, SpmdAtomSet, plan->arrays.count);
+    for (int64_t i = 0; i < plan->arrays.count; i++) sums[i] = plan->arrays.items[i].sharding->unreduced;
+    for (bool first = true, news = true; first || news; first = false) {
+        news = false;
+        for (int64_t c = 0; c < plan->computation_count; c++) {
+            for (const HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+                int64_t leaves = hlo_is(at, HLO_OP_WHILE) ? hlo_shape_leaf_count(at->shape) : 0;
+                for (int64_t i = 0; i < leaves; i++) {
+                    int32_t carry = plan->array_of_leaf[leaf_number(plan, at, i)];
+                    int32_t in = plan->array_of_leaf[leaf_number(plan, at->operands[0], i)];
+                    int32_t out = plan->array_of_leaf[leaf_number(plan, at->called[1]->root, i)];
+                    if (plan->arrays.items[carry].annotated) continue;
+                    SpmdAtomSet sum = first ? spmd_mesh_all(plan->mesh) : sums[in] & sums[out];
+                    news |= !first && sum != sums[carry];
+                    sums[carry] = sum;
+                }
+            }
+        }
+        if (first) news = true;
+    }
+    for (int64_t i = 0; i < plan->arrays.count; i++) {
+        if (!plan->arrays.items[i].annotated) plan->arrays.items[i].sharding->unreduced = sums[i];
+    }
+}
+
 static HloStatus check_supported(const HloInstruction *op) {
     HLO_FAIL_IF(!spmd_op(op->opcode)->rule && !spmd_op(op->opcode)->partition, HLO_UNIMPLEMENTED,
                 "instruction %%%s: %s cannot be partitioned", op->name, hlo_op_text(op->opcode));
@@ -431,6 +459,7 @@ static HloStatus add_nodes(Builder *builder) {
     make_results(builder);
     HLO_TRY(spmd_apply_shard_options(plan, builder->options));
     apply_boundary_flags(builder);
+    carry_sums(plan);
     spmd_plan_manual(plan);
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {

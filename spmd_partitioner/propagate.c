@@ -233,9 +233,31 @@ void spmd_propagate_plan(SpmdPlan *plan) {
     for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
 }
 
+// Takes the axes that do not divide a dimension from it, where nobody asked for them.
+static void keep_even(const SpmdPlan *plan, SpmdArray *array) {
+    for (int32_t d = 0; hlo_shape_is_array(array->shape) && d < array->sharding->rank; d++) {
+        SpmdAxes *axes = &array->sharding->dims[d];
+        while (array->open[d] && axes->count && array->shape->dims[d] % spmd_axes_product(plan->mesh, axes)) {
+            *axes = spmd_axes_head(axes, axes->count - 1);
+        }
+    }
+}
+
+static void keep_boundary_even(SpmdPlan *plan) {
+    for (int64_t i = 0; i < plan->result_count; i++) keep_even(plan, &plan->arrays.items[plan->results[i]]);
+    for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {
+        const HloInstruction *parameter = plan->module->entry->parameters.items[p];
+        int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        for (int64_t i = 0; i < leaves; i++) {
+            keep_even(plan, &plan->arrays.items[plan->array_of_leaf[plan->first_leaf[parameter->id] + i]]);
+        }
+    }
+}
+
 HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                         SpmdPlan **plan) {
     HLO_TRY(spmd_plan_build(arena, module, mesh, options, plan));
     spmd_propagate_plan(*plan);
+    if (options->even_boundary) keep_boundary_even(*plan);
     return HLO_SUCCESS;
 }

@@ -29,6 +29,8 @@ typedef struct SpmdOptions {
     bool no_combine;   // leave each collective on its own
     bool async;        // split collectives into start/done pairs and schedule them for overlap
     bool no_optimize;  // no passes after partitioning at all
+    // Parameters and results that nobody annotated are cut evenly or not at all: what JAX asks for.
+    bool even_boundary;
     // Told the sharding that each custom-call InspectSharding found its operand in; an error ends partitioning. The
     // call itself goes away. NULL: nobody wants to know.
     HloStatus (*inspect)(void *context, const HloInstruction *call, const HloSharding *sharding);

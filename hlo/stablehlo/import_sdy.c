@@ -424,6 +424,22 @@ static HloStatus import_sdy_constant(ImportPlace *place) {
     return rows[0].handler(&as_constant);  // stablehlo.constant: the same attribute, the same meaning
 }
 
+// Says which dimensions propagation may still cut, in the words of GSPMD: at a region's border the text of the whole
+// sharding would be about the array on the other side.
+static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAttribute *sharding) {
+    HloText text = {0};
+    const MlirAttribute *dims = sharding->kind == MLIR_SDY && sharding->count == 4 ? sharding->items[1] : NULL;
+    for (int64_t i = 0; dims && i < dims->count; i++) {
+        if (!is_open(dims->items[i])) continue;
+        hlo_text_format(&text, text.length ? ",%lld" : "unspecified_dims=[%lld", (long long)i);
+    }
+    if (text.length) {
+        hlo_text_char(&text, ']');
+        call->backend_config = hlo_arena_string(import_arena(place), text.data, text.length);
+    }
+    hlo_text_free(&text);
+}
+
 typedef struct ManualRegion {
     const MlirAttribute *axes;
     const MlirAttribute *in, *out;  // one sharding an operand, a result
@@ -463,7 +479,9 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         HLO_TRY(tile(place->importer, manual.in->items[i], manual.axes, value->shape->rank, &inside));
         HLO_TRY(import_shape(place, manual.block->arguments[i]->type, &local));
         HLO_TRY(sharding_call(place, "Sharding", value->shape, value, outside, &value));
+        set_open_dims(place, value, manual.in->items[i]);
         HLO_TRY(sharding_call(place, "SPMDFullToShardShape", local, value, inside, &value));
+        set_open_dims(place, value, manual.in->items[i]);
         manual.block->arguments[i]->lowered = value;
     }
     const MlirOperation *terminator = NULL;
@@ -486,7 +504,9 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         HLO_TRY(import_sharding(place->importer, manual.out->items[i], full->rank, &outside));
         HLO_TRY(tile(place->importer, manual.out->items[i], manual.axes, full->rank, &inside));
         HLO_TRY(sharding_call(place, "Sharding", value->shape, value, inside, &value));
+        set_open_dims(place, value, manual.out->items[i]);
         HLO_TRY(sharding_call(place, "SPMDShardToFullShape", full, value, outside, &value));
+        set_open_dims(place, value, manual.out->items[i]);
         place->operation->results[i]->lowered = value;
     }
     return HLO_SUCCESS;

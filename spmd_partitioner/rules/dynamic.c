@@ -125,7 +125,8 @@ static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, co
     }
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
-    spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
+    SpmdAtomSet sums = spmd_passed_sums(partitioner, op) & ~spmd_factor_atoms(rule, factors);
+    spmd_define(partitioner, 0, made, sharding, sums, sums ? HLO_OP_ADD : HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_dynamic_update_slice = {

@@ -51,8 +51,24 @@ static bool index_fits(const HloShape *shape, HloInts index) {
     return !hlo_shape_is_tuple(shape);
 }
 
+// Offers an argument's memory to a result of its size that nobody has offered to yet; an offer that no result can take
+// leaves the argument with its owner, as XLA does.
+static bool offer_memory(const CpuSignature *signature, int64_t argument, bool *taken) {
+    for (int64_t k = 0; k < signature->result_count; k++) {
+        if (taken[k] ||
+            hlo_shape_bytes(signature->result_shapes[k]) != hlo_shape_bytes(signature->argument_shapes[argument])) {
+            continue;
+        }
+        taken[k] = true;
+        return true;
+    }
+    return false;
+}
+
 // What input_output_alias and buffer_donor say: wanted[k] is the argument for result k, or -1.
-static HloStatus read_donations(const HloModule *module, int64_t *wanted, bool *donated) {
+static HloStatus read_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch,
+                                int64_t *wanted, bool *donated) {
+    bool *taken = HLO_ARENA_NEW(scratch, bool, signature->result_count);
     const HloComputation *entry = module->entry;
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloAlias *alias = &module->aliases.items[i];
@@ -62,6 +78,7 @@ static HloStatus read_donations(const HloModule *module, int64_t *wanted, bool *
                     HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
         const int64_t argument = argument_number(module, alias->operand, alias->operand_index);
         wanted[result_number(entry->root->shape, alias->output_index)] = argument;
+        taken[result_number(entry->root->shape, alias->output_index)] = true;
         donated[argument] = true;
     }
     for (int64_t i = 0; i < module->donor_count; i++) {
@@ -69,7 +86,8 @@ static HloStatus read_donations(const HloModule *module, int64_t *wanted, bool *
         HLO_FAIL_IF(donor->parameter < 0 || donor->parameter >= entry->parameters.count ||
                         !index_fits(entry->parameters.items[donor->parameter]->shape, donor->index),
                     HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
-        donated[argument_number(module, donor->parameter, donor->index)] = true;
+        const int64_t argument = argument_number(module, donor->parameter, donor->index);
+        donated[argument] |= offer_memory(signature, argument, taken);
     }
     return HLO_SUCCESS;
 }
@@ -84,7 +102,7 @@ static HloStatus make_signature(CompileCall *call, const CpuProgram *program, in
     bool *donated = HLO_ARENA_NEW(arena, bool, signature->argument_count);
     *wanted = HLO_ARENA_NEW(call->scratch, int64_t, signature->result_count);
     for (int64_t i = 0; i < signature->result_count; i++) (*wanted)[i] = -1;
-    HLO_TRY(read_donations(call->executable->module, *wanted, donated));
+    HLO_TRY(read_donations(call->executable->module, signature, call->scratch, *wanted, donated));
     signature->argument_donated = donated;
     return HLO_SUCCESS;
 }

@@ -191,6 +191,26 @@ Test(execute, donates_memory_in_place) {
     target_client_release(client);
 }
 
+// A donor is used up only if some result can take its memory: JAX's users see arrays that are still theirs.
+Test(execute, keeps_donors_that_no_result_can_take) {
+    TargetClient *client = new_client("cpu:1");
+    static const char *const programs[] = {
+        "HloModule fits, buffer_donor={ (0, {}) }\nENTRY main {\n  p = f32[4] parameter(0)\n"
+        "  ROOT r = f32[2,2] reshape(p)\n}\n",
+        "HloModule small, buffer_donor={ (0, {}) }\nENTRY main {\n  p = f32[4] parameter(0)\n"
+        "  ROOT r = f32[2] slice(p), slice={[1:3]}\n}\n"};
+    for (int i = 0; i < 2; i++) {
+        TargetExecutable *executable = compile(client, programs[i]);
+        TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
+        succeed(run_one(executable, buffer, &result));
+        cr_expect_eq(target_buffer_is_deleted(buffer), i == 0);
+        target_buffer_release(buffer);
+        target_buffer_release(result);
+        target_executable_release(executable);
+    }
+    target_client_release(client);
+}
+
 Test(compile, tells_what_a_program_costs) {
     TargetClient *client = new_client("cpu:8");
     TargetExecutable *executable =

@@ -27,6 +27,16 @@ static const struct {
     {"p = f32[6,8] parameter(0), sharding={replicated}\n ROOT c = f32[6,8] copy(p), " U, ""},
     {"p = f32[6,8] parameter(0), " V "\n ROOT c = f32[6,8] copy(p), " V, ""},
     {"ROOT i = f32[6,8] iota(), iota_dimension=1, " V, ""},
+    // The shards of an array are a sum, too.
+    {"p = f32[8,8] parameter(0), " R "\n ROOT c = f32[8,8] copy(p), " U, ""},
+    {"p = f32[7,8] parameter(0), " R "\n ROOT c = f32[7,8] copy(p), " U, ""},
+    {"p = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]}\n ROOT c = f32[8,8] copy(p), " V, ""},
+    // A loop adds sums to a sum: one reduction behind it.
+    {"i = s32[] constant(0)\n p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U
+     "\n t = (s32[], f32[6,8], f32[6,8]) tuple(i, p, q)\n w = (s32[], f32[6,8], f32[6,8]) while(t), condition=more, "
+     "body=step\n g = f32[6,8] get-tuple-element(w), index=1\n ROOT r = f32[6,8] custom-call(g), "
+     "custom_call_target=\"Sharding\", sharding={replicated}",
+     "1 all-reduce"},
     // Linear ops pass sums on; a sum and a complete array do not add up.
     {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), " U "\n ROOT s = f32[6,8] add(p, q), " U, ""},
     {"p = f32[6,8] parameter(0), " U "\n q = f32[6,8] parameter(1), sharding={replicated}\n"
@@ -47,6 +57,16 @@ static const struct {
      " t = f32[6,8] custom-call(s), custom_call_target=\"Sharding\", " U "\n ROOT r = f32[6,8] custom-call(t), "
      "custom_call_target=\"Sharding\", sharding={replicated}",
      "1 all-reduce"},
+    // Parts of a sum in other places, and another precision.
+    {"p = f32[6,8] parameter(0), " U "\n q = f32[2,8] parameter(1), " U "\n i = s32[] parameter(2), "
+     "sharding={replicated}\n z = s32[] constant(0)\n ROOT s = f32[6,8] dynamic-update-slice(p, q, i, z), " U,
+     ""},
+    {"p = f32[6,8] parameter(0), " U "\n i = s32[] parameter(1), sharding={replicated}\n z = s32[] constant(0)\n"
+     " s = f32[1,8] dynamic-slice(p, i, z), dynamic_slice_sizes={1,8}\n ROOT c = f32[1,8] custom-call(s), "
+     "custom_call_target=\"Sharding\", " U,
+     ""},
+    {"p = f32[6,8] parameter(0), " U "\n ROOT s = f64[6,8] convert(p), " U, ""},
+    {"p = f32[6,8] parameter(0), " U "\n ROOT s = s32[6,8] convert(p), " U, "1 all-reduce"},
     // Everything else takes the finished sum.
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), sharding={replicated}", "1 all-reduce"},
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), " U, "1 all-reduce"},
@@ -75,7 +95,14 @@ ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {
     HloText text = {0};
     hlo_text_format(&text,
                     "HloModule m, num_partitions=4\n\nsum {\n x = s32[] parameter(0)\n y = s32[] parameter(1)\n"
-                    " ROOT z = s32[] add(x, y)\n}\n\nENTRY e {\n %s\n}\n",
+                    " ROOT z = s32[] add(x, y)\n}\n\nmore {\n t = (s32[], f32[6,8], f32[6,8]) parameter(0)\n"
+                    " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(3)\n"
+                    " ROOT l = pred[] compare(i, n), direction=LT\n}\n\nstep {\n t = (s32[], f32[6,8], f32[6,8]) "
+                    "parameter(0)\n i = s32[] get-tuple-element(t), index=0\n o = s32[] constant(1)\n"
+                    " j = s32[] add(i, o)\n a = f32[6,8] get-tuple-element(t), index=1\n"
+                    " b = f32[6,8] get-tuple-element(t), index=2\n s = f32[6,8] add(a, b)\n"
+                    " c = f32[6,8] custom-call(s), custom_call_target=\"Sharding\", " U
+                    "\n ROOT r = (s32[], f32[6,8], f32[6,8]) tuple(j, c, b)\n}\n\nENTRY e {\n %s\n}\n",
                     cases[*number].body);
     const char *want = cases[*number].want ? cases[*number].want : "";
     char *counts = collectives_of(text.data, NULL);
