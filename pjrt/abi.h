@@ -358,11 +358,11 @@ typedef struct PjrtClientCreateViewOfDeviceBufferArgs {
     const int64_t *dims;
     size_t num_dims;
     int32_t element_type;
-    void *layout;
+    PjrtMemoryLayout *layout;
     PjrtDevice *device;
-    void *on_delete_callback;
+    void (*on_delete_callback)(void *device_buffer_ptr, void *user_arg);
     void *on_delete_callback_arg;
-    PjrtStream *stream;
+    intptr_t stream;
     PjrtBuffer *buffer;
     PjrtMemory *memory;
 } PjrtClientCreateViewOfDeviceBufferArgs;
@@ -768,7 +768,7 @@ typedef struct PjrtBufferBitcastArgs {
     int32_t element_type;
     const int64_t *dims;
     size_t num_dims;
-    void *device_layout;
+    PjrtMemoryLayout *device_layout;
     PjrtBuffer *out_buffer;
 } PjrtBufferBitcastArgs;
 
@@ -895,7 +895,7 @@ typedef struct PjrtTopologyDescriptionFingerprintArgs {
 typedef struct PjrtTopologyDescriptionGetMemorySpaceKindIdsArgs {
     PJRT_HEAD;
     PjrtTopology *topology;
-    void *memory_space_kind_ids;
+    const int32_t *memory_space_kind_ids;
     size_t num_memory_space_kind_ids;
 } PjrtTopologyDescriptionGetMemorySpaceKindIdsArgs;
 

@@ -38,7 +38,10 @@ PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const cha
         target_buffer_release(buffer);
         return NULL;
     }
-    *handle = (PjrtBuffer){buffer, client, layout ? (char *)(handle + 1) : NULL};
+    handle->buffer = buffer;
+    handle->client = client;
+    handle->layout = layout ? (char *)(handle + 1) : NULL;
+    atomic_init(&handle->lists, NULL);
     if (layout) memcpy(handle->layout, layout, size);
     return handle;
 }
@@ -92,6 +95,7 @@ PjrtError *pjrt_buffer_destroy(void *arguments) {
     PjrtBufferDestroyArgs *args = arguments;
     if (!args->object) return NULL;
     target_buffer_release(args->object->buffer);
+    hlo_free(atomic_load(&args->object->lists));
     hlo_free(args->object);
     return NULL;
 }

@@ -20,7 +20,7 @@ static PjrtNamedValue number_value(const char *name, int64_t number) {
     return value;
 }
 
-static void describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices) {
+void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices) {
     description->device = device;
     description->attribute_count = 0;
     if (!device->has_coords) return;
@@ -39,7 +39,7 @@ static void describe_device(PjrtDeviceDescription *description, const TargetDevi
     }
 }
 
-static bool has_several_slices(const TargetClient *client) {
+bool pjrt_has_several_slices(const TargetClient *client) {
     int64_t count = target_client_device_count(client);
     return count &&
            target_client_device(client, count - 1)->slice_index != target_client_device(client, 0)->slice_index;
@@ -78,7 +78,7 @@ static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, b
     device->memory_count = (size_t)device->device->memory_count;
     device->memories = hlo_allocate_zeroed(device->memory_count, sizeof(*device->memories));
     if (!device->memories) return false;
-    describe_device(&device->description, device->device, several_slices);
+    pjrt_describe_device(&device->description, device->device, several_slices);
     for (size_t i = 0; i < device->memory_count; i++) {
         PjrtMemory *memory = &client->memories[*next_memory];
         *memory = (PjrtMemory){.memory = device->device->memories[i], .device = device, .id = (int32_t)*next_memory};
@@ -104,7 +104,7 @@ static HloStatus make_client(const char *spec, PjrtClient **result) {
     }
     bool whole = allocate_lists(client);
     size_t next_memory = 0;
-    bool several_slices = has_several_slices(client->client);
+    bool several_slices = pjrt_has_several_slices(client->client);
     for (size_t i = 0; whole && i < client->device_count; i++) {
         whole = fill_device(client, i, &next_memory, several_slices);
     }
@@ -121,7 +121,7 @@ static HloStatus make_client(const char *spec, PjrtClient **result) {
 
 // The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
 // documents. Other options (frameworks pass their name and version) are ignored.
-static HloStatus choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
+HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
     const char *environment = getenv("MESHLO_TOPOLOGY");
     const char *chosen = environment && *environment ? environment : "v2-8";
     size_t length = strlen(chosen);
@@ -142,7 +142,7 @@ PjrtError *pjrt_client_create(void *arguments) {
     PjrtClientCreateArgs *args = arguments;
     PJRT_CHECK_SIZE(args, client);
     char spec[1024];
-    PJRT_TRY(choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
+    PJRT_TRY(pjrt_choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
     return pjrt_error_from(make_client(spec, &args->client));
 }
 
@@ -432,81 +432,5 @@ PjrtError *pjrt_memory_addressable_by_devices(void *arguments) {
     PjrtMemoryAddressableByDevicesArgs *args = arguments;
     args->devices = &args->memory->device->client->device_list[args->memory->device->device->index];
     args->num_devices = 1;
-    return NULL;
-}
-
-// ---- topologies
-// ------------------------------------------------------------------------------------------------------
-
-PjrtError *pjrt_topology_description_create(void *arguments) {
-    PjrtTopologyDescriptionCreateArgs *args = arguments;
-    char spec[1024];
-    if (args->topology_name_size >= sizeof(spec)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the name is too long");
-    if (args->topology_name_size) {
-        memcpy(spec, args->topology_name, args->topology_name_size);
-        spec[args->topology_name_size] = 0;
-    } else {
-        PJRT_TRY(choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
-    }
-    PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
-    if (!topology) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = target_client_new(spec, &topology->client);
-    size_t count = status ? 0 : (size_t)target_client_device_count(topology->client);
-    topology->descriptions = hlo_allocate_zeroed(count, sizeof(*topology->descriptions));
-    PjrtDeviceDescription *all = hlo_allocate_zeroed(count, sizeof(*all));
-    if (status || !topology->descriptions || !all) {
-        hlo_free(topology->descriptions);
-        hlo_free(all);
-        if (!status) target_client_release(topology->client);
-        hlo_free(topology);
-        return status ? pjrt_error_from(status) : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    bool several_slices = has_several_slices(topology->client);
-    for (size_t i = 0; i < count; i++) {
-        describe_device(&all[i], target_client_device(topology->client, (int64_t)i), several_slices);
-        topology->descriptions[i] = &all[i];
-    }
-    topology->count = count;
-    topology->owned = true;
-    args->topology = topology;
-    return NULL;
-}
-
-PjrtError *pjrt_topology_description_destroy(void *arguments) {
-    PjrtTopologyDescriptionDestroyArgs *args = arguments;
-    PjrtTopology *topology = args->object;
-    if (!topology || !topology->owned) return NULL;
-    if (topology->count) hlo_free(topology->descriptions[0]);
-    hlo_free(topology->descriptions);
-    target_client_release(topology->client);
-    hlo_free(topology);
-    return NULL;
-}
-
-PjrtError *pjrt_topology_description_platform_name(void *arguments) {
-    PjrtTopologyDescriptionPlatformNameArgs *args = arguments;
-    args->platform_name = target_client_platform(args->topology->client);
-    args->platform_name_size = strlen(args->platform_name);
-    return NULL;
-}
-
-PjrtError *pjrt_topology_description_platform_version(void *arguments) {
-    PjrtTopologyDescriptionPlatformVersionArgs *args = arguments;
-    args->platform_version = target_client_platform_version(args->topology->client);
-    args->platform_version_size = strlen(args->platform_version);
-    return NULL;
-}
-
-PjrtError *pjrt_topology_description_get_device_descriptions(void *arguments) {
-    PjrtTopologyDescriptionGetDeviceDescriptionsArgs *args = arguments;
-    args->descriptions = args->topology->descriptions;
-    args->num_descriptions = args->topology->count;
-    return NULL;
-}
-
-PjrtError *pjrt_topology_description_attributes(void *arguments) {
-    PjrtTopologyDescriptionAttributesArgs *args = arguments;
-    args->attributes = NULL;
-    args->num_attributes = 0;
     return NULL;
 }

@@ -55,10 +55,6 @@ PjrtError *pjrt_fail(HloCode code, const char *format, ...) {
     return pjrt_error_from(status);
 }
 
-PjrtError *pjrt_unimplemented(const char *function) {
-    return pjrt_fail(HLO_UNIMPLEMENTED, "%s is not offered by meshlo", function);
-}
-
 PjrtError *pjrt_error_destroy(void *arguments) {
     PjrtErrorDestroyArgs *args = arguments;
     if (!args->object || args->object == &out_of_memory) return NULL;

@@ -4,6 +4,7 @@
 
 #include "hlo/proto/proto.h"
 #include "hlo/proto/wire.h"
+#include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
 // ---- executables
@@ -318,6 +319,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         options.non_donatable = args->options->non_donatable_input_indices;
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;
     }
+    if (args->options && PJRT_HAS(args->options, launch_id)) options.launch_id = args->options->launch_id;
     TargetHostTransfers transfers = {0};
     HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
     if (transfers.context) options.transfers = &transfers;
@@ -331,4 +333,28 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     hlo_free(launch.memory);
     PJRT_TRY(status);
     return whole ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+// A device's executions that wait in line with this launch id fail with the error instead of running.
+PjrtError *pjrt_device_poison_execution(void *arguments) {
+    PjrtDevicePoisonExecutionArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, poisoned);
+    const bool known = args->error_code > HLO_OK && args->error_code <= HLO_UNAUTHENTICATED;
+    HloStatus status = hlo_error(known ? (HloCode)args->error_code : HLO_UNKNOWN, "%.*s", (int)args->error_message_size,
+                                 args->error_message ? args->error_message : "");
+    args->poisoned = target_device_poison(args->device->device, args->launch_id, status);
+    return NULL;
+}
+
+// A context carries data for FFI calls, of which there are none here: it is an object without content.
+PjrtError *pjrt_execute_context_create(void *arguments) {
+    PjrtExecuteContextArgs *args = arguments;
+    args->context = hlo_allocate(1);
+    return args->context ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+PjrtError *pjrt_execute_context_destroy(void *arguments) {
+    PjrtExecuteContextArgs *args = arguments;
+    hlo_free(args->context);
+    return NULL;
 }

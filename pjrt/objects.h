@@ -30,8 +30,6 @@ struct PjrtError {
 PjrtError *pjrt_error_from(HloStatus status);
 // Makes an error with a printf-style message.
 PjrtError *pjrt_fail(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
-// The answer of a function that this plugin does not offer.
-PjrtError *pjrt_unimplemented(const char *function);
 
 // Returns from a handler when `expression` (a HloStatus) is an error.
 #define PJRT_TRY(expression)                                            \
@@ -107,6 +105,14 @@ struct PjrtClient {
     HloText platform_version;
 };
 
+// The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
+// documents; other options (frameworks pass their name and version) are ignored. INVALID_ARGUMENT when it has no room.
+HLO_NODISCARD HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size);
+// Fills a description with the attributes that frameworks ask for.
+void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices);
+// True if the machine is more than one slice.
+bool pjrt_has_several_slices(const TargetClient *client);
+
 // The handle of a device or memory of the client below.
 PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device);
 // Every memory of the client has one handle.
@@ -119,7 +125,8 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory);
 struct PjrtBuffer {
     TargetBuffer *buffer;
     PjrtClient *client;
-    char *layout;  // "{0,1:T(8,128)}"; NULL for row-major
+    char *layout;                           // "{0,1:T(8,128)}"; NULL for row-major
+    struct PjrtLayoutLists *_Atomic lists;  // the same as lists, made on demand
 };
 
 // A handle on a buffer; takes the reference. `layout` (copied) is what an executable or another buffer says of it; NULL
@@ -214,9 +221,7 @@ PjrtExtension *pjrt_extensions(void);
 
 // Handlers of pjrt/functions.def.
 #define PJRT_FUNCTION(name, handler) PjrtError *pjrt_##handler(void *arguments);
-#define PJRT_MISSING(name)
 #include "pjrt/functions.def"
 #undef PJRT_FUNCTION
-#undef PJRT_MISSING
 
 #endif

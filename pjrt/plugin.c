@@ -2,17 +2,6 @@
 // The table of functions, and what the plugin says of itself.
 #include "pjrt/objects.h"
 
-// What is not offered answers with its name.
-#define PJRT_FUNCTION(name, handler)
-#define PJRT_MISSING(name)                           \
-    static PjrtError *missing_##name(void *unused) { \
-        (void)unused;                                \
-        return pjrt_unimplemented("PJRT_" #name);    \
-    }
-#include "pjrt/functions.def"
-#undef PJRT_FUNCTION
-#undef PJRT_MISSING
-
 PjrtError *pjrt_plugin_initialize(void *arguments) {
     (void)arguments;
     return NULL;
@@ -52,10 +41,8 @@ static PjrtApi api = {
     .functions =
         {
 #define PJRT_FUNCTION(name, handler) pjrt_##handler,
-#define PJRT_MISSING(name) missing_##name,
 #include "pjrt/functions.def"
 #undef PJRT_FUNCTION
-#undef PJRT_MISSING
         },
 };
 

@@ -185,6 +185,18 @@ TargetStorage *target_buffer_take_storage(TargetBuffer *buffer) {
     return storage;
 }
 
+TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    TargetStorage *storage = buffer->storage;
+    const bool last = --buffer->claims == 0 && buffer->deleted;
+    if (last)
+        buffer->storage = NULL;
+    else if (storage)
+        target_storage_retain(storage);
+    pthread_mutex_unlock(&buffer->lock);
+    return storage;
+}
+
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     pthread_mutex_lock(&buffer->lock);
     const bool wanted = !buffer->deleted || buffer->claims > 0;
@@ -337,35 +349,92 @@ typedef struct MemoryCopy {
 
 static void finish_memory_copy(HloStatus status, void *argument) {
     MemoryCopy *copy = argument;
-    TargetStorage *from = status ? NULL : target_buffer_take_storage(copy->from);
-    if (!status && !from) status = deleted_error();
-    if (!status) target_buffer_fill(copy->to, target_storage_retain(from));
-    target_storage_release(from);
+    TargetStorage *storage = target_buffer_take_claimed(copy->from);
+    if (!status && !storage) status = deleted_error();
+    if (!status)
+        target_buffer_fill(copy->to, storage);
+    else
+        target_storage_release(storage);
     target_event_set(copy->to->ready, status);
     target_buffer_release(copy->from);
     target_buffer_release(copy->to);
     hlo_free(copy);
 }
 
-HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory, TargetBuffer **result) {
-    if (target_buffer_is_deleted(buffer)) return deleted_error();
-    HLO_FAIL_IF(memory->device->client != buffer->client, HLO_INVALID_ARGUMENT, "a memory of another client");
+HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
-    TargetBuffer *to = target_buffer_new(buffer->shape, memory);
-    if (!copy || !to) {
-        hlo_free(copy);
+    if (!copy) return no_memory(with->shape);
+    *copy = (MemoryCopy){target_buffer_retain(with), target_buffer_retain(pending)};
+    pthread_mutex_lock(&with->lock);
+    const bool gone = with->deleted;
+    if (!gone) with->claims++;
+    pthread_mutex_unlock(&with->lock);
+    HloStatus status = gone ? deleted_error() : target_event_on_ready(with->ready, finish_memory_copy, copy);
+    if (!status) return HLO_SUCCESS;
+    if (!gone) target_storage_release(target_buffer_take_claimed(with));
+    target_buffer_release(with);
+    target_buffer_release(pending);
+    hlo_free(copy);
+    return status;
+}
+
+// The content of `buffer` as an array of `shape` in `memory`.
+static HloStatus rename_content(TargetBuffer *buffer, const HloShape *shape, TargetMemory *memory,
+                                TargetBuffer **result) {
+    HLO_FAIL_IF(memory->device->client != buffer->client, HLO_INVALID_ARGUMENT, "a memory of another client");
+    if (target_buffer_is_deleted(buffer)) return deleted_error();
+    TargetBuffer *to = target_buffer_new(shape, memory);
+    if (!to) return no_memory(shape);
+    const HloStatus status = target_buffer_fulfil(to, buffer);
+    if (status)
         target_buffer_release(to);
-        return no_memory(buffer->shape);
+    else
+        *result = to;
+    return status;
+}
+
+HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory, TargetBuffer **result) {
+    return rename_content(buffer, buffer->shape, memory, result);
+}
+
+HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, TargetBuffer **result) {
+    HLO_FAIL_IF(!hlo_shape_is_array(shape), HLO_INVALID_ARGUMENT, "a bitcast to %s", hlo_type_text(shape->type));
+    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    HLO_FAIL_IF(hlo_shape_bytes(shape) != hlo_shape_bytes(buffer->shape), HLO_INVALID_ARGUMENT,
+                "a bitcast of %lld bytes to an array of %lld", (long long)hlo_shape_bytes(buffer->shape),
+                (long long)hlo_shape_bytes(shape));
+    return rename_content(buffer, shape, buffer->memory, result);
+}
+
+// ---- promises and views
+
+HloStatus target_buffer_pending(const HloShape *shape, TargetMemory *memory, TargetBuffer **result) {
+    HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
+                "a buffer holds one array, not %s", hlo_type_text(shape->type));
+    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    *result = target_buffer_new(shape, memory);
+    return *result ? HLO_SUCCESS : no_memory(shape);
+}
+
+void target_buffer_fail(TargetBuffer *pending, HloStatus error) {
+    target_event_set(pending->ready, error);
+}
+
+HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
+                             void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
+    enum { kAlignment = 64 };
+    if ((uintptr_t)data % kAlignment) {  // kernels need this much
+        HLO_TRY(new_filled(shape, memory, data, result));
+        release(data, argument);
+        return HLO_SUCCESS;
     }
-    *copy = (MemoryCopy){target_buffer_retain(buffer), target_buffer_retain(to)};
-    const HloStatus status = target_event_on_ready(buffer->ready, finish_memory_copy, copy);
-    if (status) {
-        target_buffer_release(buffer);
-        target_buffer_release(to);
-        target_buffer_release(to);
-        hlo_free(copy);
-        return status;
+    HLO_TRY(target_buffer_pending(shape, memory, result));
+    TargetStorage *storage = target_storage_view(data, hlo_shape_bytes(shape), release, argument);
+    if (!storage) {
+        target_buffer_release(*result);
+        return no_memory(shape);
     }
-    *result = to;
+    (*result)->storage = storage;
+    target_event_set((*result)->ready, HLO_SUCCESS);
     return HLO_SUCCESS;
 }

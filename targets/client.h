@@ -213,6 +213,23 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_literal(TargetBuffer *buffer
 // A copy in another memory of the same client. Asynchronous; an error travels along.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory,
                                                                 TargetBuffer **copy);
+// The same bytes as an array of another type or other dims. INVALID_ARGUMENT unless the sizes are equal.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape,
+                                                         TargetBuffer **result);
+// A buffer that the caller promises to fill: it becomes ready by one of the two functions below. Executions that take
+// it wait for that, and what was submitted behind them.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_pending(const HloShape *shape, TargetMemory *memory,
+                                                         TargetBuffer **pending);
+// Gives a pending buffer the content of another one of its size, as soon as that is there; an error travels along.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with);
+// Breaks the promise: the buffer holds the error from now on. Takes ownership of `error`.
+HLO_EXPORT void target_buffer_fail(TargetBuffer *pending, HloStatus error);
+// A buffer that is the memory at `data`, row-major, without a copy, if that is aligned to 64 bytes; else a copy. It
+// must not change until release(data, argument) is called: once, on any thread, when the buffer is gone and nobody
+// reads it.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
+                                                      void (*release)(void *data, void *argument), void *argument,
+                                                      TargetBuffer **buffer);
 // Waits and gives the address of the content, which may be read while the buffer is neither deleted nor released.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_data(TargetBuffer *buffer, const void **data);
 // While held, the buffer is not donated in place: a donation copies.
@@ -330,6 +347,7 @@ typedef struct TargetExecuteOptions {
     int64_t non_donatable_count;
     bool synchronous;                      // run before returning; the status of the run is returned too
     const TargetHostTransfers *transfers;  // copied; taken over when the call succeeds. NULL: none
+    int64_t launch_id;                     // any number, for target_device_poison()
     TargetDevice *device;                  // where a program of one device runs instead of its own; NULL: there
 } TargetExecuteOptions;
 
@@ -342,6 +360,9 @@ typedef struct TargetExecuteOptions {
 HLO_EXPORT HLO_NODISCARD HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                                                   TargetBuffer *const *const *arguments, int64_t argument_count,
                                                   TargetBuffer **const *results, TargetEvent **device_events);
+// Executions on the device that still wait in line and were submitted with this launch id fail with `error` when their
+// turn comes; takes ownership of it. False if there is none. On all their devices: a program runs on all or none.
+HLO_EXPORT bool target_device_poison(TargetDevice *device, int64_t launch_id, HloStatus error);
 
 HLO_END_C
 

@@ -21,6 +21,8 @@ typedef struct Execution {
     HloStatus *returned;  // where a synchronous caller wants a copy
     TargetHostTransfers transfers;
     TargetDevice *elsewhere;  // where a program of one device runs; NULL: on its own device
+    int64_t launch_id;
+    HloStatus poison;  // set while it waits in the queue, under the queue's lock
 } Execution;
 
 // ---- checks at submission
@@ -103,25 +105,13 @@ static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
 }
 
-// The storage of a buffer that had none at submission; the last one to take it from a deleted buffer empties it.
-static TargetStorage *take_claimed(TargetBuffer *buffer) {
-    pthread_mutex_lock(&buffer->lock);
-    TargetStorage *storage = buffer->storage;
-    const bool last = --buffer->claims == 0 && buffer->deleted;
-    if (last)
-        buffer->storage = NULL;
-    else if (storage)
-        target_storage_retain(storage);
-    pthread_mutex_unlock(&buffer->lock);
-    return storage;
-}
-
-// The first error among the arguments, whose producers have all run by now; takes their storages.
+// The first error among the arguments; takes their storages. Their producers have run by now, but for those that the
+// user has promised to fill.
 static HloStatus take_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
-        HLO_TRY(target_event_error(execution->arguments[i]->ready));
-        if (execution->claimed[i]) execution->storages[i] = take_claimed(execution->arguments[i]);
+        HLO_TRY(target_event_wait(execution->arguments[i]->ready));
+        if (execution->claimed[i]) execution->storages[i] = target_buffer_take_claimed(execution->arguments[i]);
         HLO_FAIL_IF(!execution->storages[i], HLO_INVALID_ARGUMENT, "argument %lld has no content",
                     (long long)(i % execution->argument_count));
     }
@@ -135,7 +125,7 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
     if (alias >= 0) {
         const int64_t place = device * execution->argument_count + alias;
         TargetStorage *storage = execution->storages[place];
-        if (execution->donated[place] && atomic_load(&storage->references) == 1) {
+        if (execution->donated[place] && !storage->release && atomic_load(&storage->references) == 1) {
             execution->donated[place] = false;
             return target_storage_retain(storage);
         }
@@ -258,7 +248,7 @@ static void publish(Execution *execution, const struct HloError *status) {
 static void run_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     RunMemory memory = {0};
-    execution->status = run_program(execution, &memory);
+    execution->status = execution->poison ? target_status_copy(execution->poison) : run_program(execution, &memory);
     for (int64_t i = 0; memory.results && i < execution->device_count * execution->result_count; i++)
         target_storage_release(memory.results[i]);
     target_storage_release(memory.arena);
@@ -275,6 +265,7 @@ static void free_execution(Execution *execution) {
         target_buffer_release(execution->results[i]);
     for (int64_t d = 0; d < execution->device_count; d++) target_event_release(execution->events[d]);
     hlo_status_free(execution->status);
+    hlo_status_free(execution->poison);
     TargetExecutable *executable = execution->executable;
     hlo_free(execution);
     target_executable_release(executable);
@@ -324,6 +315,7 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
         .is_ready = is_execution_ready,
         .small = executable->signature->cost * devices < kSmallCost && executable->signature->transfer_count == 0};
     execution->elsewhere = options->device;
+    execution->launch_id = options->launch_id;
     execution->executable = target_executable_retain(executable);
     execution->device_count = devices;
     execution->argument_count = executable->signature->argument_count;
@@ -405,4 +397,32 @@ HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOption
         abandon_execution(&execution->task, submitted);
     }
     return returned;
+}
+
+static bool runs_on(const Execution *execution, const TargetDevice *device) {
+    for (int64_t d = 0; d < execution->device_count; d++)
+        if (device_at(execution->executable, execution->elsewhere, d) == device) return true;
+    return false;
+}
+
+typedef struct Poisoning {
+    const TargetDevice *device;
+    int64_t launch_id;
+    const struct HloError *error;
+    bool found;
+} Poisoning;
+
+static void poison_task(TargetTask *task, void *argument) {
+    Poisoning *poisoning = argument;
+    Execution *execution = (Execution *)task;
+    if (execution->launch_id != poisoning->launch_id || !runs_on(execution, poisoning->device)) return;
+    poisoning->found = true;
+    if (!execution->poison) execution->poison = target_status_copy(poisoning->error);
+}
+
+bool target_device_poison(TargetDevice *device, int64_t launch_id, HloStatus error) {
+    Poisoning poisoning = {device, launch_id, error, false};
+    target_queue_visit(&device->client->queue, poison_task, &poisoning);
+    hlo_status_free(error);
+    return poisoning.found;
 }

@@ -57,6 +57,8 @@ HLO_NODISCARD HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task
 void target_queue_callback_begin(TargetQueue *queue);
 // Ends a target_queue_callback_begin().
 void target_queue_callback_end(TargetQueue *queue);
+// Calls visit(task, argument) for every task that waits, under the queue's lock.
+void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument);
 // Waits until everything submitted so far is done.
 void target_queue_drain(TargetQueue *queue);
 
@@ -96,6 +98,9 @@ struct TargetBuffer {
 TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory);
 // The storage with a reference for the caller; NULL when deleted or not there yet.
 TargetStorage *target_buffer_take_storage(TargetBuffer *buffer);
+// The storage of a buffer that had none when `claims` was raised for it; lowers that. The last one to take it from a
+// deleted buffer empties it.
+TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer);
 // Sets the storage of a buffer whose producer has run (takes the reference), unless nobody wants it any more.
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage);
 

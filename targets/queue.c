@@ -94,7 +94,7 @@ void target_queue_callback_end(TargetQueue *queue) {
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
-    if ((task->small || wait) && is_idle(queue)) {
+    if ((wait || (task->small && task->is_ready(task))) && is_idle(queue)) {
         run_task(queue, task);
         pthread_mutex_unlock(&queue->lock);
         return HLO_SUCCESS;
@@ -120,6 +120,12 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     while (wait && !is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
     return HLO_SUCCESS;
+}
+
+void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument) {
+    pthread_mutex_lock(&queue->lock);
+    for (TargetTask *task = queue->first; task; task = task->next) visit(task, argument);
+    pthread_mutex_unlock(&queue->lock);
 }
 
 void target_queue_drain(TargetQueue *queue) {

@@ -150,6 +150,15 @@ TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data,
     return storage;
 }
 
+TargetStorage *target_storage_view(void *data, int64_t bytes, void (*release)(void *data, void *argument),
+                                   void *argument) {
+    TargetStorage *storage = hlo_allocate(sizeof *storage);
+    if (!storage) return NULL;
+    *storage = (TargetStorage){
+        .references = 1, .data = data, .bytes = bytes, .release = release, .release_argument = argument};
+    return storage;
+}
+
 TargetStorage *target_storage_retain(TargetStorage *storage) {
     atomic_fetch_add(&storage->references, 1);
     return storage;
@@ -157,6 +166,11 @@ TargetStorage *target_storage_retain(TargetStorage *storage) {
 
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
+    if (storage->release) {
+        storage->release(storage->data, storage->release_argument);
+        hlo_free(storage);
+        return;
+    }
     TargetStorePool *pool = storage->pool;
     forget(pool, storage);
     if (storage->meter) {

@@ -39,7 +39,10 @@ typedef struct TargetStorage {
     int32_t size_class;
     TargetStorePool *pool;
     TargetMeter *meter;  // NULL: not counted
-    bool is_recent;      // the pool's list names it
+    // Of memory that somebody else owns: called when the last reference goes; NULL for our own.
+    void (*release)(void *data, void *argument);
+    void *release_argument;
+    bool is_recent;  // the pool's list names it
 } TargetStorage;
 
 // An empty pool.
@@ -54,6 +57,10 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMe
 // Storage with the content of `bytes` bytes at `data`: a storage made from the same bytes a moment ago if there is one
 // (the shards of a replicated array are), else a new one. NULL when memory is short.
 TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter);
+// Storage that is `bytes` bytes at `data`, owned by somebody else: release(data, argument) is called, on any thread,
+// when nobody needs it any more. NULL when memory is short; nothing is called then.
+TargetStorage *target_storage_view(void *data, int64_t bytes, void (*release)(void *data, void *argument),
+                                   void *argument);
 // Adds a reference; returns `storage`.
 TargetStorage *target_storage_retain(TargetStorage *storage);
 // Takes a reference; the last one gives the memory to the pool. Accepts NULL.

@@ -8,10 +8,8 @@
 // Place of each function in the table.
 enum {
 #define PJRT_FUNCTION(name, handler) PJRT_AT_##name,
-#define PJRT_MISSING(name) PJRT_AT_##name,
 #include "pjrt/functions.def"
 #undef PJRT_FUNCTION
-#undef PJRT_MISSING
     PJRT_AT_END
 };
 

@@ -157,11 +157,6 @@ Test(pjrt_plugin, shorter_structs_stay_untouched_behind_their_end) {
     harness_destroy_client(client);
 }
 
-Test(pjrt_plugin, missing_functions_answer_by_name) {
-    harness_refused(CALL(Client_DmaMap, NULL), 12, "PJRT_Client_DmaMap");
-    harness_refused(CALL(Buffer_Bitcast, NULL), 12, "PJRT_Buffer_Bitcast");
-}
-
 static void count_call(PjrtError *error, void *argument) {
     cr_assert(!error);
     atomic_fetch_add((atomic_int *)argument, 1);

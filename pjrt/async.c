@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers that get their content later: transfers in pieces, aliases, donations that wait for something else; and
+// copies whose destination comes later.
+#include <string.h>
+
+#include "pjrt/abi_transfer.h"
+#include "pjrt/objects.h"
+
+static PjrtError *no_memory(void) {
+    return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static HloStatus status_of(int32_t code, const char *message, size_t size) {
+    const bool known = code > HLO_OK && code <= HLO_UNAUTHENTICATED;
+    return hlo_error(known ? (HloCode)code : HLO_UNKNOWN, "%.*s", (int)size, message ? message : "");
+}
+
+// ---- shapes of arguments
+
+typedef struct WantedShape {
+    HloShape shape;  // with the caller's dims
+    HloText layout;  // to be freed
+} WantedShape;
+
+static HloStatus read_shape(int32_t type, const int64_t *dims, size_t num_dims, const PjrtMemoryLayout *layout,
+                            WantedShape *wanted) {
+    *wanted = (WantedShape){.shape = {.type = pjrt_type_to_hlo(type), .rank = (int32_t)num_dims, .dims = dims}};
+    HLO_FAIL_IF(wanted->shape.type == HLO_INVALID, HLO_UNIMPLEMENTED, "buffer type %d is unknown", type);
+    HLO_FAIL_IF(num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", num_dims);
+    HloStatus status = pjrt_layout_read(layout, num_dims, &wanted->layout);
+    if (status) hlo_text_free(&wanted->layout);
+    return status;
+}
+
+// Hands out a buffer of a shape; frees what read_shape() made. `buffer` NULL: only that.
+static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedShape *wanted, PjrtBuffer **out) {
+    const char *layout = wanted->layout.data;
+    if (layout && pjrt_layout_is_row_major(layout, wanted->shape.rank)) layout = NULL;
+    *out = buffer ? pjrt_buffer_from(client, buffer, layout) : NULL;
+    hlo_text_free(&wanted->layout);
+    return *out ? NULL : no_memory();
+}
+
+// ---- uninitialised and failed buffers
+
+PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
+    PjrtClientCreateUninitializedBufferArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, buffer);
+    const PjrtMemory *memory = args->memory ? args->memory : args->device ? args->device->memories[0] : NULL;
+    if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    WantedShape wanted;
+    TargetBuffer *buffer;
+    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    HloStatus status = target_buffer_uninitialized(&wanted.shape, memory->memory, &buffer);
+    if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
+    hlo_text_free(&wanted.layout);
+    return pjrt_error_from(status);
+}
+
+PjrtError *pjrt_client_create_error_buffer(void *arguments) {
+    PjrtClientCreateErrorBufferArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, buffer);
+    WantedShape wanted;
+    TargetBuffer *buffer;
+    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    HloStatus error = status_of(args->error_code, args->error_message, args->error_message_size);
+    HloStatus status = target_buffer_from_error(&wanted.shape, args->memory->memory, error, &buffer);
+    if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
+    hlo_text_free(&wanted.layout);
+    return pjrt_error_from(status);
+}
+
+// ---- alias buffers
+
+struct PjrtPromise {
+    TargetBuffer *buffer;  // a reference
+};
+
+PjrtError *pjrt_client_create_alias_buffer(void *arguments) {
+    PjrtClientCreateAliasBufferArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, promise);
+    WantedShape wanted;
+    TargetBuffer *buffer;
+    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    PjrtPromise *promise = hlo_allocate(sizeof(*promise));
+    HloStatus status = promise ? target_buffer_pending(&wanted.shape, args->memory->memory, &buffer)
+                               : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (status) {
+        hlo_text_free(&wanted.layout);
+        hlo_free(promise);
+        return pjrt_error_from(status);
+    }
+    promise->buffer = target_buffer_retain(buffer);
+    PjrtError *error = give_buffer(args->client, buffer, &wanted, &args->buffer);
+    if (error) {
+        target_buffer_release(promise->buffer);
+        hlo_free(promise);
+        return error;
+    }
+    args->promise = promise;
+    return NULL;
+}
+
+PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
+    PjrtClientFulfillAliasBufferArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, promise);
+    TargetBuffer *pending = args->promise->buffer;
+    if (args->error_code || !args->buffer) {
+        target_buffer_fail(pending, status_of(args->error_code, args->error_message, args->error_message_size));
+    } else {
+        TargetBuffer *with = args->buffer->buffer;
+        HloStatus status = NULL;
+        if (target_buffer_bytes(with) != target_buffer_bytes(pending))
+            status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes for an alias of %lld",
+                               (long long)target_buffer_bytes(with), (long long)target_buffer_bytes(pending));
+        if (!status) status = target_buffer_fulfil(pending, with);
+        if (status) return pjrt_error_from(status);  // the promise stands
+    }
+    target_buffer_release(pending);
+    hlo_free(args->promise);
+    return NULL;
+}
+
+// ---- donation that waits for something else
+
+typedef struct Donation {
+    TargetBuffer *content, *pending;
+} Donation;
+
+static void dependency_ready(PjrtDependencyReadyArgs *args) {
+    Donation *donation = args->callback_data;
+    HloStatus status = NULL;
+    if (args->error_code)
+        status = status_of(args->error_code, args->error_message, args->error_message_size);
+    else
+        status = target_buffer_fulfil(donation->pending, donation->content);
+    if (status) target_buffer_fail(donation->pending, status);
+    target_buffer_release(donation->content);
+    target_buffer_release(donation->pending);
+    hlo_free(donation);
+}
+
+PjrtError *pjrt_buffer_donate_with_control_dependency(void *arguments) {
+    PjrtBufferDonateWithControlDependencyArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, out_buffer);
+    TargetBuffer *buffer = args->buffer->buffer;
+    Donation *donation = hlo_allocate_zeroed(1, sizeof(*donation));
+    if (!donation) return no_memory();
+    HloStatus status = target_buffer_copy_to_memory(buffer, target_buffer_memory(buffer), &donation->content);
+    if (!status) {
+        status = target_buffer_pending(target_buffer_shape(buffer), target_buffer_memory(buffer), &donation->pending);
+    }
+    if (!status) {
+        args->out_buffer =
+            pjrt_buffer_from(args->buffer->client, target_buffer_retain(donation->pending), args->buffer->layout);
+        if (!args->out_buffer) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (status) {
+        target_buffer_release(donation->content);
+        target_buffer_release(donation->pending);
+        hlo_free(donation);
+        return pjrt_error_from(status);
+    }
+    target_buffer_delete(buffer);
+    args->callback_data = donation;
+    args->ready = dependency_ready;
+    return NULL;
+}
+
+// ---- raw copies to a destination that comes later
+
+typedef struct RawCopy {
+    TargetBuffer *buffer;
+    int64_t offset, size;
+    TargetEvent *event;
+    void *destination;
+} RawCopy;
+
+static void finish_raw_copy(HloStatus status, void *argument) {
+    RawCopy *copy = argument;
+    if (!status) status = target_buffer_to_host_raw(copy->buffer, copy->destination, copy->offset, copy->size);
+    target_event_set(copy->event, status);
+    target_event_release(copy->event);
+    target_buffer_release(copy->buffer);
+    hlo_free(copy);
+}
+
+static void destination_ready(PjrtCopyRawReadyArgs *args) {
+    RawCopy *copy = args->callback_data;
+    if (args->error_code) {
+        finish_raw_copy(status_of(args->error_code, args->error_message, args->error_message_size), copy);
+        return;
+    }
+    copy->destination = args->dst;
+    TargetEvent *ready = target_buffer_ready_event(copy->buffer);
+    HloStatus status = target_event_on_ready(ready, finish_raw_copy, copy);
+    target_event_release(ready);
+    if (status) finish_raw_copy(status, copy);
+}
+
+PjrtError *pjrt_buffer_copy_raw_to_host_future(void *arguments) {
+    PjrtBufferCopyRawToHostFutureArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, ready);
+    RawCopy *copy = hlo_allocate(sizeof(*copy));
+    TargetEvent *done = target_event_new();
+    PjrtEvent *handle = copy && done ? pjrt_event_from(target_event_retain(done)) : NULL;
+    if (!handle) {
+        hlo_free(copy);
+        target_event_release(done);
+        return no_memory();
+    }
+    *copy = (RawCopy){target_buffer_retain(args->buffer->buffer), args->offset, args->transfer_size, done, NULL};
+    args->event = handle;
+    args->callback_data = copy;
+    args->ready = destination_ready;
+    return NULL;
+}

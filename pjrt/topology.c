@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Topologies: the devices of a machine that nobody need have.
+#include <string.h>
+
+#include "hlo/base/map.h"
+#include "hlo/proto/parts.h"
+#include "hlo/text/text.h"
+#include "pjrt/abi_transfer.h"
+#include "pjrt/objects.h"
+
+static HloStatus make_topology(const char *spec, PjrtTopology **result) {
+    PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
+    HLO_FAIL_IF(!topology, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = target_client_new(spec, &topology->client);
+    size_t count = status ? 0 : (size_t)target_client_device_count(topology->client);
+    topology->descriptions = hlo_allocate_zeroed(count, sizeof(*topology->descriptions));
+    PjrtDeviceDescription *all = hlo_allocate_zeroed(count, sizeof(*all));
+    if (status || !topology->descriptions || !all) {
+        hlo_free(topology->descriptions);
+        hlo_free(all);
+        if (!status) target_client_release(topology->client);
+        hlo_free(topology);
+        return status ? status : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    bool several_slices = pjrt_has_several_slices(topology->client);
+    for (size_t i = 0; i < count; i++) {
+        pjrt_describe_device(&all[i], target_client_device(topology->client, (int64_t)i), several_slices);
+        topology->descriptions[i] = &all[i];
+    }
+    topology->count = count;
+    topology->owned = true;
+    *result = topology;
+    return HLO_SUCCESS;
+}
+
+PjrtError *pjrt_topology_description_create(void *arguments) {
+    PjrtTopologyDescriptionCreateArgs *args = arguments;
+    char spec[1024];
+    if (args->topology_name_size >= sizeof(spec)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the name is too long");
+    if (args->topology_name_size) {
+        memcpy(spec, args->topology_name, args->topology_name_size);
+        spec[args->topology_name_size] = 0;
+    } else {
+        PJRT_TRY(pjrt_choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
+    }
+    return pjrt_error_from(make_topology(spec, &args->topology));
+}
+
+PjrtError *pjrt_topology_description_destroy(void *arguments) {
+    PjrtTopologyDescriptionDestroyArgs *args = arguments;
+    PjrtTopology *topology = args->object;
+    if (!topology || !topology->owned) return NULL;
+    if (topology->count) hlo_free(topology->descriptions[0]);
+    hlo_free(topology->descriptions);
+    target_client_release(topology->client);
+    hlo_free(topology);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_platform_name(void *arguments) {
+    PjrtTopologyDescriptionPlatformNameArgs *args = arguments;
+    args->platform_name = target_client_platform(args->topology->client);
+    args->platform_name_size = strlen(args->platform_name);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_platform_version(void *arguments) {
+    PjrtTopologyDescriptionPlatformVersionArgs *args = arguments;
+    args->platform_version = target_client_platform_version(args->topology->client);
+    args->platform_version_size = strlen(args->platform_version);
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_get_device_descriptions(void *arguments) {
+    PjrtTopologyDescriptionGetDeviceDescriptionsArgs *args = arguments;
+    args->descriptions = args->topology->descriptions;
+    args->num_descriptions = args->topology->count;
+    return NULL;
+}
+
+// ---- sending a topology to another process: its name is all there is to it
+
+static const char topology_magic[] = "MESHLO-TOPOLOGY1 ";
+
+static void free_text(void *object) {
+    HloText *text = object;
+    hlo_text_free(text);
+    hlo_free(text);
+}
+
+PjrtError *pjrt_topology_description_serialize(void *arguments) {
+    PjrtTopologyDescriptionSerializeArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, serialized_topology_deleter);
+    HloText *text = hlo_allocate_zeroed(1, sizeof(*text));
+    if (!text) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    hlo_text_format(text, "%s%s", topology_magic, target_client_spec(args->topology->client));
+    if (text->failed) {
+        free_text(text);
+        return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    args->serialized_bytes = text->data;
+    args->serialized_bytes_size = text->length;
+    args->serialized_topology = (void *)text;
+    args->serialized_topology_deleter = free_text;
+    return NULL;
+}
+
+PjrtError *pjrt_topology_description_deserialize(void *arguments) {
+    PjrtTopologyDescriptionDeserializeArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, topology);
+    const size_t head = sizeof(topology_magic) - 1, size = args->serialized_topology_size;
+    char spec[1024];
+    if (size <= head || size - head >= sizeof(spec) || memcmp(args->serialized_topology, topology_magic, head) != 0)
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "these bytes are no topology of meshlo");
+    memcpy(spec, args->serialized_topology + head, size - head);
+    spec[size - head] = 0;
+    return pjrt_error_from(make_topology(spec, &args->topology));
+}
+
+// The same for topologies whose devices are the same.
+PjrtError *pjrt_topology_description_fingerprint(void *arguments) {
+    PjrtTopologyDescriptionFingerprintArgs *args = arguments;
+    uint64_t hash = args->topology->count;
+    for (size_t i = 0; i < args->topology->count; i++) {
+        const TargetDevice *device = args->topology->descriptions[i]->device;
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(device->text, strlen(device->text)));
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(device->kind, strlen(device->kind)));
+        hash = hlo_hash_mix(hash, (uint64_t)device->slice_index);
+    }
+    args->fingerprint = (__typeof__(args->fingerprint))hash;
+    return NULL;
+}
+
+// ---- memories of a topology
+
+PjrtError *pjrt_topology_description_get_memory_space_kind_ids(void *arguments) {
+    static const int32_t kinds[] = {TARGET_MEMORY_DEVICE, TARGET_MEMORY_PINNED_HOST, TARGET_MEMORY_UNPINNED_HOST};
+    PjrtTopologyDescriptionGetMemorySpaceKindIdsArgs *args = arguments;
+    args->memory_space_kind_ids = kinds;
+    args->num_memory_space_kind_ids = HLO_COUNT_OF(kinds);
+    return NULL;
+}
+
+static void free_bytes(const char *bytes) {
+    hlo_free((void *)(uintptr_t)bytes);
+}
+
+// The layout asked for, else row-major, in the memory of the kind.
+static HloStatus canonical_shape(void *arguments) {
+    static const int64_t spaces[] = {HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST};
+    PjrtCanonicalShapeArgs *args = arguments;
+    const HloShape plain = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    HLO_FAIL_IF(!hlo_type_is_array(plain.type), HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
+    HLO_FAIL_IF(args->memory_kind_id < 0 || (size_t)args->memory_kind_id >= HLO_COUNT_OF(spaces), HLO_INVALID_ARGUMENT,
+                "memory kind %d", args->memory_kind_id);
+    HLO_FAIL_IF(args->num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", args->num_dims);
+    HloText bytes = {0}, whole = {0};
+    HloArena *arena = hlo_arena_new();
+    HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    const HloShape *shape = hlo_shape_with_default_layout(arena, &plain);
+    HloStatus status = NULL;
+    if (args->layout) {
+        hlo_shape_print(&whole, &plain, false);
+        status = pjrt_layout_read(args->layout, args->num_dims, &whole);
+        if (!status && args->num_dims) status = hlo_parse_shape(arena, whole.data, whole.length, &shape);
+    }
+    if (!status && shape->layout) {
+        HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof(*layout));
+        layout->memory_space = spaces[args->memory_kind_id];
+        shape = hlo_shape_with_layout(arena, shape, layout);
+    }
+    if (!status) hlo_proto_write_shape(&bytes, 1, shape);
+    hlo_text_free(&whole);
+    hlo_arena_free(arena);
+    if (!status) status = hlo_text_status(&bytes);
+    if (status) {
+        hlo_text_free(&bytes);
+        return status;
+    }
+    // The shape is written as field 1 of something: a byte, the length, the bytes.
+    size_t head = 1;
+    while ((unsigned char)bytes.data[head] & 0x80) head++;
+    head++;
+    memmove(bytes.data, bytes.data + head, bytes.length - head);
+    args->serialized_shape = bytes.data;
+    args->serialized_shape_size = bytes.length - head;
+    args->deleter = free_bytes;
+    return HLO_SUCCESS;
+}
+
+PjrtError *pjrt_topology_description_make_canonical_shape_for_memory_space(void *arguments) {
+    PjrtCanonicalShapeArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, deleter);
+    return pjrt_error_from(hlo_protect(canonical_shape, args));
+}
+
+PjrtError *pjrt_topology_description_attributes(void *arguments) {
+    PjrtTopologyDescriptionAttributesArgs *args = arguments;
+    args->attributes = NULL;
+    args->num_attributes = 0;
+    return NULL;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers in pieces: buffers that exist at once and are filled by any number of TransferData calls.
+#include <string.h>
+
+#include "pjrt/abi_transfer.h"
+#include "pjrt/objects.h"
+
+typedef struct Slot {
+    TargetBuffer *pending;  // a reference until it is filled or has failed
+    TargetBuffer *buffer;   // a reference until it is retrieved
+    char *staging;          // what has arrived
+    int64_t size;
+    char *layout;
+} Slot;
+
+struct PjrtTransferManager {
+    PjrtClient *client;
+    TargetMemory *memory;
+    pthread_mutex_t lock;  // guards the slots
+    size_t count;
+    Slot slots[];
+};
+
+static PjrtError *no_memory(void) {
+    return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+// Buffers that nobody will fill any more hold an error.
+static void free_manager(PjrtTransferManager *manager) {
+    for (size_t i = 0; i < manager->count; i++) {
+        Slot *slot = &manager->slots[i];
+        if (slot->pending)
+            target_buffer_fail(slot->pending, hlo_error(HLO_CANCELLED, "the transfer was given up before its end"));
+        target_buffer_release(slot->pending);
+        target_buffer_release(slot->buffer);
+        hlo_free(slot->staging);
+        hlo_free(slot->layout);
+    }
+    pthread_mutex_destroy(&manager->lock);
+    hlo_free(manager);
+}
+
+static HloStatus open_slot(PjrtTransferManager *manager, Slot *slot, const PjrtShapeSpec *spec,
+                           const PjrtMemoryLayout *layout) {
+    const HloShape shape = {
+        .type = pjrt_type_to_hlo(spec->element_type), .rank = (int32_t)spec->num_dims, .dims = spec->dims};
+    HLO_FAIL_IF(!hlo_type_is_array(shape.type), HLO_UNIMPLEMENTED, "buffer type %d is unknown", spec->element_type);
+    HLO_FAIL_IF(spec->num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", spec->num_dims);
+    HLO_TRY(target_buffer_pending(&shape, manager->memory, &slot->pending));
+    slot->buffer = target_buffer_retain(slot->pending);
+    slot->size = target_buffer_bytes(slot->pending);
+    slot->staging = hlo_allocate(slot->size ? (size_t)slot->size : 1);
+    HLO_FAIL_IF(!slot->staging, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes", (long long)slot->size);
+    HloText text = {0};
+    HloStatus status = pjrt_layout_read(layout, spec->num_dims, &text);
+    if (status || !text.data || pjrt_layout_is_row_major(text.data, shape.rank))
+        hlo_text_free(&text);
+    else
+        slot->layout = text.data;
+    return status;
+}
+
+PjrtError *pjrt_client_create_buffers_for_async_host_to_device(void *arguments) {
+    PjrtClientCreateBuffersForAsyncHostToDeviceArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, manager);
+    if (args->num_layouts && args->num_layouts != args->num_specs)
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%zu layouts for %zu arrays", args->num_layouts, args->num_specs);
+    PjrtTransferManager *manager = hlo_allocate_zeroed(1, sizeof(*manager) + args->num_specs * sizeof(Slot));
+    if (!manager) return no_memory();
+    manager->client = args->client;
+    manager->memory = args->memory->memory;
+    pthread_mutex_init(&manager->lock, NULL);
+    HloStatus status = NULL;
+    for (size_t i = 0; i < args->num_specs && !status; i++) {
+        manager->count++;
+        status = open_slot(manager, &manager->slots[i], &args->specs[i], args->num_layouts ? args->layouts[i] : NULL);
+    }
+    if (status) {
+        free_manager(manager);
+        return pjrt_error_from(status);
+    }
+    args->manager = manager;
+    return NULL;
+}
+
+PjrtError *pjrt_transfer_manager_destroy(void *arguments) {
+    PjrtTransferManagerArgs *args = arguments;
+    if (args->manager) free_manager(args->manager);
+    return NULL;
+}
+
+PjrtError *pjrt_transfer_manager_device(void *arguments) {
+    PjrtTransferManagerArgs *args = arguments;
+    args->answer.device = pjrt_device_of(args->manager->client, args->manager->memory->device);
+    return NULL;
+}
+
+PjrtError *pjrt_transfer_manager_buffer_count(void *arguments) {
+    PjrtTransferManagerArgs *args = arguments;
+    args->answer.count = args->manager->count;
+    return NULL;
+}
+
+// NULL for numbers that are none.
+static Slot *find_slot(PjrtTransferManager *manager, int32_t index) {
+    return index < 0 || (size_t)index >= manager->count ? NULL : &manager->slots[index];
+}
+
+static PjrtError *no_slot(const PjrtTransferManager *manager, int32_t index) {
+    return pjrt_fail(HLO_INVALID_ARGUMENT, "buffer %d of %zu", index, manager->count);
+}
+
+PjrtError *pjrt_transfer_manager_buffer_size(void *arguments) {
+    PjrtTransferManagerBufferArgs *args = arguments;
+    const Slot *slot = find_slot(args->manager, args->buffer_index);
+    if (!slot) return no_slot(args->manager, args->buffer_index);
+    args->answer.size = (size_t)slot->size;
+    return NULL;
+}
+
+PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
+    PjrtTransferManagerBufferArgs *args = arguments;
+    Slot *slot = find_slot(args->manager, args->buffer_index);
+    if (!slot) return no_slot(args->manager, args->buffer_index);
+    pthread_mutex_lock(&args->manager->lock);
+    TargetBuffer *buffer = slot->buffer;
+    slot->buffer = NULL;
+    pthread_mutex_unlock(&args->manager->lock);
+    if (!buffer) return pjrt_fail(HLO_FAILED_PRECONDITION, "buffer %d has been retrieved before", args->buffer_index);
+    args->answer.buffer = pjrt_buffer_from(args->manager->client, buffer, slot->layout);
+    return args->answer.buffer ? NULL : no_memory();
+}
+
+// What has arrived becomes the buffer's content. Without the lock: those who wait for the buffer are called.
+static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, const void *data) {
+    const HloShape *shape = target_buffer_shape(pending);
+    const TargetHostArray array = {data, shape->type, shape->rank, shape->dims, NULL};
+    TargetBuffer *content = NULL;
+    HloStatus status = target_buffer_from_host(&array, manager->memory, &content);
+    if (!status) status = target_buffer_fulfil(pending, content);
+    if (status) target_buffer_fail(pending, status);
+    target_buffer_release(content);
+    target_buffer_release(pending);
+}
+
+static PjrtError *add_data(PjrtTransferManager *manager, int32_t index, const void *data, int64_t offset, int64_t size,
+                           bool last, PjrtEvent **done) {
+    Slot *slot = find_slot(manager, index);
+    if (!slot) return no_slot(manager, index);
+    pthread_mutex_lock(&manager->lock);
+    HloStatus status = NULL;
+    if (!slot->pending)
+        status = hlo_error(HLO_FAILED_PRECONDITION, "buffer %d has had its last transfer", index);
+    else if (offset < 0 || size < 0 || offset > slot->size || size > slot->size - offset)
+        status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes at %lld of a buffer of %lld", (long long)size,
+                           (long long)offset, (long long)slot->size);
+    if (!status && size) memcpy(slot->staging + offset, data, (size_t)size);
+    TargetBuffer *pending = NULL;
+    char *staging = NULL;
+    if (!status && last) {
+        pending = slot->pending;
+        staging = slot->staging;
+        slot->pending = NULL;
+        slot->staging = NULL;
+    }
+    pthread_mutex_unlock(&manager->lock);
+    PJRT_TRY(status);
+    if (pending) complete(manager, pending, staging);
+    hlo_free(staging);
+    *done = pjrt_event_ready();
+    return *done ? NULL : no_memory();
+}
+
+PjrtError *pjrt_transfer_manager_transfer_data(void *arguments) {
+    PjrtTransferManagerTransferDataArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, done);
+    return add_data(args->manager, args->buffer_index, args->data, args->offset, args->size, args->is_last_transfer,
+                    &args->done);
+}
+
+// A literal is dense and row-major, as our buffers are.
+PjrtError *pjrt_transfer_manager_transfer_literal(void *arguments) {
+    PjrtTransferManagerTransferLiteralArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, done);
+    const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    if (!hlo_type_is_array(shape.type)) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
+    PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
+    HloText layout = {0};
+    PJRT_TRY(pjrt_layout_read(args->layout, args->num_dims, &layout));
+    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
+    hlo_text_free(&layout);
+    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "literals in another order than row-major");
+    Slot *slot = find_slot(args->manager, args->buffer_index);
+    if (!slot) return no_slot(args->manager, args->buffer_index);
+    if (hlo_shape_bytes(&shape) != slot->size)
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "a literal of %lld bytes for a buffer of %lld",
+                         (long long)hlo_shape_bytes(&shape), (long long)slot->size);
+    return add_data(args->manager, args->buffer_index, args->data, 0, slot->size, true, &args->done);
+}
+
+PjrtError *pjrt_transfer_manager_set_buffer_error(void *arguments) {
+    PjrtTransferManagerSetBufferErrorArgs *args = arguments;
+    Slot *slot = find_slot(args->manager, args->buffer_index);
+    if (!slot) return no_slot(args->manager, args->buffer_index);
+    const bool known = args->error_code > HLO_OK && args->error_code <= HLO_UNAUTHENTICATED;
+    HloStatus status = hlo_error(known ? (HloCode)args->error_code : HLO_UNKNOWN, "%.*s", (int)args->error_message_size,
+                                 args->error_message ? args->error_message : "");
+    pthread_mutex_lock(&args->manager->lock);
+    TargetBuffer *pending = slot->pending;
+    slot->pending = NULL;
+    pthread_mutex_unlock(&args->manager->lock);
+    if (!pending) {
+        hlo_status_free(status);
+        return pjrt_fail(HLO_FAILED_PRECONDITION, "buffer %d has had its last transfer", args->buffer_index);
+    }
+    target_buffer_fail(pending, status);
+    target_buffer_release(pending);
+    return NULL;
+}
+
+// Notes for people who read traces; there is nothing to do with them.
+PjrtError *pjrt_transfer_manager_add_metadata(void *arguments) {
+    (void)arguments;
+    return NULL;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers as other things: views of the caller's memory, other types of the same bytes, other devices, layouts as
+// lists.
+#include <stdlib.h>
+#include <string.h>
+
+#include "pjrt/abi_transfer.h"
+#include "pjrt/objects.h"
+
+// ---- the caller's memory
+
+typedef struct ViewOwner {
+    void (*on_delete)(void *data, void *argument);
+    void *argument;
+} ViewOwner;
+
+static void release_view(void *data, void *argument) {
+    const ViewOwner owner = *(ViewOwner *)argument;
+    hlo_free(argument);
+    if (owner.on_delete) owner.on_delete(data, owner.argument);
+}
+
+// Device memory is this process's: any address is one. `stream` has no meaning here, everything is there when asked
+// for.
+PjrtError *pjrt_client_create_view_of_device_buffer(void *arguments) {
+    PjrtClientCreateViewOfDeviceBufferArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, buffer);
+    PjrtMemory *memory = PJRT_HAS(args, memory) ? args->memory : NULL;
+    if (!memory) memory = args->device ? args->device->memories[0] : NULL;
+    if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    const HloShape shape = {
+        .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    if (!hlo_type_is_array(shape.type))
+        return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->element_type);
+    HloText layout = {0};
+    PJRT_TRY(pjrt_layout_read(args->layout, args->num_dims, &layout));
+    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
+    hlo_text_free(&layout);
+    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "views of memory in another order than row-major");
+    ViewOwner *owner = hlo_allocate(sizeof(*owner));
+    if (!owner) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    *owner = (ViewOwner){args->on_delete_callback, args->on_delete_callback_arg};
+    TargetBuffer *buffer;
+    HloStatus status =
+        target_buffer_view(&shape, memory->memory, args->device_buffer_ptr, release_view, owner, &buffer);
+    if (status) {
+        hlo_free(owner);
+        return pjrt_error_from(status);
+    }
+    args->buffer = pjrt_buffer_from(args->client, buffer, NULL);
+    return args->buffer ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+// All memory of this process is within the devices' reach: there is nothing to map.
+PjrtError *pjrt_client_dma_map(void *arguments) {
+    const PjrtClientDmaMapArgs *args = arguments;
+    if (!args->data && args->size) return pjrt_fail(HLO_INVALID_ARGUMENT, "%zu bytes at address zero", args->size);
+    return NULL;
+}
+
+PjrtError *pjrt_client_dma_unmap(void *arguments) {
+    (void)arguments;
+    return NULL;
+}
+
+// ---- other names for the same bytes
+
+PjrtError *pjrt_buffer_bitcast(void *arguments) {
+    PjrtBufferBitcastArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, out_buffer);
+    const HloShape shape = {
+        .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    HloText layout = {0};
+    PJRT_TRY(pjrt_layout_read(args->device_layout, args->num_dims, &layout));
+    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
+    hlo_text_free(&layout);
+    if (!plain || args->buffer->layout)
+        return pjrt_fail(HLO_UNIMPLEMENTED, "bitcasts between layouts other than row-major");
+    TargetBuffer *cast;
+    PJRT_TRY(target_buffer_bitcast(args->buffer->buffer, &shape, &cast));
+    args->out_buffer = pjrt_buffer_from(args->buffer->client, cast, NULL);
+    return args->out_buffer ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+// To the device's default memory; newer clients say the memory (Buffer_CopyToMemory).
+PjrtError *pjrt_buffer_copy_to_device(void *arguments) {
+    PjrtBufferCopyToDeviceArgs *args = arguments;
+    PJRT_CHECK_SIZE(args, dst_buffer);
+    PjrtBufferCopyToMemoryArgs copy = {
+        .struct_size = sizeof(copy), .buffer = args->buffer, .dst_memory = args->dst_device->memories[0]};
+    PjrtError *error = pjrt_buffer_copy_to_memory(&copy);
+    args->dst_buffer = error ? NULL : copy.dst_buffer;
+    return error;
+}
+
+// ---- layouts as lists
+
+enum { kMostDims = 64, kMostTiles = 8 };
+
+typedef struct PjrtLayoutLists {
+    int64_t order[kMostDims], tile_dims[kMostTiles * kMostDims];
+    size_t order_count, tile_sizes[kMostTiles], tile_count;
+} PjrtLayoutLists;
+
+// Numbers up to something that is neither digit nor comma.
+static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
+    size_t count = 0;
+    while (count < room && **at >= '0' && **at <= '9') {
+        char *end;
+        numbers[count++] = strtoll(*at, &end, 10);
+        *at = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+// Reads what pjrt_layout_read() or pjrt_layout_print() wrote: "{1,0:T(8,128)(2,1)}".
+static void read_lists(const char *text, PjrtLayoutLists *lists) {
+    const char *at = text + 1;
+    lists->order_count = read_numbers(&at, lists->order, kMostDims);
+    if (strncmp(at, ":T", 2) != 0) return;
+    int64_t *next = lists->tile_dims;
+    for (at += 2; *at == '(' && lists->tile_count < kMostTiles; at += *at == ')') {
+        at++;
+        const size_t count = read_numbers(&at, next, kMostDims);
+        lists->tile_sizes[lists->tile_count++] = count;
+        next += count;
+    }
+}
+
+// Made at the first question and kept by the buffer.
+static PjrtLayoutLists *lists_of(PjrtBuffer *buffer) {
+    PjrtLayoutLists *known = atomic_load(&buffer->lists), *fresh;
+    if (known) return known;
+    fresh = hlo_allocate_zeroed(1, sizeof(*fresh));
+    if (!fresh) return NULL;
+    const int32_t rank = target_buffer_shape(buffer->buffer)->rank;
+    if (buffer->layout) {
+        read_lists(buffer->layout, fresh);
+    } else {
+        fresh->order_count = (size_t)rank;
+        for (int32_t i = 0; i < rank; i++) fresh->order[i] = rank - 1 - i;
+    }
+    if (atomic_compare_exchange_strong(&buffer->lists, &known, fresh)) return fresh;
+    hlo_free(fresh);
+    return known;
+}
+
+PjrtError *pjrt_buffer_get_memory_layout(void *arguments) {
+    PjrtBufferGetMemoryLayoutArgs *args = arguments;
+    // The layout's own padding at the end is not the caller's.
+    if (args->struct_size < offsetof(PjrtBufferGetMemoryLayoutArgs, layout.type) + sizeof(args->layout.type))
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "the argument struct has %zu bytes only", args->struct_size);
+    const PjrtLayoutLists *lists = lists_of(args->buffer);
+    if (!lists) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    args->layout.type = PJRT_LAYOUT_TILED;
+    args->layout.layout.tiled = (PjrtLayoutTiled){.struct_size = sizeof(PjrtLayoutTiled),
+                                                  .minor_to_major = lists->order,
+                                                  .minor_to_major_size = lists->order_count,
+                                                  .tile_dims = lists->tile_dims,
+                                                  .tile_dim_sizes = lists->tile_sizes,
+                                                  .num_tiles = lists->tile_count};
+    return NULL;
+}
