@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/explain.h"
 #include "spmd_partitioner/flatten.h"
@@ -34,12 +35,33 @@ HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdM
     return HLO_SUCCESS;
 }
 
+static HloStatus copy_module(Request *request) {
+    hlo_module_free(request->result);
+    request->result = hlo_module_clone(request->module);
+    HLO_FAIL_IF(!request->result, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    return HLO_SUCCESS;
+}
+
+// For one device the program stays as it is, ops without a partition rule and dynamic sizes too; only annotations go.
+static HloStatus keep_whole(Request *request) {
+    static const char *const passes[] = {"sharding-remover"};
+    HLO_TRY(copy_module(request));
+    HLO_TRY(hlo_run_passes(request->result, passes, 1, NULL));
+    spmd_set_device_count(request->result, 1);
+    spmd_boundary_mark(request->result);
+    return HLO_SUCCESS;
+}
+
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
                 "the module is the program of one device already");
     SpmdPlan *plan;
     const HloModule *module = request->module;
+    const SpmdMesh *mesh;
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_TRY(spmd_mesh_infer(request->arena, module, request->options, &mesh));
+    if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     if (spmd_needs_flattening(module)) {
         request->flat = hlo_module_clone(module);
         HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
@@ -56,10 +78,7 @@ static HloStatus run_propagate(void *argument) {
     Request *request = argument;
     SpmdPlan *plan;
     HLO_TRY(plan_module(request, request->module, &plan));
-    hlo_module_free(request->result);
-    request->result = NULL;
-    request->result = hlo_module_clone(request->module);
-    HLO_FAIL_IF(!request->result, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
+    HLO_TRY(copy_module(request));
     return spmd_plan_annotate(plan, request->result);
 }
 

@@ -130,6 +130,10 @@ void spmd_boundary_write(const SpmdPlan *plan, HloModule *module) {
     write_results(plan, module);
     write_layouts(plan, module);
     drop_aliases(module);
+    spmd_boundary_mark(module);
+}
+
+void spmd_boundary_mark(HloModule *module) {
     HloKeyValues old = module->frontend_attributes;
     HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
     int64_t count = 0;

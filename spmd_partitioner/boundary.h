@@ -8,6 +8,8 @@
 // Writes shardings, global dimensions, layouts and the mark into a module that was just partitioned, and drops aliases
 // between arrays that no longer have one shape.
 void spmd_boundary_write(const SpmdPlan *plan, HloModule *module);
+// Marks the module as the program of one device (spmd_is_partitioned()) and drops what said how to partition it.
+void spmd_boundary_mark(HloModule *module);
 // Number of parts that a written sharding cuts dimension `dim` into; 1 where it says nothing.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);
 // A channel id that no collective of the module uses, nor any greater one.

@@ -507,12 +507,16 @@ static void remove_dead(HloComputation *computation) {
     }
 }
 
-// Aliases between a parameter and a result that are no longer of one shape are dropped.
-static void set_boundary(const SpmdPlan *plan, HloModule *module) {
-    module->num_partitions = plan->mesh->device_count;
-    module->use_spmd_partitioning = plan->mesh->device_count > 1;
+void spmd_set_device_count(HloModule *module, int64_t device_count) {
+    module->num_partitions = device_count;
+    module->use_spmd_partitioning = device_count > 1;
     module->propagate_to_parameters = (HloBools){NULL, 0};
     module->propagate_to_output = (HloBools){NULL, 0};
+}
+
+// Aliases between a parameter and a result that are no longer of one shape are dropped.
+static void set_boundary(const SpmdPlan *plan, HloModule *module) {
+    spmd_set_device_count(module, plan->mesh->device_count);
     module->is_scheduled = false;
     spmd_boundary_write(plan, module);
 }

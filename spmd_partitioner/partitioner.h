@@ -50,6 +50,8 @@ struct SpmdPartitioner {
     int64_t next_channel;
 };
 
+// Writes into the header on how many devices the module runs.
+void spmd_set_device_count(HloModule *module, int64_t device_count);
 // Partitions `module` as `plan` says into a new module.
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned);
 

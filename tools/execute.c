@@ -66,6 +66,11 @@ static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryAr
 static HloStatus join_result(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
                              HloLiteral **shards, HloLiteral **result) {
     int64_t devices = execution->program->num_partitions;
+    if (devices == 1 && hlo_shape_is_dynamic(array->local)) {  // of the size that it has turned out to be
+        *result = hlo_literal_copy(shards[0]);
+        HLO_FAIL_IF(!*result, HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
+        return HLO_SUCCESS;
+    }
     if (!execution->per_device && hlo_shape_is_array(array->global)) {
         return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, devices, array->global, result);
     }

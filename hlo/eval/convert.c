@@ -121,7 +121,7 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
 static int64_t stochastic_round(double value, uint64_t random, int random_bits, HloType type) {
     if (isnan(value) || isinf(value)) return saturate(value, type);
     double size = fabs(value), whole = floor(size), fraction = size - whole;
-    if (fraction != 0 && (double)random < ldexp(fraction, random_bits)) whole += 1;
+    if (random < (uint64_t)ldexp(fraction, random_bits)) whole += 1;  // the fraction in fixed point, cut off
     return saturate(value < 0 ? -whole : whole, type);
 }
 

@@ -187,8 +187,8 @@ HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, 
     return value->sizes ? hlo_eval_set_sizes(device, *copy, value->sizes) : HLO_SUCCESS;
 }
 
-// Elements beyond the actual sizes are set to zero: their content is not part of the value.
-static void clear_padding(const HloEvalValue *value, char *data) {
+// The elements within the actual sizes, one behind the other.
+static void pack_actual(const HloEvalValue *value, char *to) {
     const HloShape *shape = value->shape;
     int64_t bytes = hlo_type_bytes(shape->type), count = hlo_shape_elements(shape);
     for (int64_t linear = 0; linear < count; linear++) {
@@ -198,29 +198,54 @@ static void clear_padding(const HloEvalValue *value, char *data) {
             outside = outside || rest % shape->dims[dim] >= value->sizes[dim];
             rest /= shape->dims[dim];
         }
-        if (outside) memset(data + linear * bytes, 0, (size_t)bytes);
+        if (outside) continue;
+        memcpy(to, (const char *)value->data + linear * bytes, (size_t)bytes);
+        to += bytes;
     }
 }
 
-static HloStatus fill_literal(const HloEvalValue *value, HloLiteral *literal) {
+// The value's shape with the sizes that its dynamic dimensions turned out to have.
+static const HloShape *actual_shape(HloArena *arena, const HloEvalValue *value) {
+    const HloShape *shape = value->shape;
     if (value->elements) {
-        for (int32_t i = 0; i < value->shape->element_count; i++) {
-            HLO_TRY(fill_literal(value->elements[i], literal->elements[i]));
-        }
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+        for (int32_t i = 0; i < shape->element_count; i++) elements[i] = actual_shape(arena, value->elements[i]);
+        return hlo_shape_tuple(arena, elements, shape->element_count);
+    }
+    if (!hlo_shape_is_dynamic(shape)) return shape;
+    return hlo_shape_with_dims(arena, shape, value->sizes ? value->sizes : shape->dims, shape->rank);
+}
+
+static void fill_literal(const HloEvalValue *value, HloLiteral *literal) {
+    if (value->elements) {
+        for (int32_t i = 0; i < value->shape->element_count; i++)
+            fill_literal(value->elements[i], literal->elements[i]);
+    } else if (value->data && value->sizes) {
+        pack_actual(value, literal->data);
     } else if (value->data) {
         memcpy(literal->data, value->data, (size_t)hlo_shape_bytes(value->shape));
-        if (value->sizes) clear_padding(value, literal->data);
     }
+}
+
+typedef struct Conversion {
+    const HloEvalValue *value;
+    HloArena *scratch;
+    HloLiteral *literal;
+} Conversion;
+
+static HloStatus to_literal(void *argument) {
+    Conversion *conversion = argument;
+    conversion->literal = hlo_literal_new(actual_shape(conversion->scratch, conversion->value));
+    HLO_FAIL_IF(!conversion->literal, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
+    fill_literal(conversion->value, conversion->literal);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal) {
-    *literal = hlo_literal_new(value->shape);
-    HLO_FAIL_IF(!*literal, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
-    HloStatus status = fill_literal(value, *literal);
-    if (status) {
-        hlo_literal_free(*literal);
-        *literal = NULL;
-    }
+    Conversion conversion = {.value = value, .scratch = hlo_arena_new()};
+    HLO_FAIL_IF(!conversion.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
+    HloStatus status = hlo_protect(to_literal, &conversion);
+    hlo_arena_free(conversion.scratch);
+    *literal = conversion.literal;
     return status;
 }

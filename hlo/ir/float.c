@@ -66,11 +66,14 @@ double hlo_float_decode(HloType type, uint64_t pattern) {
     uint64_t top = (UINT64_C(1) << format.exponent_bits) - 1;
     uint64_t full = (UINT64_C(1) << format.mantissa_bits) - 1;
     if (format.specials == IEEE && exponent == top) {
-        double special = mantissa ? NAN : INFINITY;
-        return sign ? -special : special;
+        // Payloads stay, for the total order.
+        uint64_t bits = sign << 63 | UINT64_C(0x7FF) << 52 | mantissa << (52 - format.mantissa_bits);
+        double special;
+        memcpy(&special, &bits, sizeof(special));
+        return special;
     }
     if (format.specials == FINITE_NAN && exponent == top && mantissa == full) return sign ? -NAN : NAN;
-    if (format.specials == UNSIGNED_ZERO && sign && exponent == 0 && mantissa == 0) return NAN;
+    if (format.specials == UNSIGNED_ZERO && sign && exponent == 0 && mantissa == 0) return -NAN;
     double value = exponent ? ldexp((double)(mantissa + full + 1), (int)exponent - format.bias - format.mantissa_bits)
                             : ldexp((double)mantissa, 1 - format.bias - format.mantissa_bits);
     return sign ? -value : value;

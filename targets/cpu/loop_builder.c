@@ -230,7 +230,8 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
     if (!kernel) return unsupported(b, info->name, type);
     const HloType result = result_type(info->result, type);
     const CpuValue value = apply(b, kernel, result, cpu_register_of(result), 0, info->arity, operands);
-    const bool shift_right = op == CPU_OP_SHIFT_RIGHT_LOGICAL && hlo_type_kind(type) == HLO_KIND_SIGNED;
+    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+    const bool shift_right = op == (is_signed ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_SHIFT_RIGHT_ARITHMETIC);
     if (is_narrow_integer(type) && (shift_right || op == CPU_OP_CLZ || op == CPU_OP_POPCNT))
         return unsupported(b, info->name, type);
     if (is_narrow_integer(result) || (info->rounds && is_narrow_float(result))) return normalise(b, value);
@@ -243,10 +244,25 @@ static CpuValue real_part_first(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return cpu_loop_op(b, CPU_OP_REAL, a, -1, -1);
 }
 
+// A float as an integer of 8 bits, within what a narrower type can hold.
+static CpuValue saturate_narrow(CpuLoopBuilder *b, HloType type, CpuValue a) {
+    const int bits = hlo_type_info(type)->bits;
+    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+    const HloType wide = is_signed ? HLO_S8 : HLO_U8;
+    const int8_t low = is_signed ? (int8_t) - (1 << (bits - 1)) : 0;
+    const int8_t high = (int8_t)((1 << (is_signed ? bits - 1 : bits)) - 1);
+    const CpuValue lowest = cpu_loop_constant(b, wide, &low), highest = cpu_loop_constant(b, wide, &high);
+    return cpu_loop_op(b, CPU_OP_CLAMP, lowest, cpu_loop_convert(b, wide, a), highest);
+}
+
 CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     a = real_part_first(b, type, a);
-    const HloType from = cpu_loop_value_type(b, a);
+    HloType from = cpu_loop_value_type(b, a);
     if (from == type) return a;
+    if (hlo_type_is_float(from) && is_narrow_integer(type)) {
+        a = saturate_narrow(b, type, a);
+        from = cpu_loop_value_type(b, a);
+    }
     if (type == HLO_PRED && hlo_type_is_complex(from)) {
         static const unsigned char zero[16] = {0};
         return cpu_loop_op(b, CPU_OP_NE, a, cpu_loop_constant(b, from, zero), -1);
@@ -271,7 +287,11 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
     const HloType type = cpu_loop_value_type(b, a);
     CpuBlockKernel *kernel = b->kernels->reduce_precision[cpu_register_of(type)];
-    if (!kernel) return unsupported(b, "REDUCE_PRECISION", type);
+    // Subnormal numbers of a narrow type have fewer bits to begin with than the f32 that holds them.
+    const HloTypeInfo *info = hlo_type_info(type);
+    const bool loses_subnormals =
+        is_narrow_float(type) && info->exponent_bits < 8 && mantissa_bits < info->mantissa_bits;
+    if (!kernel || loses_subnormals) return unsupported(b, "REDUCE_PRECISION", type);
     return normalise(b, apply(b, kernel, type, cpu_register_of(type), exponent_bits << 8 | mantissa_bits, 1, &a));
 }
 

@@ -110,3 +110,14 @@ json "j['machine'] == 'cpu:4' and j['num_devices'] == 1" "XLA_FLAGS: number of d
 exits 0 "XLA_FLAGS: a missing file" env XLA_FLAGS="/nonexistent/flags" "$MESHLO" run dot.hlo
 exits 0 "log" env MESHLO_LOG=1 "$MESHLO" run dot.hlo
 says err "partitioning" "log: steps"
+cat > sized.hlo <<'HLO'
+HloModule sized
+ENTRY e {
+  p = f32[4] iota(), iota_dimension=0
+  n = s32[] constant(2)
+  d = f32[<=4] set-dimension-size(p, n), dimensions={0}
+  ROOT r = f32[<=4] add(d, d)
+}
+HLO
+exits 0 "a dynamic size on one device" meshlo run sized.hlo --engine eval --print
+says out "{0, 2}" "a dynamic size: printed"
