@@ -43,6 +43,7 @@ EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const 
 }
 
 static void load_link(EmuNetwork *network, int64_t link, double bytes) {
+    assert(bytes >= 0 && link >= 0 && link < emu_link_limit(network->topology));
     if (bytes == 0) return;
     if (network->stage_bytes[link] == 0) network->touched[network->touched_count++] = link;
     network->stage_bytes[link] += bytes;
@@ -111,8 +112,9 @@ static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, b
 
 // Every line of a grid along one axis.
 static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
-    int64_t stride = 1, line[128];
+    int64_t stride = 1, line[EMU_MAX_AXIS];
     const int64_t size = grid->sizes[axis];
+    assert(size > 0 && size <= EMU_MAX_AXIS);
     for (int later = axis + 1; later < EMU_GRID_AXES; later++) stride *= grid->sizes[later];
     for (int64_t start = 0; start < grid->count; start++) {
         if (start / stride % size) continue;
@@ -182,6 +184,7 @@ static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
     for (int64_t s = 0; s < topology->slice_count; s++)
         for (int64_t i = 0; i < group.count; i++)
             if (topology->devices[group.items[i]].slice_index == s) members[filled++] = group.items[i];
+    assert(filled == group.count && present * each == group.count);
     return (SplitGroup){present, each, members};
 }
 

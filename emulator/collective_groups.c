@@ -7,19 +7,16 @@ static int64_t coordinate(const EmuDevice *device, int axis) {
     return axis < 3 ? device->coords[axis] : device->core_on_chip;
 }
 
-// The longest axis whose coordinates fit here; longer ones are no grid.
-#define MAX_AXIS 128
-
-// The distinct coordinates along an axis, ascending; returns how many, or 0 when there are too many.
+// The distinct coordinates along an axis, ascending; returns how many.
 static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_t count, int axis, int64_t *values) {
-    bool seen[MAX_AXIS] = {false};
+    bool seen[EMU_MAX_AXIS] = {false};
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = coordinate(&network->topology->devices[places[i]], axis);
-        if (at >= MAX_AXIS) return 0;
+        assert(at >= 0 && at < EMU_MAX_AXIS);
         seen[at] = true;
     }
     int64_t found = 0;
-    for (int64_t at = 0; at < MAX_AXIS; at++)
+    for (int64_t at = 0; at < EMU_MAX_AXIS; at++)
         if (seen[at]) values[found++] = at;
     return found;
 }
@@ -36,11 +33,12 @@ static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *va
 
 EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count) {
     EmuGrid grid = {.count = count};
-    int64_t values[EMU_GRID_AXES][MAX_AXIS], product = 1;
+    int64_t values[EMU_GRID_AXES][EMU_MAX_AXIS], product = 1;
     for (int axis = 0; axis < EMU_GRID_AXES; axis++) {
         grid.sizes[axis] = distinct(network, places, count, axis, values[axis]);
         product *= grid.sizes[axis];
-        if (product == 0 || product > count) return grid;
+        assert(product > 0);
+        if (product > count) return grid;
         grid.closes[axis] = closes_ring(network->topology, axis, values[axis], grid.sizes[axis]);
     }
     if (product != count) return grid;
@@ -52,6 +50,7 @@ EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count)
             const int64_t at = coordinate(&network->topology->devices[places[i]], axis);
             int64_t rank = 0;
             while (values[axis][rank] != at) rank++;
+            assert(rank < grid.sizes[axis]);
             index = index * grid.sizes[axis] + rank;
         }
         if (grid.members[index] >= 0) return grid;

@@ -62,7 +62,9 @@ static bool contains(const Holders *holders, const Draft *draft) {
 }
 
 static Holders *holders_of(Planner *planner, const HloInstruction *instruction) {
-    return &planner->holders[*hlo_int_map_find(&planner->positions, (uint64_t)instruction->id)];
+    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
+    assert(position);  // users stand in the same computation, which was ordered whole
+    return &planner->holders[*position];
 }
 
 // Collects the kernels that use an instruction; false when something needs it in memory.
@@ -151,6 +153,7 @@ static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, co
 // sum is made on the way.
 static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) {
     const int64_t count = into->member_count + reduction->member_count, roots = into->root_count;
+    assert(reduction->root_count == 1 && reduction->member_count > 0 && roots <= into->member_count);
     HloInstruction **members = HLO_ARENA_NEW(arena, HloInstruction *, count);
     memcpy(members, into->members, (size_t)roots * sizeof(*members));
     members[roots] = reduction->members[0];

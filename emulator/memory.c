@@ -37,7 +37,9 @@ typedef struct Liveness {
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
 
 static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) {
-    return &liveness->leaves[*hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id)];
+    const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id);
+    assert(position);  // every instruction of the computation is in the plan's order
+    return &liveness->leaves[*position];
 }
 
 // A new buffer for one leaf of an instruction.
@@ -49,6 +51,7 @@ static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, c
     live->buffer.bytes = on_chip ? 0 : emu_padded_bytes(liveness->chip, shape);
     live->buffer.unpadded_bytes = on_chip ? 0 : emu_unpadded_bytes(shape);
     live->buffer.kind = EMU_BUFFER_TEMPORARY;
+    assert(live->buffer.bytes >= live->buffer.unpadded_bytes && live->buffer.unpadded_bytes >= 0);
     live->first = live->last = liveness->now;
     hlo_vector_push(liveness->arena, &liveness->buffers, live);
     return live;
@@ -68,7 +71,7 @@ static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
 
 // A part of another value's leaves.
 static Leaves part_of(Leaves whole, int64_t start, int64_t count) {
-    HLO_BUG_IF(start + count > whole.count);
+    HLO_BUG_IF(start < 0 || start + count > whole.count);
     return (Leaves){whole.items + start, count};
 }
 
@@ -82,6 +85,7 @@ static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *ins
         const Leaves *operand = leaves_of(liveness, instruction->operands[i]);
         for (int64_t j = 0; j < operand->count; j++) leaves.items[filled++] = operand->items[j];
     }
+    assert(filled == total);
     return leaves;
 }
 
@@ -124,6 +128,7 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     const Leaves initial = *leaves_of(liveness, loop->operands[0]);
     const HloInstruction *root = loop->called[1]->root;
+    assert(initial.count == hlo_shape_leaf_count(loop->shape));
     Leaves leaves = new_leaves(liveness, initial.count);
     for (int64_t i = 0; i < initial.count; i++) {
         leaves.items[i] = initial.items[i];
@@ -251,6 +256,7 @@ static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputat
         if (instruction->opcode == HLO_OP_PARAMETER) continue;
         const int32_t kernel = program->kernel_of[instruction->id];
         if (kernel >= 0) {
+            assert(kernel < liveness->plan->kernel_count);
             liveness->now = kernel;
             for (int64_t m = 0; m < liveness->plan->kernels[kernel].member_count; m++)
                 touch(liveness, liveness->plan->kernels[kernel].members[m]);
@@ -278,11 +284,13 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     for (int64_t i = 0; i < liveness->buffers.count; i++) {
         const Live *live = liveness->buffers.items[i];
         if (live->buffer.kind != EMU_BUFFER_TEMPORARY || live->buffer.instruction->opcode == HLO_OP_CONSTANT) continue;
+        assert(live->first <= live->last && live->last <= count);
         change[live->first] += live->buffer.bytes;
         change[live->last + 1] -= live->buffer.bytes;
     }
     for (int64_t kernel = 0; kernel < count; kernel++) {
         alive += change[kernel];
+        assert(alive >= 0);
         change[kernel] = alive + called_peak(liveness->program, &liveness->plan->kernels[kernel]);
     }
     return change;
@@ -393,5 +401,6 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     qsort(largest, (size_t)kept, sizeof(*largest), compare_buffers);
     memory->largest = largest;
     memory->largest_count = kept;
+    assert(memory->alias_bytes <= memory->output_bytes);
     memory->peak_bytes = memory->argument_bytes + memory->output_bytes - memory->alias_bytes + memory->temp_bytes;
 }

@@ -15,7 +15,6 @@
 // The largest description read, in bytes: a pod is a page of text.
 #define MAX_BYTES (1 << 20)
 // The longest axis of a slice, in chips: routes have room for three of them.
-#define MAX_AXIS 128
 
 // What is being read.
 typedef struct PodReader {
@@ -303,8 +302,8 @@ static HloStatus read_pod(void *argument) {
     HLO_FAIL_IF(!reader->plan.name, HLO_INVALID_ARGUMENT, "%s: there is no slice named '%s'", reader->path,
                 reader->slice);
     const int64_t *shape = reader->plan.shape;
-    HLO_FAIL_IF(shape[0] > MAX_AXIS || shape[1] > MAX_AXIS || shape[2] > MAX_AXIS, HLO_INVALID_ARGUMENT,
-                "%s: an axis of a slice has at most %d chips", reader->path, MAX_AXIS);
+    HLO_FAIL_IF(shape[0] > EMU_MAX_AXIS || shape[1] > EMU_MAX_AXIS || shape[2] > EMU_MAX_AXIS, HLO_INVALID_ARGUMENT,
+                "%s: an axis of a slice has at most %d chips", reader->path, EMU_MAX_AXIS);
     HLO_FAIL_IF(shape[0] * shape[1] * shape[2] * reader->plan.slice_count > EMU_MAX_DEVICES / 2, HLO_INVALID_ARGUMENT,
                 "%s: the slices have too many chips", reader->path);
     grow_pod(reader);

@@ -18,6 +18,7 @@ static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, in
     const int64_t *shape = topology->shape;
     const int64_t stride = axis == 0 ? 1 : axis == 1 ? shape[0] : shape[0] * shape[1];
     const int64_t at = chip / stride % shape[axis], next = at + step;
+    assert(chip >= 0 && chip < topology->chip_count && (step == 1 || step == -1));
     if (next >= 0 && next < shape[axis]) return chip + step * stride;
     return topology->wrap[axis] ? chip - step * (shape[axis] - 1) * stride : -1;
 }
@@ -32,6 +33,7 @@ static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
 }
 
 EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
+    assert(link >= 0 && link < emu_link_limit(topology));
     if (link < topology->chip_count * 6) return describe_ici(topology, link);
     link -= topology->chip_count * 6;
     if (link < topology->device_count) {
@@ -60,6 +62,7 @@ double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) 
 }
 
 int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, int64_t to) {
+    assert(from >= 0 && from < topology->shape[axis] && to >= 0 && to < topology->shape[axis]);
     const int64_t size = topology->shape[axis], straight = to - from;
     if (!topology->wrap[axis]) return straight;
     const int64_t up = (straight + size) % size;
@@ -81,10 +84,12 @@ int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_pl
         const int64_t distance = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
         const int64_t step = distance < 0 ? -1 : 1;
         for (int64_t i = 0; i != distance; i += step) {
-            HLO_BUG_IF(count == EMU_MAX_ROUTE);
+            assert(count < EMU_MAX_ROUTE);  // no axis is longer than EMU_MAX_AXIS
             links[count++] = emu_ici_link(chip, axis, step < 0);
             chip = neighbour(topology, chip, axis, step);
+            assert(chip >= 0);  // the shorter way never leaves an axis that does not wrap
         }
     }
+    assert(chip == emu_topology_chip_of(topology, to));
     return count;
 }

@@ -40,7 +40,7 @@ HLO_EXPORT EmuLink emu_link_describe(const EmuTopology *topology, int64_t link);
 HLO_EXPORT double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind);
 
 // The longest way through a slice and between two, in links.
-#define EMU_MAX_ROUTE 512
+#define EMU_MAX_ROUTE (4 * EMU_MAX_AXIS)
 
 // The way from one device to another, both given by place: core, then x, y, z on the shorter side (up when both are
 // equally long), through the network between slices where they differ. Writes at most EMU_MAX_ROUTE link numbers and

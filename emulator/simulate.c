@@ -59,6 +59,7 @@ static const char *copy_string(HloArena *arena, const char *text) {
 static int64_t record(Simulation *simulation, const HloInstruction *instruction, int64_t start, int64_t duration,
                       EmuBound bound) {
     HloArena *arena = simulation->report->arena;
+    assert(start >= 0 && duration >= 0 && simulation->depth > 0);
     if (simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name),
                       .opcode = hlo_op_text(instruction->opcode),
@@ -117,6 +118,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     HLO_TRY(emu_transfer(network, collective, &transfer));
     const int64_t start = resources_free(simulation, transfer.resources);
     *end = emu_add(start, transfer.picoseconds);
+    assert(start >= simulation->now && *end >= start);
     for (int i = 0; i < 32; i++)
         if (transfer.resources >> i & 1) simulation->free_at[i] = *end;
     for (int64_t i = 0; i < transfer.link_count; i++)
@@ -187,6 +189,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
     if (!status) status = run_computation(simulation, loop->called[0]);
     simulation->repeat = repeat;
+    assert(simulation->now >= start);
     if (trips) simulation->now = emu_add(start, emu_times(simulation->now - start, (double)trips));
     return status;
 }
@@ -207,6 +210,7 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         longest = simulation->now;
         longest_report = *report;
     }
+    assert(longest >= start);  // the verifier asks for a branch at least
     *report = longest_report;
     report->collective_bytes_per_device = sent;
     simulation->now = longest;
@@ -257,6 +261,7 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
         status = run_step(simulation, &plan->kernels[i]);
     }
     simulation->depth--;
+    assert(simulation->depth >= 0);
     return status;
 }
 
@@ -269,6 +274,7 @@ static void collect_links(Simulation *simulation) {
         const double bytes = simulation->link_bytes[link];
         if (bytes == 0) continue;
         const EmuLink described = emu_link_describe(topology, link);
+        assert(bytes > 0 && described.exists);
         const double efficiency =
             described.kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
         const double seconds = bytes / (emu_link_bytes_per_second(topology, described.kind) * efficiency);
@@ -307,6 +313,7 @@ static void collect_memory(Simulation *simulation) {
     const EmuChip *chip = &simulation->program->topology->chip;
     EmuMemory memory;
     emu_program_memory(simulation->program, &memory);
+    assert(memory.temp_bytes >= 0 && memory.peak_bytes >= memory.temp_bytes);
     collect_curve(simulation, &memory);
     report->argument_bytes = memory.argument_bytes;
     report->output_bytes = memory.output_bytes;
@@ -398,6 +405,7 @@ static HloStatus simulate(void *argument) {
     simulation->repeat = 1;
     simulation->now = chip->launch_picoseconds;
     HLO_TRY(run_computation(simulation, module->entry));
+    assert(simulation->depth == 0 && simulation->repeat == 1);
     for (int64_t i = 0; i < simulation->flights.count; i++) wait_until(simulation, simulation->flights.items[i].end);
     report->topology = copy_string(arena, call->topology->name);
     report->device_kind = copy_string(arena, call->topology->device_kind);

@@ -13,6 +13,8 @@
 
 HLO_BEGIN_C
 
+// The most chips along one axis of a slice.
+#define EMU_MAX_AXIS 128
 // Device ids of slice s of several start at this number times (s + 1), as the real runtime numbers them.
 #define EMU_SLICE_ID_STRIDE 100000
 
