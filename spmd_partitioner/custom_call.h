@@ -8,6 +8,7 @@
 typedef enum SpmdCustomCall {
     SPMD_CALL_UNKNOWN,
     SPMD_CALL_IDENTITY,       // Sharding and other calls that return their operand
+    SPMD_CALL_SINK,           // takes one array of any sharding and gives nothing
     SPMD_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enter a manual region
     SPMD_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
     SPMD_CALL_ELEMENTWISE,    // one factor a dimension

@@ -17,6 +17,12 @@ static void same_dims(SpmdRule *rule, int32_t dims) {
 }
 
 static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
+    if (!rule->result_count) {
+        if (spmd_custom_call_kind(op) == SPMD_CALL_SINK && rule->operand_count == 1)
+            for (int32_t d = 0; d < rule->tensors[0].shape->rank; d++)
+                spmd_rule_map(rule, 0, d, spmd_rule_factor(rule, SPMD_PASS, rule->tensors[0].shape->dims[d]));
+        return;
+    }
     int32_t rank = rule->tensors[spmd_rule_result(rule, 0)].shape->rank;
     switch (spmd_custom_call_kind(op)) {
         case SPMD_CALL_IDENTITY:
@@ -24,6 +30,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
         case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank); return;
         case SPMD_CALL_TOPK: same_dims(rule, rank - 1); return;
         case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0); return;
+        case SPMD_CALL_SINK:
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL:
         case SPMD_CALL_UNKNOWN: return;
@@ -89,6 +96,7 @@ static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloIn
         case SPMD_CALL_INSPECT: return inspect_partition(partitioner, op);
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
+        case SPMD_CALL_SINK:
         case SPMD_CALL_ELEMENTWISE:
         case SPMD_CALL_BATCHED:
         case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);

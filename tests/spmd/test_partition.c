@@ -68,6 +68,11 @@ static const struct {
     {"p = f32[8,8] parameter(0), sharding={mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}, {}], unreduced={'b'}}\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
      "1 all-reduce"},
+    // What only keeps an array alive takes its parts (jax.lax.dce_sink; the call has no result to read a rank from).
+    {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n s = f32[8,8] sine(p)\n"
+     " k = () custom-call(s), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
+     " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
+     ""},
     // A sorted dimension: its axes move to the other one and back.
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}",
