@@ -125,12 +125,37 @@ static HloStatus fold(const Frame *frame, const HloInstruction *instruction, con
     return HLO_SUCCESS;
 }
 
+// x + a, where x is y + b, is y + (a + b): the counters of loops whose body is repeated.
+static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction, Leaves *operands) {
+    if (instruction->opcode != HLO_OP_ADD || frame->map_shape || instruction->shape->rank != 0 ||
+        !hlo_type_is_integer(instruction->shape->type) || !operands->items[1]->literal)
+        return HLO_SUCCESS;
+    const CpuNode *inner = operands->items[0]->producer;
+    if (!inner || inner->opcode != HLO_OP_ADD || inner->elementwise_map || !inner->operands[1]->literal)
+        return HLO_SUCCESS;
+    const HloLiteral *literals[] = {operands->items[1]->literal, inner->operands[1]->literal};
+    HloLiteral *sum;
+    HLO_TRY(hlo_evaluate_instruction(instruction, literals, NULL, &sum));
+    HloLiteral *copy = hlo_literal_in_arena(frame->program->arena, instruction->shape);
+    memcpy(copy->data, sum->data, (size_t)hlo_shape_bytes(instruction->shape));
+    hlo_literal_free(sum);
+    CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
+    node->opcode = HLO_OP_CONSTANT;
+    set_literal(node->results[0], copy);
+    operands->items[0] = inner->operands[0];
+    operands->items[1] = node->results[0];
+    return HLO_SUCCESS;
+}
+
 static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     const HloLiteral *folded;
     Leaves operands = all_operand_leaves(frame, instruction, 0);
     HLO_TRY(fold(frame, instruction, &operands, &folded));
-    if (folded) operands.count = 0;
+    if (folded)
+        operands.count = 0;
+    else
+        HLO_TRY(join_sums(frame, instruction, &operands));
     if (frame->map_shape) shape = hlo_shape_with_type(frame->program->arena, frame->map_shape, shape->type);
     CpuNode *node = new_node(frame, instruction, operands, shape);
     node->elementwise_map = frame->map_shape != NULL;
@@ -337,9 +362,78 @@ static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leav
     return HLO_SUCCESS;
 }
 
+// ---- loops of which a round does several rounds' work
+
+// An integer scalar constant.
+static bool read_integer(const CpuArray *array, int64_t *value) {
+    if (!array->literal || array->shape->rank != 0 || !hlo_type_is_integer(array->shape->type)) return false;
+    *value = hlo_literal_get_int64(array->literal, 0);
+    return true;
+}
+
+// The rounds of a loop whose condition is "state j < constant", where j starts at a constant and the body adds 1; else
+// 0.
+static int64_t count_rounds(const CpuRegion *condition, const CpuRegion *body, Leaves initial) {
+    const CpuNode *compare = condition->results.items[0]->producer;
+    int64_t first, last, step;
+    if (!compare || compare->opcode != HLO_OP_COMPARE ||
+        HLO_ATTRIBUTES(compare->instruction, Compare)->direction != HLO_ComparisonDirection_LT ||
+        !read_integer(compare->operands[1], &last))
+        return 0;
+    for (int64_t j = 0; j < initial.count; j++) {
+        if (compare->operands[0] != condition->parameters.items[j]) continue;
+        const CpuNode *add = body->results.items[j]->producer;
+        if (!read_integer(initial.items[j], &first) || !add || add->opcode != HLO_OP_ADD ||
+            add->operands[0] != body->parameters.items[j] || !read_integer(add->operands[1], &step) || step != 1)
+            return 0;
+        return last > first ? last - first : 0;
+    }
+    return 0;
+}
+
+// A body of a few elementwise operations on short arrays takes less time than its own administration.
+static bool is_short(const CpuRegion *body) {
+    enum { kElements = 512, kNodes = 24 };
+    int64_t count = 0;
+    for (int64_t i = 0; i < body->nodes.count; i++) {
+        const CpuNode *node = body->nodes.items[i];
+        const HloOpcode op = node->opcode;
+        if (node->result_count != 1 || node->results[0]->elements > kElements ||
+            !(hlo_op_is(op, HLO_OP_IS_ELEMENTWISE) || op == HLO_OP_BROADCAST || op == HLO_OP_CONSTANT ||
+              op == HLO_OP_RESHAPE || op == HLO_OP_IOTA || op == HLO_OP_SLICE))
+            return false;
+        count += op != HLO_OP_CONSTANT && op != HLO_OP_BROADCAST;
+    }
+    return count <= kNodes;
+}
+
+// The largest divisor of `rounds` that keeps the body below some size.
+static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
+    enum { kLargest = 64, kNodes = 256 };
+    int64_t factor = kNodes / (body->nodes.count + 1);
+    for (factor = factor < kLargest ? factor : kLargest; factor > 1 && rounds % factor; factor--) continue;
+    return factor > 1 ? factor : 1;
+}
+
+// Builds the body again behind itself, so that one round does the work of several.
+static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, const CpuNode *node, Leaves initial) {
+    CpuRegion *body = node->regions[1];
+    const int64_t rounds = count_rounds(node->regions[0], body, initial);
+    if (rounds < 2 || !is_short(body)) return HLO_SUCCESS;
+    Frame inside = {.program = frame->program, .region = body};
+    for (int64_t left = rounds_at_once(body, rounds); left > 1; left--) {
+        Leaves state = new_leaves(frame->program, body->results.count), results;
+        memcpy(state.items, body->results.items, sizeof(CpuArray *) * (size_t)state.count);
+        HLO_TRY(inline_state(&inside, instruction->called[1], state, &results));
+        memcpy(body->results.items, results.items, sizeof(CpuArray *) * (size_t)results.count);
+    }
+    return HLO_SUCCESS;
+}
+
 // The results of the node are the state; parameters of condition and body are views of it.
 static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuProgram *program = frame->program;
+    const Leaves initial = operand_leaves(frame, instruction, 0);
     bool done;
     HLO_TRY(write_out(frame, instruction, result, &done));
     if (done) return HLO_SUCCESS;
@@ -349,7 +443,7 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
     node->regions = HLO_ARENA_NEW(program->arena, CpuRegion *, 2);
     for (int i = 0; i < 2; i++)
         HLO_TRY(build_region(frame, instruction->called[i], view_leaves(program, *result), &node->regions[i]));
-    return HLO_SUCCESS;
+    return repeat_body(frame, instruction, node, initial);
 }
 
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {

@@ -9,6 +9,7 @@
 #include "targets/cpu/copy.h"
 #include "targets/cpu/held.h"
 #include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/tiles.h"
 
 enum { kRankLimit = CPU_KERNEL_RANK_LIMIT, kTilePositions = 256, kBlockElements = 512, kTallestTile = 1024 };
 
@@ -42,6 +43,8 @@ typedef struct ConvolutionJob {
     char *out;
     char *scratch;
     size_t patch_bytes, result_bytes, scratch_each;
+    char *kernel_tiles;  // the kernel packed for tiles, [group][block of places], or NULL
+    size_t tile_bytes;   // of one block
 } ConvolutionJob;
 
 // ---- addressing
@@ -120,40 +123,84 @@ static void pack_kernel(const ConvolutionJob *job) {
 
 // ---- patches
 
-// One kernel row of the last dimension for one position: features and places are one run of memory, cut at the borders.
-static void copy_merged(const ConvolutionJob *job, char *to, const char *input, int64_t *index, int64_t *place) {
-    const CpuConvolution *c = job->c;
-    const CpuConvolutionDim *last = &c->dims[c->rank - 1];
-    const int64_t bytes = job->group_inputs * job->width;
-    const int64_t start = index[job->dim_count - 1] * last->stride - last->padding_low;
-    const int64_t low = start < 0 ? -start : 0;
-    int64_t high = last->input_size - start;
-    if (high > last->kernel_size) high = last->kernel_size;
-    place[c->rank - 1] = low;
-    const int64_t from = low < high ? input_offset(job, index, place) : -1;
-    if (from < 0) {
-        memset(to, 0, (size_t)(last->kernel_size * bytes));
+// Copies of a few dozen bytes, which are too many to call a function for each.
+static void copy_short(char *to, const char *from, int64_t bytes) {
+    enum { kStep = 16 };
+    int64_t i = 0;
+    if (bytes < kStep || bytes > 16 * kStep) {
+        memcpy(to, from, (size_t)bytes);
         return;
     }
-    if (low > 0) memset(to, 0, (size_t)(low * bytes));
-    memcpy(to + low * bytes, input + from * job->width, (size_t)((high - low) * bytes));
-    if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
+    for (; i + kStep <= bytes; i += kStep) memcpy(to + i, from + i, kStep);
+    memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+}
+
+// Element offset of the input under a place, the last dimension and the features aside; -1 in padding.
+static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
+    const CpuConvolution *c = job->c;
+    int64_t offset = 0;
+    for (int i = 0; i < job->dim_count; i++) {
+        const int d = job->dims[i].spatial;
+        const int64_t at = d < 0 ? index[i] : d == c->rank - 1 ? 0 : input_index(&c->dims[d], index[i], place[d]);
+        if (at < 0) return -1;
+        offset += at * (d < 0 ? c->input_batch_stride : c->dims[d].input_stride);
+    }
+    return offset;
+}
+
+// One kernel row of the last dimension for `count` positions along it, `row_bytes` apart: features and places are one
+// run of memory, cut at the borders.
+static void copy_merged(const ConvolutionJob *job, char *to, int64_t row_bytes, const char *input, int64_t first,
+                        int64_t count) {
+    const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
+    const int64_t bytes = job->group_inputs * job->width;
+    for (int64_t p = 0; p < count; p++, to += row_bytes) {
+        const int64_t start = (first + p) * last->stride - last->padding_low;
+        int64_t low = start < 0 ? -start : 0, high = last->input_size - start;
+        if (low > last->kernel_size) low = last->kernel_size;
+        if (high > last->kernel_size) high = last->kernel_size;
+        if (high < low) high = low;
+        if (low > 0) memset(to, 0, (size_t)(low * bytes));
+        if (high > low) copy_short(to + low * bytes, input + (start + low) * bytes, (high - low) * bytes);
+        if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
+    }
+}
+
+static void fill_merged_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
+                             int64_t s1, char *patches) {
+    const CpuConvolution *c = job->c;
+    const int64_t bytes = job->group_inputs * job->width, step = c->dims[c->rank - 1].kernel_size,
+                  row_bytes = (s1 - s0) * bytes, fastest = job->dim_count - 1;
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    for (int64_t p = 0; p < count;) {
+        unflatten_position(job, p0 + p, index);
+        const int64_t left = job->dims[fastest].size - index[fastest], run = left < count - p ? left : count - p;
+        for (int64_t s = s0; s < s1; s += step) {
+            char *to = patches + p * row_bytes + (s - s0) * bytes;
+            unflatten_place(c, s, place);
+            const int64_t from = row_offset(job, index, place);
+            if (from >= 0)
+                copy_merged(job, to, row_bytes, input + from * job->width, index[fastest], run);
+            else
+                for (int64_t q = 0; q < run; q++) memset(to + q * row_bytes, 0, (size_t)(step * bytes));
+        }
+        p += run;
+    }
 }
 
 // Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
 static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
                       char *patches) {
-    const CpuConvolution *c = job->c;
-    const int64_t bytes = job->group_inputs * job->width, step = job->merge_last ? c->dims[c->rank - 1].kernel_size : 1;
+    const int64_t bytes = job->group_inputs * job->width;
     int64_t index[kRankLimit + 1], place[kRankLimit];
+    if (job->merge_last) {
+        fill_merged_rows(job, input, p0, count, s0, s1, patches);
+        return;
+    }
     for (int64_t p = 0; p < count; p++) {
         unflatten_position(job, p0 + p, index);
-        for (int64_t s = s0; s < s1; s += step, patches += step * bytes) {
-            unflatten_place(c, s, place);
-            if (job->merge_last) {
-                copy_merged(job, patches, input, index, place);
-                continue;
-            }
+        for (int64_t s = s0; s < s1; s++, patches += bytes) {
+            unflatten_place(job->c, s, place);
             const int64_t from = input_offset(job, index, place);
             if (from < 0)
                 memset(patches, 0, (size_t)bytes);
@@ -247,14 +294,45 @@ static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_
     return p;
 }
 
+static int64_t blocks_of(const ConvolutionJob *job) {
+    return (job->places + job->block_places - 1) / job->block_places;
+}
+
+// The product of a whole tile of positions and the block of places from s0.
+static CpuProduct whole_product(const ConvolutionJob *job, int64_t s0) {
+    const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
+    return block_product(job, job->tile, s0, s1, 1, 1);
+}
+
+// The kernel is the right side of many products: packed once for tiles where they are used.
+static size_t kernel_tile_bytes(ConvolutionJob *job) {
+    const CpuProduct first = whole_product(job, 0);
+    job->tile_bytes = job->direct_transposed ? 0 : cpu_tiles_right_bytes(&first);
+    return job->tile_bytes * (size_t)(job->groups * blocks_of(job));
+}
+
+static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
+    if (job->tile_bytes == 0) return;
+    const int64_t blocks = blocks_of(job), place_bytes = job->group_inputs * job->group_outputs * job->width;
+    for (int64_t i = 0; i < job->groups * blocks; i++) {
+        const int64_t s0 = i % blocks * job->block_places;
+        const CpuProduct p = whole_product(job, s0);
+        const char *kernel = job->packed + (i / blocks * job->places + s0) * place_bytes;
+        if (!cpu_tiles_pack_right(&p, memory + (size_t)i * job->tile_bytes, kernel)) return;
+    }
+    job->kernel_tiles = memory;
+}
+
 // Adds the product of one block of places to the tile's results.
 static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
                            const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
                            char *scratch) {
     const char *kernel =
         job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
-    const CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
+    CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
     const bool turned = job->direct_transposed;
+    if (job->kernel_tiles)
+        p.b_tiles = job->kernel_tiles + (size_t)(group * blocks_of(job) + s0 / job->block_places) * job->tile_bytes;
     cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
 }
 
@@ -401,15 +479,17 @@ static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, cons
     const size_t packed =
         (hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width) + 63) / 64 * 64;
     const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width) + 128;
-    const size_t all = packed + converted + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
+    const size_t tiles = kernel_tile_bytes(job);
+    const size_t all = packed + converted + tiles + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
     char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
     char *at = memory;
     at += bring_to_type(job, c->lhs_type, input, inputs, at, &job->input);
     at += bring_to_type(job, c->rhs_type, kernel, kernels, at, &job->kernel);
     job->packed = at;
-    job->scratch = at + packed;
+    job->scratch = at + packed + tiles;
     pack_kernel(job);
+    pack_kernel_tiles(job, at + packed);
     const double work = (double)job->groups * (double)job->positions * (double)job->depth * (double)job->group_outputs;
     cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job->groups * job->tiles, 1, convolution_task, job);
     cpu_pool_scratch_give(pool, memory);

@@ -9,6 +9,8 @@
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
 // b, columns of one unit of parallel work.
 enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
+// Up to this many rows pay for reading b where it is rather than packing it; then the columns of one unit.
+enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -57,6 +59,13 @@ typedef struct Block {
     size_t packed_a_each;
 } Block;
 
+// Whole panels of b whose columns are neighbours in memory need no packing where few rows use them.
+static bool reads_in_place(const Block *block, int64_t j) {
+    const CpuGemm *g = block->g;
+    return g->m <= kFewRows && g->b_n_stride == 1 && g->b_k_stride >= block->kernels->nr &&
+           block->columns - j >= block->kernels->nr;
+}
+
 // Rows [m0, m0 + rows) times the columns [j0, j1) of the packed block of b.
 static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
     const CpuGemmKernels *kernels = block->kernels;
@@ -65,17 +74,23 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const bool accumulate = g->accumulate || block->k0 > 0;
     kernels->pack(packed_a, mr, block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width, rows, depth,
                   g->a_m_stride, g->a_k_stride);
-    for (int64_t j = j0; j < j1; j += nr)
+    for (int64_t j = j0; j < j1; j += nr) {
+        const bool in_place = reads_in_place(block, j);
+        const char *b = in_place ? block->b + (block->k0 * g->b_k_stride + block->n0 + j) * width
+                                 : block->packed_b + j * depth * width;
         for (int64_t i = 0; i < rows; i += mr)
-            kernels->tile(depth, packed_a + i * depth * width, block->packed_b + j * depth * width,
+            kernels->tile(depth, packed_a + i * depth * width, b, in_place ? g->b_k_stride : nr,
                           block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, smaller(mr, rows - i),
                           smaller(nr, j1 - j), accumulate);
+    }
 }
 
 static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
     const CpuGemmKernels *kernels = block->kernels;
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width;
+    while (j0 < j1 && reads_in_place(block, j0)) j0 += kernels->nr;
+    if (j0 >= j1) return;
     kernels->pack(block->packed_b + j0 * block->depth * width, kernels->nr,
                   block->b + (block->k0 * g->b_k_stride + (block->n0 + j0) * g->b_n_stride) * width, j1 - j0,
                   block->depth, g->b_n_stride, g->b_k_stride);
@@ -122,7 +137,8 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 // Unit = block of rows * column units + column unit.
 static int64_t column_unit(const Block *block) {
-    return smaller(round_up(kUnitColumns, block->kernels->nr), round_up(block->columns, block->kernels->nr));
+    const int64_t most = block->g->m <= kFewRows ? kFewRowsUnitColumns : kUnitColumns;
+    return smaller(round_up(most, block->kernels->nr), round_up(block->columns, block->kernels->nr));
 }
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {

@@ -492,8 +492,21 @@ static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
     return HLO_SUCCESS;
 }
 
+// Loops of one small block, such as those on scalars, need no other thread and little memory.
+enum { kTinyScratch = 4096 };
+
+static bool is_tiny(const CpuLoop *loop) {
+    return loop->mode == CPU_MODE_ROWS && loop->scratch_bytes <= kTinyScratch && loop->kept <= loop->block &&
+           cpu_loop_cost(loop) < kParallelCost;
+}
+
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     if (loop->kept == 0) return HLO_SUCCESS;
+    if (is_tiny(loop)) {
+        _Alignas(64) char scratch[kTinyScratch];
+        (loop->code ? loop->code : run_row_blocks)(loop, buffers, 0, 1, scratch);
+        return HLO_SUCCESS;
+    }
     RunJob job = {.loop = loop, .buffers = buffers};
     job.scratch = cpu_pool_scratch_take(pool, loop->scratch_bytes * (size_t)cpu_pool_worker_count(pool));
     HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the registers of a fused loop");

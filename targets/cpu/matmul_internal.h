@@ -31,6 +31,7 @@ typedef struct CpuProduct {
     bool accumulate;
     int64_t m, n, k;
     int64_t a_m_stride, a_k_stride, b_k_stride, b_n_stride, ldc;
+    const void *b_tiles;  // b as cpu_tiles_pack_right() packed it, or NULL
 } CpuProduct;
 
 // Bytes of scratch memory for cpu_product_serial(), a multiple of 64.

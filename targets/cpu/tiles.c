@@ -47,7 +47,7 @@ static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPr
 
 // Six products for one pay only where packing is a small part of the work.
 static bool is_worth_it(CpuTileSource source, CpuPrecision precision, int64_t m, int64_t n, int64_t k) {
-    if (source == CPU_TILE_F32_3 && precision == CPU_PRECISION_EXACT) return m >= 64 && n >= 64 && k >= 64;
+    if (source == CPU_TILE_F32_3 && precision == CPU_PRECISION_EXACT) return m > 64 && n >= 64 && k >= 64;
     return m >= 8 && n >= 8 && k >= 16 && (double)m * (double)n * (double)k >= 32768;
 }
 
@@ -290,13 +290,26 @@ static CpuTileRange pack_side(const Shape *s, bool right, char *to, const float 
     return range;
 }
 
+size_t cpu_tiles_right_bytes(const CpuProduct *p) {
+    Shape shape;
+    return choose_serial(p, &shape) ? (size_t)(panels(p->n) * shape.panel_bytes) : 0;
+}
+
+bool cpu_tiles_pack_right(const CpuProduct *p, void *to, const void *b) {
+    Shape shape;
+    if (!choose_serial(p, &shape)) return false;
+    const CpuTileRange range = pack_side(&shape, true, to, b, p->n, p->k, p->b_n_stride, p->b_k_stride);
+    return parts_hold(shape.left, p->precision, &range, &range);
+}
+
 bool cpu_tiles_serial(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
     Shape shape;
     if (!choose_serial(p, &shape)) return false;
     char *left = scratch, *right = left + panels(p->m) * shape.panel_bytes;
-    const CpuTileRange a_range = pack_side(&shape, false, left, a, p->m, p->k, p->a_m_stride, p->a_k_stride),
-                       b_range = pack_side(&shape, true, right, b, p->n, p->k, p->b_n_stride, p->b_k_stride);
+    const CpuTileRange a_range = pack_side(&shape, false, left, a, p->m, p->k, p->a_m_stride, p->a_k_stride);
+    CpuTileRange b_range = a_range;
+    if (!p->b_tiles) b_range = pack_side(&shape, true, right, b, p->n, p->k, p->b_n_stride, p->b_k_stride);
     if (!parts_hold(shape.left, p->precision, &a_range, &b_range)) return false;
-    multiply_panels(&shape, left, right, c, p->ldc, p->m, p->n, p->accumulate);
+    multiply_panels(&shape, left, p->b_tiles ? p->b_tiles : right, c, p->ldc, p->m, p->n, p->accumulate);
     return true;
 }
