@@ -288,7 +288,8 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
         const SplitGroup split = split_by_slice(network, group);
         EmuGrid grid = {0};
         slices = slices || split.slices != 1;
-        if (split.slices == 1) grid = emu_find_grid(network, group.items, group.count);
+        // In a twisted torus the shortest ways do not go axis by axis.
+        if (split.slices == 1 && !network->topology->twisted) grid = emu_find_grid(network, group.items, group.count);
         int64_t hops = 0;
         for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
             hops += load_exchange_axis(network, &grid, axis, block);

@@ -24,7 +24,7 @@ static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_
 // Whether members at these coordinates close to a ring: the way from the last to the first is no longer than the
 // others.
 static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *values, int64_t count) {
-    if (axis == 3 || !topology->wrap[axis] || count < 3) return false;
+    if (axis == 3 || !topology->wrap[axis] || emu_axis_is_twisted(topology, axis) || count < 3) return false;
     int64_t longest = 0;
     for (int64_t i = 1; i < count; i++)
         if (values[i] - values[i - 1] > longest) longest = values[i] - values[i - 1];

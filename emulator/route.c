@@ -20,7 +20,18 @@ static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, in
     const int64_t at = chip / stride % shape[axis], next = at + step;
     assert(chip >= 0 && chip < topology->chip_count && (step == 1 || step == -1));
     if (next >= 0 && next < shape[axis]) return chip + step * stride;
-    return topology->wrap[axis] ? chip - step * (shape[axis] - 1) * stride : -1;
+    if (!topology->wrap[axis]) return -1;
+    chip -= step * (shape[axis] - 1) * stride;
+    if (!emu_axis_is_twisted(topology, axis)) return chip;
+    // Around a short axis one comes out half-way around each long one.
+    const int64_t per_slice = emu_topology_slice_chips(topology);
+    int64_t below = 1;
+    for (int other = 0; other < 3; other++) {
+        const int64_t size = shape[other], coordinate = chip % per_slice / below % size;
+        if (size == 2 * shape[axis]) chip += ((coordinate + size / 2) % size - coordinate) * below;
+        below *= size;
+    }
+    return chip;
 }
 
 static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
@@ -66,7 +77,50 @@ int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, i
     const int64_t size = topology->shape[axis], straight = to - from;
     if (!topology->wrap[axis]) return straight;
     const int64_t up = (straight + size) % size;
+    if (2 * up == size && from % 2) return -up;
     return up <= size - up ? up : up - size;
+}
+
+// The candidates of a search for the shortest way through a twisted torus: steps along each axis, signed.
+typedef struct TwistedWays {
+    int64_t best[64][3];
+    int64_t count, length;
+} TwistedWays;
+
+static void consider_way(TwistedWays *ways, const int64_t steps[3]) {
+    int64_t length = 0;
+    for (int axis = 0; axis < 3; axis++) length += steps[axis] < 0 ? -steps[axis] : steps[axis];
+    if (ways->count && length > ways->length) return;
+    if (!ways->count || length < ways->length) ways->count = 0;
+    ways->length = length;
+    if (ways->count == 64) return;
+    for (int axis = 0; axis < 3; axis++) ways->best[ways->count][axis] = steps[axis];
+    ways->count++;
+}
+
+// Steps along x, y, z of a shortest way: each time around a short axis (at most once either way) shifts the rest by
+// half of the long ones. Where several are equally short, senders take turns, so that no direction is busier than
+// others.
+static void twisted_steps(const EmuTopology *topology, const int64_t from[3], const int64_t to[3], int64_t steps[3]) {
+    const int64_t *shape = topology->shape;
+    TwistedWays ways = {.count = 0};
+    int turns[3];
+    for (int number = 0; number < 27; number++) {
+        int64_t shift = 0, candidate[3];
+        for (int axis = 0, rest = number; axis < 3; axis++, rest /= 3) {
+            turns[axis] = rest % 3 - 1;
+            candidate[axis] = to[axis] - from[axis] + turns[axis] * shape[axis];
+            if (emu_axis_is_twisted(topology, axis)) shift += turns[axis];
+        }
+        for (int axis = 0; axis < 3; axis++) {
+            // The shift is half an axis: an odd number of turns leaves it, an even one does not. The other half may be
+            // taken either way.
+            if (!emu_axis_is_twisted(topology, axis) && shift % 2) candidate[axis] += shape[axis] / 2;
+        }
+        consider_way(&ways, candidate);
+    }
+    const int64_t turn = (from[0] + from[1] + from[2]) % ways.count;
+    for (int axis = 0; axis < 3; axis++) steps[axis] = ways.best[turn][axis];
 }
 
 int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
@@ -79,9 +133,12 @@ int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_pl
         return count;
     }
     if (from->core_on_chip != to->core_on_chip) links[count++] = emu_package_link(topology, from_place);
-    int64_t chip = emu_topology_chip_of(topology, from);
+    int64_t chip = emu_topology_chip_of(topology, from), steps[3];
+    for (int axis = 0; axis < 3; axis++)
+        steps[axis] = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
+    if (topology->twisted) twisted_steps(topology, from->coords, to->coords, steps);
     for (int axis = 0; axis < 3; axis++) {
-        const int64_t distance = emu_axis_distance(topology, axis, from->coords[axis], to->coords[axis]);
+        const int64_t distance = steps[axis];
         const int64_t step = distance < 0 ? -1 : 1;
         for (int64_t i = 0; i != distance; i += step) {
             assert(count < EMU_MAX_ROUTE);  // no axis is longer than EMU_MAX_AXIS

@@ -42,12 +42,18 @@ HLO_EXPORT double emu_link_bytes_per_second(const EmuTopology *topology, EmuLink
 // The longest way through a slice and between two, in links.
 #define EMU_MAX_ROUTE (4 * EMU_MAX_AXIS)
 
-// The way from one device to another, both given by place: core, then x, y, z on the shorter side (up when both are
-// equally long), through the network between slices where they differ. Writes at most EMU_MAX_ROUTE link numbers and
-// returns how many; 0 for a device to itself.
+// Whether going around this axis shifts the others: the short axes of a twisted torus, half-way along the long ones.
+static inline bool emu_axis_is_twisted(const EmuTopology *topology, int axis) {
+    return topology->twisted && 2 * topology->shape[axis] == topology->shape[2];
+}
+
+// The way from one device to another, both given by place: core, then x, y, z on the shorter side (where several ways
+// are equally short, senders take turns: even coordinates go up, odd ones down), through the network between slices
+// where they differ. Writes at most EMU_MAX_ROUTE link numbers and returns how many; 0 for a device to itself.
 HLO_EXPORT int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links);
 
-// Chips crossed along one axis from coordinate `from` to `to`: positive up, negative down, on the shorter side.
+// Chips crossed along one axis from coordinate `from` to `to`: positive up, negative down, on the shorter side. Where
+// both are equally long, even coordinates go up and odd ones down.
 HLO_EXPORT int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, int64_t to);
 
 HLO_END_C

@@ -496,7 +496,6 @@ HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, con
     *report = NULL;
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
                 topology->name);
-    HLO_FAIL_IF(topology->twisted, HLO_UNIMPLEMENTED, "%s: twisted tori are not modelled", topology->name);
     HloModule *inlined = NULL;
     if (needs_inlining(module)) HLO_TRY(inline_calls(module, &inlined));
     HloStatus status = simulate_with_and_without(inlined ? inlined : module, topology, options, report);

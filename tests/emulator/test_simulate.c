@@ -373,7 +373,6 @@ Test(emulator_simulate, reports_are_json) {
 Test(emulator_simulate, bad_input_is_refused) {
     expect_error(PLAIN, "v5e-4", NULL, HLO_INVALID_ARGUMENT, "8 devices");
     expect_error(PLAIN, "cpu:8", NULL, HLO_UNIMPLEMENTED, "no machine model");
-    expect_error(PLAIN, "v4:4x4x8_twisted", NULL, HLO_UNIMPLEMENTED, "twisted");
     const int64_t twice[] = {0, 1, 2, 3, 4, 5, 6, 6}, beyond[] = {0, 1, 2, 3, 4, 5, 6, 8};
     expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8, NULL}, HLO_INVALID_ARGUMENT, "twice");
     expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8, NULL}, HLO_INVALID_ARGUMENT, "does not exist");
