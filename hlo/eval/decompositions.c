@@ -305,7 +305,7 @@ EVALUATOR(ormqr, 2)
 // ---- eigenvalues
 
 // Vectors and values of the Hermitian matrix; true if it has some.
-static bool diagonalise(const Call *call, bool lower, Complex *vectors, Complex *values) {
+static bool diagonalise(const Call *call, bool lower, bool sort, Complex *vectors, Complex *values) {
     const int64_t n = call->n;
     Complex *a = scratch(call, n * n);
     double *d = HLO_EVAL_SCRATCH(call->device, double, n);
@@ -315,16 +315,16 @@ static bool diagonalise(const Call *call, bool lower, Complex *vectors, Complex 
         adjoint(a, call->in[0], n, n);
     bool finite = true;
     for (int64_t i = 0; i < n; i++) finite = finite && all_finite(a + i * n, i + 1);
-    if (finite) hlo_eval_diagonalise(a, vectors, d, n);
+    if (finite) hlo_eval_diagonalise(a, vectors, d, n, sort);
     for (int64_t i = 0; i < n * n && !finite; i++) vectors[i] = CMPLX(NAN, NAN);
     for (int64_t i = 0; i < n; i++) values[i] = finite ? d[i] : NAN;
     return finite;
 }
 
-// The configuration says "lower,sort,sweeps,tolerance".
 static void eigh(const Call *call) {
-    const char *config = call->instruction->backend_config;
-    diagonalise(call, !config || config[0] != '0', call->out[0], call->out[1]);
+    bool lower, sort;
+    hlo_custom_call_eigh(call->instruction, &lower, &sort);
+    diagonalise(call, lower, sort, call->out[0], call->out[1]);
 }
 EVALUATOR(eigh, 2)
 
@@ -333,7 +333,7 @@ static void syevd(const Call *call) {
     const int64_t n = call->n;
     const bool vectors = option(call, "mode", 'V') == 'V';
     Complex *v = vectors ? call->out[0] : scratch(call, n * n);
-    call->out[2][0] = !diagonalise(call, option(call, "uplo", 'L') == 'L', v, call->out[1]);
+    call->out[2][0] = !diagonalise(call, option(call, "uplo", 'L') == 'L', true, v, call->out[1]);
     if (!vectors) copy(call->out[0], call->in[0], n * n);
 }
 EVALUATOR(syevd, 2)

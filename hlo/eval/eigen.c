@@ -72,7 +72,7 @@ static void scale_column(Complex *a, int64_t n, int64_t j, Complex factor) {
     for (int64_t i = 0; i < n; i++) a[i * n + j] = times(a[i * n + j], factor);
 }
 
-void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n) {
+void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, bool sort) {
     for (int64_t i = 0; i < n; i++) {
         a[i * n + i] = creal(a[i * n + i]);
         for (int64_t j = 0; j < i; j++) a[j * n + i] = conj(a[i * n + j]);
@@ -82,7 +82,7 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n) {
     for (int64_t i = 0; i < n; i++) values[i] = creal(a[i * n + i]);
     for (int64_t i = 0; i < n; i++) {
         int64_t least = i;
-        for (int64_t j = i + 1; j < n; j++)
+        for (int64_t j = i + 1; j < n && sort; j++)
             if (values[j] < values[least]) least = j;
         const double held = values[i];
         values[i] = values[least];

@@ -34,9 +34,10 @@ HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t
 
 // ---- eigenvalues (eigen.c)
 
-// The Hermitian matrix whose lower triangle counts: a := diagonal, v := unitary, ascending, phases settled by
-// hlo_eval_settle_phase(). NaN in, NaN out.
-void hlo_eval_diagonalise(HloEvalComplex *a, HloEvalComplex *v, double *values, int64_t n);
+// The Hermitian matrix whose lower triangle counts: a := diagonal, v := unitary, phases settled by
+// hlo_eval_settled_phase(). Ascending where `sort` is set; else blocks between which all elements are zero keep their
+// values and vectors in their own rows and columns. All elements must be finite.
+void hlo_eval_diagonalise(HloEvalComplex *a, HloEvalComplex *v, double *values, int64_t n, bool sort);
 // The factor of size 1 that makes the first large element of the column x (elements `stride` apart) real and positive.
 HloEvalComplex hlo_eval_settled_phase(const HloEvalComplex *x, int64_t n, int64_t stride);
 // A = Q T Q^H, of the lower triangle, packed as LAPACK's sytrd leaves it. d (n), e and taus (n - 1); `v` is scratch of

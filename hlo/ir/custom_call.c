@@ -124,3 +124,9 @@ int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *na
     }
     return fallback;
 }
+
+void hlo_custom_call_eigh(const HloInstruction *instruction, bool *lower, bool *sort) {
+    const char *config = instruction->backend_config, *comma = config ? strchr(config, ',') : NULL;
+    *lower = !config || config[0] != '0';
+    *sort = !comma || comma[1] != '0';
+}

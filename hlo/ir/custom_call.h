@@ -25,6 +25,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *i
 // `fallback` where it is not there.
 HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback);
 
+// The configuration "lower,sort,…" of the call Eigh: which triangle counts (the lower one if it is not said), and
+// whether the values are sorted (they are). Unsorted, values and vectors of blocks that nothing couples stay in place:
+// JAX's own division of large matrices (jax/_src/tpu/linalg/eigh.py) depends on that for its padding.
+HLO_EXPORT void hlo_custom_call_eigh(const HloInstruction *instruction, bool *lower, bool *sort);
+
 HLO_END_C
 
 #endif

@@ -91,11 +91,11 @@ typedef struct ImportRegion {
     bool passthrough;
     const char *name;
 } ImportRegion;
-// Constants from outside are copied into regions that have no captures.
+// Constants from outside are copied into the region.
 HLO_NODISCARD HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **computation);
 // The common case of an op whose regions become its called computations, with all operands in order.
 HLO_NODISCARD HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes);
-// Values from outside that the regions of an operation use, each once.
+// Values from outside that the regions of an operation use, each once, but for constants: import_region() copies those.
 void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count);
 // Converts the operations of a block into a computation, up to its return, whose operands are handed back.
 HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,

@@ -39,9 +39,22 @@ static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
     }
 }
 
-void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count) {
+// Values from outside that a region uses: constants, or all others.
+static CaptureWalk find_captures(const Importer *importer, const MlirRegion *regions, int64_t count, bool constants) {
     CaptureWalk walk = {.importer = importer};
-    for (int64_t r = 0; r < operation->region_count; r++) walk_region(&walk, &operation->regions[r]);
+    for (int64_t r = 0; r < count; r++) walk_region(&walk, &regions[r]);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < walk.found.count; i++) {
+        MlirValue *value = walk.found.items[i];
+        const bool constant = value->lowered && hlo_is(value->lowered, HLO_OP_CONSTANT);
+        if (constant == constants) walk.found.items[kept++] = value;
+    }
+    walk.found.count = kept;
+    return walk;
+}
+
+void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count) {
+    const CaptureWalk walk = find_captures(importer, operation->regions, operation->region_count, false);
     *captures = walk.found.items;
     *count = walk.found.count;
 }
@@ -106,23 +119,20 @@ static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
-// Regions of reductions and comparators have no place for captures, but may use constants from outside: each gets a
-// copy inside. Returns what must be put back afterwards.
+// Constants from outside are copied into every region that uses them: comparators and reductions have no place for
+// captures, and loops and branches have better things to carry. Returns what must be put back afterwards.
 typedef struct SunkConstants {
     MlirValue **values;
     HloInstruction **outside;
     int64_t count;
 } SunkConstants;
 
-static SunkConstants sink_constants(const ImportPlace *place, const ImportRegion *request) {
-    SunkConstants sunk = {0};
-    if (request->capture_count) return sunk;
-    MlirOperation one = {.regions = (MlirRegion *)(uintptr_t)request->region, .region_count = 1};
-    import_captures(place->importer, &one, &sunk.values, &sunk.count);
+static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *region) {
+    const CaptureWalk walk = find_captures(place->importer, region, 1, true);
+    SunkConstants sunk = {.values = walk.found.items, .count = walk.found.count};
     sunk.outside = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, sunk.count);
     for (int64_t i = 0; i < sunk.count; i++) {
         HloInstruction *constant = sunk.outside[i] = sunk.values[i]->lowered;
-        if (!constant || !hlo_is(constant, HLO_OP_CONSTANT)) continue;
         sunk.values[i]->lowered = hlo_instruction_clone(place->computation, constant, constant->shape, NULL, 0);
     }
     return sunk;
@@ -138,7 +148,7 @@ HloStatus import_region(Importer *importer, const ImportRegion *request, HloComp
     ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
     HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region is empty");
     HLO_TRY(bind_parameters(&place, request, block));
-    SunkConstants sunk = sink_constants(&place, request);
+    SunkConstants sunk = sink_constants(&place, request->region);
     const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
     HLO_TRY(set_region_root(&place, request, terminator));

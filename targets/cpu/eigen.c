@@ -94,7 +94,7 @@ static bool tridiagonal_values(double *d, double *e, int64_t n, CpuRotations *ro
 
 typedef struct EighJob {
     int64_t n;
-    bool lower;
+    bool lower, sort;
     char *vectors, *values;  // `vectors` NULL: values alone
     const char *in;
     int32_t *info;
@@ -258,16 +258,16 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         done = tridiagonal_values(d, e, n, &rotations);
     }
     for (int64_t i = 0; i < n; i++) pairs[i] = (Pair){done ? d[i] : NAN, i};
-    if (done) qsort(pairs, (size_t)n, sizeof(Pair), by_value);
+    if (done && job->sort) qsort(pairs, (size_t)n, sizeof(Pair), by_value);
     for (int64_t i = 0; i < n; i++) set_real(matrix, values, i, pairs[i].value * (done ? scale : 1));
     if (job->info) job->info[index] = !done;
     if (z && done) finish_vectors(matrix, a, taus, n, pairs, rows, z);
     for (int64_t i = 0; z && !done && i < n * n; i++) cpu_matrix_set(matrix, z, i, CMPLX(NAN, NAN));
 }
 
-HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *vectors, void *values,
-                   int32_t *info, const void *in) {
-    const EighJob job = {n, lower, vectors, values, in, info};
+HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, bool sort, void *vectors,
+                   void *values, int32_t *info, const void *in) {
+    const EighJob job = {n, lower, sort, vectors, values, in, info};
     const size_t width = (size_t)hlo_type_bytes(type);
     const size_t bytes = 2 * cpu_work_bytes(n * n, width) + 5 * cpu_work_bytes(n, width) +
                          2 * cpu_work_bytes(n, sizeof(double)) + cpu_work_bytes(n, sizeof(Pair)) +

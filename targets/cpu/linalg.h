@@ -40,11 +40,12 @@ HLO_NODISCARD HloStatus cpu_householder_product(CpuPool *pool, HloType type, int
                                                 int64_t columns, int64_t count, void *q, const void *factors,
                                                 const void *taus);
 
-// Ascending eigenvalues (of the real part's type) and, unless `vectors` is NULL, unit eigenvectors in columns, of n x n
-// Hermitian matrices of which only the named triangle is read. A matrix with elements that are not finite gives NaN.
-// info (may be NULL): 0, or 1 where there are no values. `vectors` and `in` may be one array.
-HLO_NODISCARD HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *vectors,
-                                 void *values, int32_t *info, const void *in);
+// Eigenvalues (of the real part's type), ascending where `sort` is set, and, unless `vectors` is NULL, unit
+// eigenvectors in columns, of n x n Hermitian matrices of which only the named triangle is read. Unsorted, blocks
+// between which all elements are zero keep theirs in place. A matrix with elements that are not finite gives NaN. info
+// (may be NULL): 0, or 1 where there are no values. `vectors` and `in` may be one array.
+HLO_NODISCARD HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, bool sort,
+                                 void *vectors, void *values, int32_t *info, const void *in);
 
 HLO_END_C
 

@@ -13,7 +13,7 @@ typedef struct CallKernel {
     HloType type;
     int64_t batch, rows, columns;  // of the last operand that is a matrix
     int64_t count;                 // of reflections
-    bool lower, left, unit, vectors;
+    bool lower, left, unit, vectors, sort;
     CpuTranspose transpose;
 } CallKernel;
 
@@ -131,21 +131,20 @@ KERNEL(syevd) {
     const CallKernel *k = data;
     if (!k->vectors)
         memcpy(arguments[1], arguments[0], (size_t)(k->batch * k->rows * k->rows * hlo_type_bytes(k->type)));
-    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, k->vectors ? arguments[1] : NULL, arguments[2],
+    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, true, k->vectors ? arguments[1] : NULL, arguments[2],
                     arguments[3], arguments[0]);
 }
 
 static HloStatus run_eigh(const void *data, void *const *arguments, CpuPool *pool) {
     const CallKernel *k = data;
-    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, arguments[1], arguments[2], NULL, arguments[0]);
+    return cpu_eigh(pool, k->type, k->batch, k->rows, k->lower, k->sort, arguments[1], arguments[2], NULL,
+                    arguments[0]);
 }
 
-// The configuration says "lower,sort,sweeps,tolerance".
 static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CallKernel *kernel = new_kernel(lowering, node);
     if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
-    const char *config = node->instruction->backend_config;
-    kernel->lower = !config || config[0] != '0';
+    hlo_custom_call_eigh(node->instruction, &kernel->lower, &kernel->sort);
     cpu_step_kernel(lowering, node, step, run_eigh, kernel);
     step->cost *= kernel->rows + 1;
     return HLO_SUCCESS;

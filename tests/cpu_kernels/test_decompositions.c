@@ -181,7 +181,7 @@ ParameterizedTest(Case *c, decompositions, qr) {
 // ---- eigenvalues
 
 static HloStatus decompose_eigh(CpuPool *pool, const Case *c, const void *in, void **arrays) {
-    return cpu_eigh(pool, c->type, c->batch, c->rows, c->rows % 2 == 0, arrays[0], arrays[1], NULL, in);
+    return cpu_eigh(pool, c->type, c->batch, c->rows, c->rows % 2 == 0, true, arrays[0], arrays[1], NULL, in);
 }
 
 ParameterizedTestParameters(decompositions, eigh) {
@@ -222,14 +222,30 @@ Test(decompositions, eigh_of_extreme_sizes_and_nan) {
     for (int exponent = -120; exponent <= 120; exponent += 60) {
         const float a[4] = {ldexpf(2, exponent), ldexpf(1, exponent), ldexpf(1, exponent), ldexpf(2, exponent)};
         float v[4], w[2];
-        cr_assert_null(cpu_eigh(NULL, HLO_F32, 1, 2, true, v, w, NULL, a));
+        cr_assert_null(cpu_eigh(NULL, HLO_F32, 1, 2, true, true, v, w, NULL, a));
         cr_expect_float_eq(w[0] / ldexpf(1, exponent), 1, 1e-6);
         cr_expect_float_eq(w[1] / ldexpf(3, exponent), 1, 1e-6);
     }
     const float bad[4] = {1, 0, NAN, 1};
     float v[4], w[2];
     int32_t info;
-    cr_assert_null(cpu_eigh(NULL, HLO_F32, 1, 2, true, v, w, &info, bad));
+    cr_assert_null(cpu_eigh(NULL, HLO_F32, 1, 2, true, true, v, w, &info, bad));
     cr_expect(isnan(w[0]) && isnan(w[1]) && isnan(v[3]));
     cr_expect_eq(info, 1);
+}
+
+// JAX pads the blocks of large matrices with zeros and cuts the results off again: nothing may leave its block.
+Test(decompositions, eigh_unsorted_keeps_padding_in_place) {
+    enum { kSize = 40, kBlock = 25 };
+    const Case c = {HLO_F64, 1, kSize, kSize, CPU_FEATURES_BASELINE};
+    double *a = new_random(&c, kSize * kSize), v[kSize * kSize], w[kSize];
+    for (int i = 0; i < kSize * kSize; i++)
+        if (i / kSize >= kBlock || i % kSize >= kBlock) a[i] = 0;
+    cr_assert_null(cpu_eigh(NULL, HLO_F64, 1, kSize, true, false, v, w, NULL, a));
+    for (int i = 0; i < kSize; i++) {
+        cr_expect((w[i] == 0) == (i >= kBlock));
+        for (int j = 0; j < kSize; j++)
+            if ((i >= kBlock) != (j >= kBlock)) cr_expect_eq(v[i * kSize + j], 0);
+    }
+    hlo_free(a);
 }

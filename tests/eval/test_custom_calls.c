@@ -85,6 +85,19 @@ Test(custom_calls, approximate_top_k_is_exact) {
     hlo_literal_free(result);
 }
 
+// JAX pads with zeros and cuts the padding's values off by their place.
+Test(custom_calls, eigh_unsorted_keeps_padding_in_place) {
+    HloStatus status;
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e { a = f32[3,3] constant({{2,1,0},{1,2,0},{0,0,0}})\n"
+        " t = (f32[3,3], f32[3]) custom-call(a), custom_call_target=\"Eigh\", backend_config=\"1,0,100,1e-6\"\n"
+        " ROOT w = f32[3] get-tuple-element(t), index=1 }\n",
+        NULL, NULL, &status);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_eq(hlo_literal_get_double(result, 2), 0);
+    hlo_literal_free(result);
+}
+
 ParameterizedTestParameters(custom_calls, misfit) {
     static Check checks[] = {
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n"

@@ -175,6 +175,15 @@ static const Form forms[] = {
      "    stablehlo.return %1 : tensor<i1>\n  } do {\n    %1 = stablehlo.add %i, %i : tensor<i32>\n"
      "    stablehlo.return %1 : tensor<i32>\n  }\n  return %0 : tensor<i32>\n}",
      "while("},
+    {"a comparator within a branch that uses a constant from outside of both",
+     "func.func @main(%a: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {\n  %c = stablehlo.constant dense<3.0> : "
+     "tensor<f32>\n  %0 = \"stablehlo.if\"(%p) ({\n    %1 = \"stablehlo.sort\"(%a) <{dimension = 0 : i64}> ({\n"
+     "    ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n      %2 = stablehlo.minimum %x, %c : tensor<f32>\n"
+     "      %3 = stablehlo.compare LT, %2, %y, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+     "      stablehlo.return %3 : tensor<i1>\n    }) : (tensor<4xf32>) -> tensor<4xf32>\n"
+     "    stablehlo.return %1 : tensor<4xf32>\n  }, {\n    stablehlo.return %a : tensor<4xf32>\n  }) : "
+     "(tensor<i1>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>\n}",
+     "sort("},
     {"a random number's distribution",
      "func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<3xf32> {\n"
      "  %s = stablehlo.constant dense<3> : tensor<1xi64>\n"
