@@ -37,7 +37,12 @@ typedef struct PjrtExtension {
     struct PjrtExtension *next;
 } PjrtExtension;
 // Extension types that this plugin offers.
-enum { PJRT_EXTENSION_LAYOUTS = 4, PJRT_EXTENSION_MEMORY_DESCRIPTIONS = 6, PJRT_EXTENSION_SHARDINGS = 19 };
+enum {
+    PJRT_EXTENSION_PROFILER = 1,
+    PJRT_EXTENSION_LAYOUTS = 4,
+    PJRT_EXTENSION_MEMORY_DESCRIPTIONS = 6,
+    PJRT_EXTENSION_SHARDINGS = 19
+};
 
 // How every argument struct begins.
 #define PJRT_HEAD       \

@@ -200,7 +200,8 @@ void pjrt_executable_release(PjrtExecutable *executable) {
 
 // Replaces the module by the program of one device.
 static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions, bool stored) {
-    SpmdOptions options = {.num_partitions = num_partitions, .even_boundary = true, .inspect = stored ? NULL : pjrt_inspect_sharding};
+    SpmdOptions options = {
+        .num_partitions = num_partitions, .even_boundary = true, .inspect = stored ? NULL : pjrt_inspect_sharding};
     HloModule *partitioned = NULL;
     HLO_TRY(spmd_partition(executable->module, &options, &partitioned, NULL));
     hlo_module_free(executable->module);

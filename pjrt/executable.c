@@ -323,11 +323,15 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     TargetHostTransfers transfers = {0};
     HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
     if (transfers.context) options.transfers = &transfers;
+    TargetTrace trace;
+    const bool traced = !status && pjrt_profiler_trace(&trace);
+    if (traced) options.trace = &trace;
     if (!status) {
         status = target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
                                 (int64_t)args->num_args, launch.result_lists,
                                 args->device_complete_events ? launch.events : NULL);
         if (status && transfers.context) transfers.release(transfers.context);
+        if (status && traced) trace.release(trace.context);
     }
     bool whole = !status && hand_out(args, executable, args->executable->devices[0]->client, &launch);
     hlo_free(launch.memory);

@@ -62,6 +62,6 @@ PjrtExtension *pjrt_extensions(void) {
         .parameters = parameter_shardings,
         .outputs = output_shardings,
     };
-    shardings.node.next = pjrt_layouts_extension(pjrt_memory_descriptions_extension(NULL));
+    shardings.node.next = pjrt_layouts_extension(pjrt_memory_descriptions_extension(pjrt_profiler_extension(NULL)));
     return &shardings.node;
 }

@@ -95,9 +95,49 @@ typedef struct PjrtMemoryDescriptionsExtension {
 } PjrtMemoryDescriptionsExtension;
 _Static_assert(sizeof(PjrtMemoryDescriptionsExtension) == 40, "the ABI's size of the memory descriptions extension");
 
+// ---- profiler (type 1): structs of its own, without extension_start; errors are PjrtError
+
+typedef struct PjrtProfiler PjrtProfiler;
+
+typedef struct PjrtProfilerCreateArgs {
+    size_t struct_size;
+    const char *options;  // ProfileOptions
+    size_t options_size;
+    PjrtProfiler *profiler;
+} PjrtProfilerCreateArgs;
+
+// Destroy, Start and Stop.
+typedef struct PjrtProfilerArgs {
+    size_t struct_size;
+    PjrtProfiler *profiler;
+} PjrtProfilerArgs;
+
+typedef struct PjrtProfilerCollectArgs {
+    size_t struct_size;
+    PjrtProfiler *profiler;
+    uint8_t *buffer;  // NULL: points to the profiler's bytes afterwards
+    size_t buffer_size_in_bytes;
+} PjrtProfilerCollectArgs;
+
+typedef struct PjrtProfilerApi {
+    size_t struct_size;
+    void *unused;
+    PjrtFunction *error_destroy, *error_message, *error_get_code;
+    PjrtFunction *create, *destroy, *start, *stop, *collect_data;
+} PjrtProfilerApi;
+_Static_assert(sizeof(PjrtProfilerApi) == 80, "the ABI's size of the profiler's table");
+
+typedef struct PjrtProfilerExtension {
+    PjrtExtension node;
+    const PjrtProfilerApi *api;
+    int64_t traceme_context_id;
+} PjrtProfilerExtension;
+_Static_assert(sizeof(PjrtProfilerExtension) == 40, "the ABI's size of the profiler extension");
+
 // ---- the chain: each function gives the node of an extension, with `next` behind it
 
 PjrtExtension *pjrt_layouts_extension(PjrtExtension *next);
 PjrtExtension *pjrt_memory_descriptions_extension(PjrtExtension *next);
+PjrtExtension *pjrt_profiler_extension(PjrtExtension *next);
 
 #endif

@@ -216,6 +216,9 @@ HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, co
 // The status of an error that a callback returned, which may have a table of its own; destroys the error.
 HloStatus pjrt_status_from_foreign(PjrtError *error);
 
+// What an execution tells the profile that is being taken, with a reference; false when there is none.
+bool pjrt_profiler_trace(TargetTrace *trace);
+
 // The extensions, chained: what PjrtApi.extension_start points to.
 PjrtExtension *pjrt_extensions(void);
 

@@ -341,12 +341,23 @@ typedef struct TargetHostTransfers {
     void *context;
 } TargetHostTransfers;
 
+// Told what devices do while a program runs, from any thread. Times are nanoseconds of CLOCK_REALTIME.
+typedef struct TargetTrace {
+    // `device` ran instruction `name`, or all of the program of that name. The name is valid during the call only.
+    void (*event)(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin_ns,
+                  int64_t end_ns);
+    // Called once when no other call can follow, before the execution's events become ready; may be NULL.
+    void (*release)(void *context);
+    void *context;
+} TargetTrace;
+
 typedef struct TargetExecuteOptions {
     // Arguments that must not be donated although the program says so.
     const int64_t *non_donatable;
     int64_t non_donatable_count;
     bool synchronous;                      // run before returning; the status of the run is returned too
     const TargetHostTransfers *transfers;  // copied; taken over when the call succeeds. NULL: none
+    const TargetTrace *trace;              // copied; taken over when the call succeeds. NULL: none
     int64_t launch_id;                     // any number, for target_device_poison()
     TargetDevice *device;                  // where a program of one device runs instead of its own; NULL: there
 } TargetExecuteOptions;

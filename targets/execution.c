@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions: from argument buffers to result buffers.
 #include <string.h>
+#include <time.h>
 
 #include "targets/internal.h"
 
@@ -20,6 +21,7 @@ typedef struct Execution {
     HloStatus status;
     HloStatus *returned;  // where a synchronous caller wants a copy
     TargetHostTransfers transfers;
+    TargetTrace trace;
     TargetDevice *elsewhere;  // where a program of one device runs; NULL: on its own device
     int64_t launch_id;
     HloStatus poison;  // set while it waits in the queue, under the queue's lock
@@ -207,6 +209,34 @@ static HloStatus receive_from_host(void *context, int64_t place, int64_t channel
     return status;
 }
 
+// ---- traces
+
+static void trace_instruction(void *context, int64_t place, const char *name, int64_t begin, int64_t end) {
+    const Execution *execution = context;
+    const TargetDevice *device = device_at(execution->executable, execution->elsewhere, place);
+    execution->trace.event(execution->trace.context, device, name, false, begin, end);
+}
+
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Runs the program and tells when each device was busy with it.
+static HloStatus run_traced(Execution *execution, CpuExecution *run) {
+    TargetExecutable *executable = execution->executable;
+    const CpuTrace trace = {trace_instruction, execution};
+    run->trace = &trace;
+    const int64_t begin = now();
+    const HloStatus status = cpu_execute(executable->program, executable->client->pool, run);
+    const int64_t end = now();
+    for (int64_t d = 0; d < execution->device_count; d++)
+        execution->trace.event(execution->trace.context, device_at(executable, execution->elsewhere, d),
+                               executable->name, true, begin, end);
+    return status;
+}
+
 static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
@@ -219,7 +249,10 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     // The plan belongs to the running task.
     if (!execution->task.aside) cpu_share_plan_update(executable->program, &run, &executable->sharing);
     run.sharing = execution->task.aside ? NULL : executable->sharing;
-    HLO_TRY(cpu_execute(executable->program, executable->client->pool, &run));
+    if (execution->trace.event)
+        HLO_TRY(run_traced(execution, &run));
+    else
+        HLO_TRY(cpu_execute(executable->program, executable->client->pool, &run));
     if (run.sharing) share_results(execution, memory);
     const int64_t total = execution->device_count * execution->result_count;
     for (int64_t i = 0; i < total; i++) {
@@ -241,6 +274,7 @@ static void release_arguments(Execution *execution) {
 
 static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
+    if (execution->trace.release) execution->trace.release(execution->trace.context);
     const int64_t total = execution->device_count * execution->result_count;
     for (int64_t i = 0; i < total; i++) target_event_publish(execution->results[i]->ready, target_status_copy(status));
 }
@@ -389,6 +423,7 @@ HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOption
     }
     take_buffers(execution, options, arguments);
     if (options->transfers) execution->transfers = *options->transfers;
+    if (options->trace) execution->trace = *options->trace;
     HloStatus returned = HLO_SUCCESS;
     if (options->synchronous) execution->returned = &returned;
     HloStatus submitted = target_queue_submit(&executable->client->queue, &execution->task, options->synchronous);

@@ -66,6 +66,13 @@ void cpu_executable_print(const CpuExecutable *executable, HloText *text);
 // What an execution need compute only once: see share.h.
 typedef struct CpuSharePlan CpuSharePlan;
 
+// Told what the devices of a run do, from any of its threads: times are nanoseconds of CLOCK_REALTIME. `name` lives as
+// long as the executable.
+typedef struct CpuTrace {
+    void (*event)(void *context, int64_t device, const char *name, int64_t begin, int64_t end);
+    void *context;
+} CpuTrace;
+
 // One run. Addresses by device number (replica * partitions + partition), aligned to 64 bytes. A result may share its
 // address with the argument that result_alias names, and with nothing else.
 typedef struct CpuExecution {
@@ -74,6 +81,7 @@ typedef struct CpuExecution {
     void *const *arenas;          // arena_bytes each
     const CpuSharePlan *sharing;  // made for these arguments, or NULL
     const CpuHost *host;          // NULL for programs without transfers
+    const CpuTrace *trace;        // NULL: nobody listens
 } CpuExecution;
 
 // Brings *plan (NULL at first) in line with which argument addresses of this execution are equal; NULL comes out when

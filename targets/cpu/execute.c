@@ -134,6 +134,18 @@ static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const 
     return host->receive(host->context, device->number, transfer->channel, data, transfer->bytes);
 }
 
+static int64_t now(const CpuRun *run) {
+    if (!run->trace) return 0;
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Tells that a device did something from `begin` until now.
+static void trace(const CpuRun *run, const CpuDevice *device, const char *name, int64_t begin) {
+    if (run->trace) run->trace->event(run->trace->context, device->number, name, begin, now(run));
+}
+
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     switch (thunk->kind) {
         case CPU_STEP_COPY_LOOPS: copy(device, thunk->copies, thunk->copy_count); return run_loops(device, thunk, pool);
@@ -174,8 +186,10 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             *waits_at = thunk;
             return HLO_SUCCESS;
         }
+        const int64_t begin = now(run);
         const HloStatus status = run_thunk(run, device, thunk, pool);
         if (status) return hlo_status_annotate(status, "%%%s", thunk->name);
+        if (!thunk->region_count) trace(run, device, thunk->name, begin);
     }
     return HLO_SUCCESS;
 }
@@ -221,6 +235,7 @@ static void release_group(CpuRun *run, CpuMeeting *meeting) {
     meeting->arrived = 0;
     for (int64_t m = 0; m < meeting->group->count; m++) {
         CpuDevice *device = &run->devices[meeting->group->devices[m]];
+        trace(run, device, device->waits_at->name, device->waits_since);
         device->waits_at = NULL;
         push_work(run, (CpuWork){.device = device});
     }
@@ -230,6 +245,7 @@ static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     const CpuCollective *collective = thunk->kernel;
     CpuMeeting *meeting = meeting_of(run, collective, device);
     device->waits_at = thunk;
+    device->waits_since = now(run);
     if (++meeting->arrived < meeting->group->count) return;
     const HloStatus status = gather_addresses(run, meeting, thunk);
     if (status) {
@@ -250,6 +266,7 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
     const int16_t leader = leaders[device->number];
     int64_t *arrived = &run->shared_arrivals[thunk->share_index * run->device_count + leader];
     device->waits_at = thunk;
+    device->waits_since = now(run);
     if (++*arrived < cpu_share_class_size(leaders, run->device_count, device->number)) return;
     *arrived = 0;
     pthread_mutex_unlock(&run->lock);
@@ -268,6 +285,7 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
     }
     for (int64_t d = 0; d < run->device_count; d++) {
         if (leaders[d] != leader) continue;
+        trace(run, &run->devices[d], thunk->name, run->devices[d].waits_since);
         run->devices[d].waits_at = NULL;
         push_work(run, (CpuWork){.device = &run->devices[d]});
     }
@@ -463,6 +481,7 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .pool = pool,
                   .sharing = execution->sharing,
                   .host = execution->host,
+                  .trace = execution->trace,
                   .device_count = executable->replica_count * executable->partition_count};
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);

@@ -22,6 +22,7 @@ typedef struct CpuDevice {
     CpuFrame *frames;
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective, or NULL
+    int64_t waits_since;       // while the run is traced
 } CpuDevice;
 
 // One group at one collective.
@@ -52,6 +53,7 @@ typedef struct CpuRun {
     int64_t *first_meeting;  // by collective
     const CpuSharePlan *sharing;
     const CpuHost *host;
+    const CpuTrace *trace;
     int64_t *shared_arrivals;  // [share index][leader]
     bool alone;                // one worker does it all
     pthread_mutex_t lock;      // everything below
