@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles: what devices do between start and stop is in the XSpace.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/proto/wire.h"
