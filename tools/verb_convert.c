@@ -3,18 +3,21 @@
 #include <string.h>
 
 #include "hlo/proto/proto.h"
+#include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
     {"to", CLI_TEXT, "FORMAT",
-     "hlo (default), proto (HloModuleProto) or dot (Graphviz); stablehlo and bytecode are refused."},
-    {"print", CLI_TEXT, "FORM", "Of hlo: long (default, as XLA's to_string()), short or canonical."},
+     "hlo (default), stablehlo (MLIR text), bytecode (portable StableHLO), proto (HloModuleProto) or dot (Graphviz)."},
+    {"print", CLI_TEXT, "FORM",
+     "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) or short."},
+    {"release", CLI_TEXT, "VERSION", "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
     {"o", CLI_TEXT, "OUT", "Write to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-enum { kHlo, kDot, kProto };
+enum { kHlo, kDot, kProto, kStablehlo, kBytecode };
 static const char *const kFormats[] = {"hlo", "dot", "proto", "stablehlo", "bytecode"};
 static const char *const kForms[] = {"long", "short", "canonical"};
 
@@ -29,11 +32,13 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
                            nearest ? nearest : names[0]);
 }
 
-static HloStatus print_format(const HloModule *module, int64_t format, int64_t form, HloText *text) {
+static HloStatus print_format(const HloModule *module, int64_t format, int64_t form, const char *release,
+                              HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
     if (format == kDot) return hlo_dot_draw(module, text);
     if (format == kProto) return hlo_module_to_proto(module, text);
-    HLO_FAIL_IF(format != kHlo, HLO_UNIMPLEMENTED, "writing %s is not supported", kFormats[format]);
+    if (format == kStablehlo) return hlo_module_to_stablehlo_text(module, form == 0, text);
+    if (format == kBytecode) return hlo_module_to_stablehlo_bytecode(module, release, text);
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');
     return hlo_text_status(text);
@@ -46,7 +51,7 @@ static HloStatus run_convert(CliContext *context) {
     HLO_TRY(choose(context, "to", kFormats, HLO_COUNT_OF(kFormats), &format));
     HLO_TRY(choose(context, "print", kForms, HLO_COUNT_OF(kForms), &form));
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
-    HloStatus status = print_format(module, format, form, &text);
+    HloStatus status = print_format(module, format, form, cli_text_or(context, "release", NULL), &text);
     if (!status) status = cli_write_output(context, &text);
     hlo_text_free(&text);
     hlo_module_free(module);

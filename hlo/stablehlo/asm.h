@@ -206,4 +206,8 @@ bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attribu
 HLO_NODISCARD HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length,
                                        MlirOperation **top);
 
+// Reads one attribute that is all of the text.
+HLO_NODISCARD HloStatus mlir_parse_attribute(HloArena *arena, const char *text, size_t length,
+                                             const MlirAttribute **attribute);
+
 #endif

@@ -117,3 +117,14 @@ HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, si
     *top = parse_file(parser);
     return parser->status;
 }
+
+HloStatus mlir_parse_attribute(HloArena *arena, const char *text, size_t length, const MlirAttribute **attribute) {
+    AsmParser *parser = HLO_ARENA_NEW(arena, AsmParser, 1);
+    parser->arena = arena;
+    parser->begin = parser->at = hlo_arena_string(arena, text, length);
+    parser->end = parser->begin + length;
+    parser->unknown_location = mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_LOCATION});
+    *attribute = asm_attribute(parser);
+    if (*attribute && asm_peek(parser)) asm_expected(parser, "the end");
+    return parser->status;
+}

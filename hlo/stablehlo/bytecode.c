@@ -142,7 +142,7 @@ static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
         int version;
         const char *properties;
     } table[] = {
-#define VHLO_OP(name, version, properties) {#name, version, properties},
+#define VHLO_OP(name, version, since, properties) {#name, version, properties},
 #include "hlo/stablehlo/vhlo.def"
 #undef VHLO_OP
     };

@@ -261,6 +261,7 @@ HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
         return HLO_SUCCESS;
     }
     for (int64_t i = 0; i < operation->result_count; i++) {
+        if (!operation->results[i]->is_used) continue;
         HloTupleIndexAttributes attributes = {.index = i};
         operation->results[i]->lowered =
             hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, instruction->shape->elements[i],
@@ -310,7 +311,8 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
 
 static void note_rows(Importer *importer) {
     static const ImportRow *(*const families[])(int64_t *) = {
-        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows, import_sdy_rows};
+        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows, import_sdy_rows,
+        import_chlo_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
@@ -565,7 +567,7 @@ static HloStatus import_request(void *argument) {
     HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
                                         : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) {
-        mlir_fold_casts(top);
+        mlir_find_uses(top);
         status = mlir_import(top, arena, request->module);
     }
     hlo_arena_free(arena);

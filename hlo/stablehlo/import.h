@@ -43,6 +43,8 @@ const ImportRow *import_compute_rows(int64_t *count);
 const ImportRow *import_control_rows(int64_t *count);
 // Collectives and device numbers.
 const ImportRow *import_collective_rows(int64_t *count);
+// Operations of chlo.
+const ImportRow *import_chlo_rows(int64_t *count);
 // sdy operations and casts between dialects.
 const ImportRow *import_sdy_rows(int64_t *count);
 

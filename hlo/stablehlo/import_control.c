@@ -217,7 +217,7 @@ static HloStatus import_while(ImportPlace *place) {
     HloInstruction *loop;
     HLO_TRY(import_emit(place, HLO_OP_WHILE, initial->shape, &initial, 1, NULL, called, 2, &loop));
     for (int64_t i = 0; i < operation->result_count; i++) {
-        operation->results[i]->lowered = tuple ? tuple_element(loop, i) : loop;
+        if (operation->results[i]->is_used) operation->results[i]->lowered = tuple ? tuple_element(loop, i) : loop;
     }
     return HLO_SUCCESS;
 }

@@ -233,6 +233,7 @@ static HloStatus import_get_tuple_element(ImportPlace *place) {
 const ImportRow *import_data_rows(int64_t *count) {
     static const ImportRow rows[] = {
         {"stablehlo.constant", import_constant, 0},
+        {"chlo.constant", import_constant, 0},
         {"stablehlo.iota", import_iota, 0},
         {"stablehlo.broadcast_in_dim", import_broadcast_in_dim, 1},
         {"stablehlo.broadcast", import_broadcast, 0},

@@ -172,25 +172,26 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Casts
+// Uses
 
-static void fold_block(MlirBlock *block) {
+static void find_uses_in_block(MlirBlock *block) {
     for (int64_t i = 0; i < block->operation_count; i++) {
         MlirOperation *operation = block->operations[i];
         for (int64_t j = 0; j < operation->operand_count; j++) {
             if (operation->operands[j]->same) operation->operands[j] = operation->operands[j]->same;
+            operation->operands[j]->is_used = true;
         }
         bool is_cast = operation->operand_count == operation->result_count &&
                        strcmp(operation->name, "builtin.unrealized_conversion_cast") == 0;
         for (int64_t j = 0; is_cast && j < operation->result_count; j++) {
             operation->results[j]->same = operation->operands[j];
         }
-        mlir_fold_casts(operation);
+        mlir_find_uses(operation);
     }
 }
 
-void mlir_fold_casts(MlirOperation *top) {
+void mlir_find_uses(MlirOperation *top) {
     for (int64_t r = 0; r < top->region_count; r++) {
-        for (int64_t b = 0; b < top->regions[r].block_count; b++) fold_block(&top->regions[r].blocks[b]);
+        for (int64_t b = 0; b < top->regions[r].block_count; b++) find_uses_in_block(&top->regions[r].blocks[b]);
     }
 }

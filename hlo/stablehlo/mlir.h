@@ -86,6 +86,7 @@ struct MlirValue {
     const MlirType *type;
     const MlirAttribute *location;  // of a block argument; NULL if none was given
     MlirValue *same;                // of a cast that was folded: the value that it stands for; else NULL
+    bool is_used;                   // set by mlir_find_uses()
     HloInstruction *lowered;        // set by the importer
 };
 
@@ -148,9 +149,9 @@ const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *
 // The entry of a dictionary, or NULL (also for a NULL dictionary).
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
 
-// Lets the users of casts between dialects (builtin.unrealized_conversion_cast, one result an operand) use the operands
-// instead. The casts stay, without users.
-void mlir_fold_casts(MlirOperation *top);
+// Notes which values are used, and lets the users of casts between dialects (builtin.unrealized_conversion_cast, one
+// result an operand) use the operands instead. The casts stay.
+void mlir_find_uses(MlirOperation *top);
 
 // Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch.
 HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module);

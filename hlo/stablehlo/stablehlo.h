@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StableHLO programs as HLO modules: MLIR text and portable bytecode (VHLO, with native sdy sharding) in.
+// StableHLO programs as HLO modules: MLIR text and portable bytecode (VHLO, with native sdy sharding) in and out.
 #ifndef MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 #define MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 
@@ -20,6 +20,22 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_bytecode(const void
 // text itself have their place in it. The module is the caller's: hlo_module_free().
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file,
                                                                   HloModule **module);
+
+// Appends the module as MLIR text in its pretty form, byte for byte as MLIR prints such a module. Tuples are taken apart
+// into several values, as XLA does; fusions and asynchronous wrappers become calls, copies disappear. With `locations`,
+// names and metadata stand in loc(...). UNIMPLEMENTED naming the instruction that StableHLO and chlo have no operation
+// for.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text);
+
+// The release that bytecode is written for unless another one is asked for: old enough to be read nearly everywhere,
+// new enough for accuracies, narrow types and collectives of several operands.
+#define HLO_STABLEHLO_DEFAULT_RELEASE "1.10.0"
+
+// Appends the module as a portable artifact (VHLO in MLIR bytecode) for a release of StableHLO, 0.9.0 to 1.20; NULL for
+// the default one. What it says is as in text. INVALID_ARGUMENT for an unknown release; UNIMPLEMENTED naming what the
+// release cannot say.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_bytecode(const HloModule *module, const char *release,
+                                                                    HloText *bytes);
 
 // True if the bytes begin with MLIR's bytecode magic.
 HLO_EXPORT bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length);

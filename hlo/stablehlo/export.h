@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converting HLO instructions to MLIR operations: what the families of handlers share. Private to hlo/stablehlo.
+//
+// StableHLO passes several values where HLO passes a tuple, so tuples are taken apart: an instruction stands for the list
+// of its leaves, and tuple and get-tuple-element become no operations.
+#ifndef MESHLO_HLO_STABLEHLO_EXPORT_H_
+#define MESHLO_HLO_STABLEHLO_EXPORT_H_
+
+#include "hlo/stablehlo/mlir.h"
+
+typedef HLO_VECTOR(MlirOperation *) MlirOperationVector;
+
+// The leaves of one instruction.
+typedef struct ExportLeaves {
+    MlirValue **items;
+    int64_t count;
+} ExportLeaves;
+
+typedef struct Exporter {
+    const HloModule *module;
+    HloArena *arena;
+    HloStringMap types;             // printed shape -> MlirType
+    HloIntMap functions;            // computation id -> 1 when its function exists or is being made
+    MlirOperationVector operations;  // of the module
+    ExportLeaves *leaves;           // by instruction id; those of a region that is exported again are overwritten
+    const MlirAttribute *unknown_location;
+    int depth;
+} Exporter;
+
+// Where operations go, and which instruction they come from.
+typedef struct ExportPlace {
+    Exporter *exporter;
+    MlirOperationVector *block;
+    const HloInstruction *instruction;
+    ExportLeaves operands;  // leaves of all operands, in order
+} ExportPlace;
+
+// Converts the instruction: appends operations and says what its leaves are.
+typedef HloStatus ExportHandler(ExportPlace *place, ExportLeaves *result);
+
+// An error that names the instruction.
+HLO_NODISCARD HloStatus export_error(const ExportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
+
+// The type of a shape that is no tuple. UNIMPLEMENTED for those that StableHLO has none for.
+HLO_NODISCARD HloStatus export_type(const ExportPlace *place, const HloShape *shape, const MlirType **type);
+// The types of a shape's leaves.
+HLO_NODISCARD HloStatus export_leaf_types(const ExportPlace *place, const HloShape *shape, const MlirType ***types,
+                                          int64_t *count);
+
+// Appends an operation with these operands and result types. Attributes are added by export_attribute().
+MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
+                             const MlirType *const *results, int64_t result_count);
+// The common case: all operands, and a result a leaf of the instruction's shape.
+HLO_NODISCARD HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result,
+                                     MlirOperation **operation);
+// Adds an attribute; `name` must live as long as the arena. NULL attributes are not added.
+void export_attribute(ExportPlace *place, MlirOperation *operation, const char *name, const MlirAttribute *attribute);
+// The results of an operation as leaves.
+ExportLeaves export_results(const MlirOperation *operation);
+
+// Attributes.
+const MlirAttribute *export_i64(const ExportPlace *place, int64_t value);
+const MlirAttribute *export_i32(const ExportPlace *place, int64_t value);
+const MlirAttribute *export_bool(const ExportPlace *place, bool value);
+const MlirAttribute *export_string(const ExportPlace *place, const char *string);
+const MlirAttribute *export_ints(const ExportPlace *place, HloInts ints);
+// `kind` as dialect.def calls it.
+const MlirAttribute *export_enum(const ExportPlace *place, const char *kind, int64_t number);
+// A matrix of i64 numbers, one row after the other.
+const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numbers, int64_t rows, int64_t columns);
+// A list.
+const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute *const *items, int64_t count);
+// precision_config; NULL when nothing is said.
+const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions precisions);
+
+// A region whose block takes the computation's parameters (tuples as their leaves), or those values from outside when
+// `bound` is not NULL. It ends with a return of the root's leaves.
+HLO_NODISCARD HloStatus export_region(ExportPlace *place, const HloComputation *computation, const ExportLeaves *bound,
+                                      MlirRegion *region);
+// Makes sure that there is a private function for the computation; its name is the computation's.
+HLO_NODISCARD HloStatus export_function(ExportPlace *place, const HloComputation *computation);
+
+// The handler of an opcode; NULL when StableHLO has no such operation.
+ExportHandler *export_data_handler(HloOpcode opcode);
+// Dots, windows, reductions, sorting, linear algebra, random numbers.
+ExportHandler *export_compute_handler(HloOpcode opcode);
+// Calls, loops, collectives, tokens.
+ExportHandler *export_control_handler(HloOpcode opcode);
+
+// Converts a module; *top lives in `arena`.
+HLO_NODISCARD HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top);
+
+#endif

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+#include <string.h>
+
+#include "hlo/stablehlo/export.h"
+
+static HloStatus add_regions(ExportPlace *place, MlirOperation *operation) {
+    int32_t count = place->instruction->called_count;
+    operation->regions = HLO_ARENA_NEW(place->exporter->arena, MlirRegion, count);
+    operation->region_count = count;
+    for (int32_t i = 0; i < count; i++) {
+        HLO_TRY(export_region(place, place->instruction->called[i], NULL, &operation->regions[i]));
+    }
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Dots
+
+static const MlirAttribute *type_attribute(const ExportPlace *place, HloType type) {
+    HloArena *arena = place->exporter->arena;
+    return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_element_type(arena, type)});
+}
+
+typedef struct DotAlgorithm {
+    int32_t algorithm;
+    HloType lhs, rhs, accumulation;
+    int64_t operations;
+    bool imprecise;
+} DotAlgorithm;
+
+// What the algorithm's name says. Types of `any_f8` are those of the operands.
+static HloStatus find_algorithm(const ExportPlace *place, int32_t algorithm, DotAlgorithm *found) {
+    static const DotAlgorithm table[] = {
+        {HLO_DotAlgorithm_F16_F16_F16, HLO_F16, HLO_F16, HLO_F16, 1, false},
+        {HLO_DotAlgorithm_F16_F16_F32, HLO_F16, HLO_F16, HLO_F32, 1, false},
+        {HLO_DotAlgorithm_BF16_BF16_BF16, HLO_BF16, HLO_BF16, HLO_BF16, 1, false},
+        {HLO_DotAlgorithm_BF16_BF16_F32, HLO_BF16, HLO_BF16, HLO_F32, 1, false},
+        {HLO_DotAlgorithm_BF16_BF16_F32_X3, HLO_BF16, HLO_BF16, HLO_F32, 3, false},
+        {HLO_DotAlgorithm_BF16_BF16_F32_X6, HLO_BF16, HLO_BF16, HLO_F32, 6, false},
+        {HLO_DotAlgorithm_BF16_BF16_F32_X9, HLO_BF16, HLO_BF16, HLO_F32, 9, false},
+        {HLO_DotAlgorithm_F32_F32_F32, HLO_F32, HLO_F32, HLO_F32, 1, false},
+        {HLO_DotAlgorithm_F64_F64_F64, HLO_F64, HLO_F64, HLO_F64, 1, false},
+    };
+    bool fast = algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM;
+    if (fast || algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32) {
+        *found = (DotAlgorithm){algorithm, place->instruction->operands[0]->shape->type,
+                                place->instruction->operands[1]->shape->type, HLO_F32, 1, fast};
+        return HLO_SUCCESS;
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
+        if (table[i].algorithm != algorithm) continue;
+        *found = table[i];
+        return HLO_SUCCESS;
+    }
+    return export_error(place, HLO_UNIMPLEMENTED, "StableHLO has no types for its algorithm");
+}
+
+static HloStatus add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperation *operation) {
+    DotAlgorithm found = {0};
+    if (algorithm == HLO_DotAlgorithm_UNSET) return HLO_SUCCESS;
+    HLO_TRY(find_algorithm(place, algorithm, &found));
+    export_attribute(place, operation, "lhs_precision_type", type_attribute(place, found.lhs));
+    export_attribute(place, operation, "rhs_precision_type", type_attribute(place, found.rhs));
+    export_attribute(place, operation, "accumulation_type", type_attribute(place, found.accumulation));
+    export_attribute(place, operation, "lhs_component_count", export_i64(place, 1));
+    export_attribute(place, operation, "rhs_component_count", export_i64(place, 1));
+    export_attribute(place, operation, "num_primitive_operations", export_i64(place, found.operations));
+    export_attribute(place, operation, "allow_imprecise_accumulation", export_bool(place, found.imprecise));
+    return HLO_SUCCESS;
+}
+
+static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
+    const HloDotAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Dot);
+    if (place->operands.count != 2) return export_error(place, HLO_UNIMPLEMENTED, "a dot of more than two operands");
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, "stablehlo.dot_general", result, &operation));
+    export_attribute(place, operation, "lhs_batching_dimensions", export_ints(place, attributes->lhs_batch));
+    export_attribute(place, operation, "rhs_batching_dimensions", export_ints(place, attributes->rhs_batch));
+    export_attribute(place, operation, "lhs_contracting_dimensions", export_ints(place, attributes->lhs_contracting));
+    export_attribute(place, operation, "rhs_contracting_dimensions", export_ints(place, attributes->rhs_contracting));
+    export_attribute(place, operation, "precision_config", export_precisions(place, attributes->precision));
+    return add_algorithm(place, attributes->algorithm, operation);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Windows
+
+// One property of every dimension of a window, as a list; *differs tells whether any is not `fallback`.
+static HloInts window_list(const ExportPlace *place, const HloWindow *window, size_t offset, int64_t fallback,
+                           bool *differs) {
+    int64_t *items = HLO_ARENA_NEW(place->exporter->arena, int64_t, window->count);
+    *differs = false;
+    for (int64_t i = 0; i < window->count; i++) {
+        memcpy(&items[i], (const char *)&window->dims[i] + offset, sizeof(*items));
+        *differs |= items[i] != fallback;
+    }
+    return (HloInts){items, window->count};
+}
+
+#define WINDOW_LIST(place, window, member, fallback, differs) \
+    window_list((place), (window), offsetof(HloWindowDimension, member), (fallback), (differs))
+
+static void add_window_list(ExportPlace *place, MlirOperation *operation, const char *name, HloInts list,
+                            bool differs) {
+    if (differs) export_attribute(place, operation, name, export_ints(place, list));
+}
+
+static void add_padding(ExportPlace *place, MlirOperation *operation, const HloWindow *window) {
+    int64_t *pairs = HLO_ARENA_NEW(place->exporter->arena, int64_t, 2 * window->count);
+    bool any = false;
+    for (int64_t i = 0; i < window->count; i++) {
+        pairs[2 * i] = window->dims[i].padding_low;
+        pairs[2 * i + 1] = window->dims[i].padding_high;
+        any |= pairs[2 * i] || pairs[2 * i + 1];
+    }
+    if (any) export_attribute(place, operation, "padding", export_matrix(place, pairs, window->count, 2));
+}
+
+static bool has_reversal(const HloWindow *window) {
+    for (int64_t i = 0; i < window->count; i++) {
+        if (window->dims[i].reversal) return true;
+    }
+    return false;
+}
+
+static HloStatus export_window(ExportPlace *place, const char *name, ExportLeaves *result) {
+    const HloWindow *window = HLO_ATTRIBUTES(place->instruction, Window)->window;
+    MlirOperation *operation;
+    bool differs;
+    if (has_reversal(window)) return export_error(place, HLO_UNIMPLEMENTED, "a window that is reversed");
+    HLO_TRY(export_plain(place, name, result, &operation));
+    bool dilates = strcmp(name, "stablehlo.reduce_window") == 0;
+    HloInts list = WINDOW_LIST(place, window, base_dilation, 1, &differs);
+    if (differs && !dilates) return export_error(place, HLO_UNIMPLEMENTED, "a window with dilations");
+    add_window_list(place, operation, "base_dilations", list, differs);
+    add_padding(place, operation, window);
+    list = WINDOW_LIST(place, window, window_dilation, 1, &differs);
+    if (differs && !dilates) return export_error(place, HLO_UNIMPLEMENTED, "a window with dilations");
+    add_window_list(place, operation, "window_dilations", list, differs);
+    export_attribute(place, operation, "window_dimensions",
+                     export_ints(place, WINDOW_LIST(place, window, size, 1, &differs)));
+    list = WINDOW_LIST(place, window, stride, 1, &differs);
+    add_window_list(place, operation, "window_strides", list, differs);
+    return add_regions(place, operation);
+}
+
+static HloStatus export_reduce_window(ExportPlace *place, ExportLeaves *result) {
+    return export_window(place, "stablehlo.reduce_window", result);
+}
+static HloStatus export_select_and_scatter(ExportPlace *place, ExportLeaves *result) {
+    return export_window(place, "stablehlo.select_and_scatter", result);
+}
+
+static void add_labels(ExportPlace *place, MlirOperation *operation, const HloConvolutionLabels *labels) {
+    export_attribute(place, operation, "input_batch_dimension", export_i64(place, labels->input_batch));
+    export_attribute(place, operation, "input_feature_dimension", export_i64(place, labels->input_feature));
+    export_attribute(place, operation, "input_spatial_dimensions", export_ints(place, labels->input_spatial));
+    export_attribute(place, operation, "kernel_input_feature_dimension", export_i64(place, labels->kernel_input_feature));
+    export_attribute(place, operation, "kernel_output_feature_dimension",
+                     export_i64(place, labels->kernel_output_feature));
+    export_attribute(place, operation, "kernel_spatial_dimensions", export_ints(place, labels->kernel_spatial));
+    export_attribute(place, operation, "output_batch_dimension", export_i64(place, labels->output_batch));
+    export_attribute(place, operation, "output_feature_dimension", export_i64(place, labels->output_feature));
+    export_attribute(place, operation, "output_spatial_dimensions", export_ints(place, labels->output_spatial));
+}
+
+static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
+    const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Convolution);
+    static const HloWindow none = {0};
+    const HloWindow *window = attributes->window ? attributes->window : &none;
+    MlirOperation *operation;
+    bool differs;
+    HLO_TRY(export_plain(place, "stablehlo.convolution", result, &operation));
+    int64_t batch = attributes->batch_group_count, feature = attributes->feature_group_count;
+    export_attribute(place, operation, "batch_group_count", export_i64(place, batch ? batch : 1));
+    add_labels(place, operation, attributes->labels);
+    export_attribute(place, operation, "feature_group_count", export_i64(place, feature ? feature : 1));
+    HloInts list = WINDOW_LIST(place, window, base_dilation, 1, &differs);
+    add_window_list(place, operation, "lhs_dilation", list, differs);
+    add_padding(place, operation, window);
+    export_attribute(place, operation, "precision_config", export_precisions(place, attributes->precision));
+    list = WINDOW_LIST(place, window, window_dilation, 1, &differs);
+    add_window_list(place, operation, "rhs_dilation", list, differs);
+    if (has_reversal(window)) {
+        int64_t *flags = HLO_ARENA_NEW(place->exporter->arena, int64_t, window->count);
+        for (int64_t i = 0; i < window->count; i++) flags[i] = window->dims[i].reversal;
+        const MlirType *pred = mlir_element_type(place->exporter->arena, HLO_PRED);
+        MlirAttribute reversal = {.kind = MLIR_INTS, .type = pred, .ints = {flags, window->count}};
+        export_attribute(place, operation, "window_reversal",
+                         mlir_new_attribute(place->exporter->arena, reversal));
+    }
+    list = WINDOW_LIST(place, window, stride, 1, &differs);
+    add_window_list(place, operation, "window_strides", list, differs);
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reductions and order
+
+static HloStatus export_along_dimensions(ExportPlace *place, const char *name, ExportLeaves *result) {
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, name, result, &operation));
+    export_attribute(place, operation, "dimensions",
+                     export_ints(place, HLO_ATTRIBUTES(place->instruction, Dimensions)->dimensions));
+    return add_regions(place, operation);
+}
+
+static HloStatus export_reduce(ExportPlace *place, ExportLeaves *result) {
+    return export_along_dimensions(place, "stablehlo.reduce", result);
+}
+static HloStatus export_map(ExportPlace *place, ExportLeaves *result) {
+    return export_along_dimensions(place, "stablehlo.map", result);
+}
+
+static HloStatus export_sort(ExportPlace *place, ExportLeaves *result) {
+    const HloSortAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Sort);
+    MlirOperation *operation;
+    if (attributes->dimensions.count != 1) return export_error(place, HLO_INVALID_ARGUMENT, "one dimension is needed");
+    HLO_TRY(export_plain(place, "stablehlo.sort", result, &operation));
+    export_attribute(place, operation, "dimension", export_i64(place, attributes->dimensions.items[0]));
+    export_attribute(place, operation, "is_stable", export_bool(place, attributes->is_stable));
+    return add_regions(place, operation);
+}
+
+static HloStatus export_topk(ExportPlace *place, ExportLeaves *result) {
+    const HloTopKAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TopK);
+    MlirOperation *operation;
+    if (!attributes->largest) return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo has not");
+    HLO_TRY(export_plain(place, "chlo.top_k", result, &operation));
+    export_attribute(place, operation, "k", export_i64(place, attributes->k));
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Linear algebra, normalisation, random numbers
+
+static HloStatus export_fft(ExportPlace *place, ExportLeaves *result) {
+    const HloFftAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Fft);
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, "stablehlo.fft", result, &operation));
+    export_attribute(place, operation, "fft_length", export_ints(place, attributes->length));
+    export_attribute(place, operation, "fft_type", export_enum(place, "fft_type", attributes->type));
+    return HLO_SUCCESS;
+}
+
+static HloStatus export_cholesky(ExportPlace *place, ExportLeaves *result) {
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, "stablehlo.cholesky", result, &operation));
+    if (HLO_ATTRIBUTES(place->instruction, Cholesky)->lower) {
+        export_attribute(place, operation, "lower", export_bool(place, true));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus export_triangular_solve(ExportPlace *place, ExportLeaves *result) {
+    const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TriangularSolve);
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, "stablehlo.triangular_solve", result, &operation));
+    int32_t transpose = attributes->transpose_a;
+    if (transpose == HLO_Transpose_INVALID) transpose = HLO_Transpose_NO_TRANSPOSE;
+    export_attribute(place, operation, "left_side", export_bool(place, attributes->left_side));
+    export_attribute(place, operation, "lower", export_bool(place, attributes->lower));
+    export_attribute(place, operation, "transpose_a", export_enum(place, "transpose", transpose));
+    export_attribute(place, operation, "unit_diagonal", export_bool(place, attributes->unit_diagonal));
+    return HLO_SUCCESS;
+}
+
+static HloStatus export_batch_norm(ExportPlace *place, ExportLeaves *result) {
+    const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(place->instruction, BatchNorm);
+    bool training = hlo_is(place->instruction, HLO_OP_BATCH_NORM_TRAINING);
+    const char *name = training                                                ? "stablehlo.batch_norm_training"
+                       : hlo_is(place->instruction, HLO_OP_BATCH_NORM_GRAD) ? "stablehlo.batch_norm_grad"
+                                                                               : "stablehlo.batch_norm_inference";
+    MlirOperation *operation;
+    HLO_TRY(export_plain(place, name, result, &operation));
+    const MlirType *type = mlir_element_type(place->exporter->arena, HLO_F32);
+    MlirAttribute epsilon = {.kind = MLIR_FLOAT, .real = attributes->epsilon, .type = type};
+    export_attribute(place, operation, "epsilon", mlir_new_attribute(place->exporter->arena, epsilon));
+    export_attribute(place, operation, "feature_index", export_i64(place, attributes->feature_index));
+    return HLO_SUCCESS;
+}
+
+static HloStatus export_rng_bit_generator(ExportPlace *place, ExportLeaves *result) {
+    MlirOperation *operation;
+    if (!hlo_shape_is_tuple(place->instruction->shape)) {
+        return export_error(place, HLO_UNIMPLEMENTED, "random bits without their state");
+    }
+    HLO_TRY(export_plain(place, "stablehlo.rng_bit_generator", result, &operation));
+    export_attribute(place, operation, "rng_algorithm",
+                     export_enum(place, "rng_algorithm", HLO_ATTRIBUTES(place->instruction, RngBits)->algorithm));
+    return HLO_SUCCESS;
+}
+
+// The shape is a third operand in StableHLO.
+static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
+    const HloShape *shape = place->instruction->shape;
+    HloArena *arena = place->exporter->arena;
+    int64_t rank = shape->rank;
+    const HloShape *list = hlo_shape_array(arena, HLO_S64, &rank, 1);
+    HloLiteral *literal = hlo_literal_in_arena(arena, list);
+    for (int64_t i = 0; i < rank; i++) hlo_literal_set_int64(literal, i, shape->dims[i]);
+    const MlirType *list_type, *type;
+    HLO_TRY(export_type(place, list, &list_type));
+    HLO_TRY(export_type(place, shape, &type));
+    MlirOperation *sizes = export_append(place, "stablehlo.constant", NULL, 0, &list_type, 1);
+    MlirAttribute value = {.kind = MLIR_TENSOR, .literal = literal, .type = list_type};
+    export_attribute(place, sizes, "value", mlir_new_attribute(arena, value));
+    MlirValue *operands[] = {place->operands.items[0], place->operands.items[1], sizes->results[0]};
+    MlirOperation *operation = export_append(place, "stablehlo.rng", operands, 3, &type, 1);
+    export_attribute(place, operation, "rng_distribution",
+                     export_enum(place, "rng_distribution", HLO_ATTRIBUTES(place->instruction, Rng)->distribution));
+    *result = export_results(operation);
+    return HLO_SUCCESS;
+}
+
+ExportHandler *export_compute_handler(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_DOT: return export_dot;
+        case HLO_OP_CONVOLUTION: return export_convolution;
+        case HLO_OP_REDUCE_WINDOW: return export_reduce_window;
+        case HLO_OP_SELECT_AND_SCATTER: return export_select_and_scatter;
+        case HLO_OP_REDUCE: return export_reduce;
+        case HLO_OP_MAP: return export_map;
+        case HLO_OP_SORT: return export_sort;
+        case HLO_OP_TOPK: return export_topk;
+        case HLO_OP_FFT: return export_fft;
+        case HLO_OP_CHOLESKY: return export_cholesky;
+        case HLO_OP_TRIANGULAR_SOLVE: return export_triangular_solve;
+        case HLO_OP_BATCH_NORM_TRAINING:
+        case HLO_OP_BATCH_NORM_INFERENCE:
+        case HLO_OP_BATCH_NORM_GRAD: return export_batch_norm;
+        case HLO_OP_RNG_BIT_GENERATOR: return export_rng_bit_generator;
+        case HLO_OP_RNG: return export_rng;
+        default: return NULL;
+    }
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of chlo, which stand above StableHLO: those that HLO has an opcode for, and others as what they are made
+// of. The approximations are published ones: Giles for the inverse error function, Cephes for erfc, Lanczos for gamma.
+#include <math.h>
+#include <string.h>
+
+#include "hlo/stablehlo/import.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Small graphs of one element type
+
+// After the first error nothing is made any more.
+typedef struct Math {
+    ImportPlace *place;
+    const HloShape *shape;  // of every value but predicates
+    HloStatus status;
+} Math;
+
+static HloInstruction *emit(Math *math, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
+                            int64_t count, const void *attributes) {
+    HloInstruction *result = NULL;
+    if (math->status) return NULL;
+    math->status = import_emit(math->place, opcode, shape, operands, count, attributes, NULL, 0, &result);
+    if (result) result->sharding = NULL;
+    return math->status ? NULL : result;
+}
+
+static HloInstruction *unary(Math *math, HloOpcode opcode, HloInstruction *a) {
+    return emit(math, opcode, NULL, &a, 1, NULL);
+}
+
+static HloInstruction *binary(Math *math, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    return emit(math, opcode, NULL, operands, 2, NULL);
+}
+
+static HloInstruction *add(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_ADD, a, b);
+}
+static HloInstruction *subtract(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_SUBTRACT, a, b);
+}
+static HloInstruction *multiply(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_MULTIPLY, a, b);
+}
+static HloInstruction *divide(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_DIVIDE, a, b);
+}
+
+// The number in the shape of the computation, of `type`.
+static HloInstruction *number_of(Math *math, HloType type, double value) {
+    HloArena *arena = import_arena(math->place);
+    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
+    HloLiteral *literal = hlo_literal_in_arena(arena, scalar);
+    hlo_literal_set_double(literal, 0, value);
+    HloConstantAttributes constant = {literal};
+    HloInstruction *made = emit(math, HLO_OP_CONSTANT, scalar, NULL, 0, &constant);
+    if (!made || math->shape->rank == 0) return made;
+    HloDimensionsAttributes none = {0};
+    return emit(math, HLO_OP_BROADCAST, hlo_shape_with_type(arena, math->shape, type), &made, 1, &none);
+}
+
+static HloInstruction *number(Math *math, double value) {
+    return number_of(math, math->shape->type, value);
+}
+
+static HloInstruction *compare(Math *math, int32_t direction, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    HloCompareAttributes attributes = {.direction = direction};
+    return emit(math, HLO_OP_COMPARE, NULL, operands, 2, &attributes);
+}
+
+static HloInstruction *select(Math *math, HloInstruction *condition, HloInstruction *yes, HloInstruction *no) {
+    HloInstruction *operands[] = {condition, yes, no};
+    return emit(math, HLO_OP_SELECT, NULL, operands, 3, NULL);
+}
+
+static HloInstruction *convert(Math *math, HloInstruction *a, HloType type) {
+    const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);
+    return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
+}
+
+// c[0] x^(n-1) + ... + c[n-1]
+static HloInstruction *polynomial(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
+    HloInstruction *sum = number(math, coefficients[0]);
+    for (size_t i = 1; i < count; i++) sum = add(math, multiply(math, sum, x), number(math, coefficients[i]));
+    return sum;
+}
+#define POLYNOMIAL(math, x, table) polynomial((math), (x), (table), HLO_COUNT_OF(table))
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The error function
+
+// M. Giles, "Approximating the erfinv function", single precision.
+static HloInstruction *erf_inv_32(Math *math, HloInstruction *x) {
+    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
+    static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                                 -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
+    HloInstruction *w = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
+    HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 5));
+    HloInstruction *low = subtract(math, w, number(math, 2.5));
+    HloInstruction *high = subtract(math, unary(math, HLO_OP_SQRT, w), number(math, 3));
+    return multiply(math, select(math, small, POLYNOMIAL(math, low, near), POLYNOMIAL(math, high, far)), x);
+}
+
+// The same, double precision.
+static HloInstruction *erf_inv_64(Math *math, HloInstruction *x) {
+    static const double near[] = {
+        -3.6444120640178196996e-21, -1.685059138182016589e-19,  1.2858480715256400167e-18,  1.115787767802518096e-17,
+        -1.333171662854620906e-16,  2.0972767875968561637e-17,  6.6376381343583238325e-15,  -4.0545662729752068639e-14,
+        -8.1519341976054721522e-14, 2.6335093153082322977e-12,  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
+        1.051212273321532285e-09,   -4.1126339803469836976e-09, -2.9070369957882005086e-08, 4.2347877827932403518e-07,
+        -1.3654692000834678645e-06, -1.3882523362786468719e-05, 0.0001867342080340571352,   -0.00074070253416626697512,
+        -0.0060336708714301490533,  0.24015818242558961693,     1.6536545626831027356};
+    static const double middle[] = {
+        2.2137376921775787049e-09, 9.0756561938885390979e-08,  -2.7517406297064545428e-07, 1.8239629214389227755e-08,
+        1.5027403968909827627e-06, -4.013867526981545969e-06,  2.9234449089955446044e-06,  1.2475304481671778723e-05,
+        -4.7318229009055733981e-05, 6.8284851459573175448e-05, 2.4031110387097893999e-05,  -0.0003550375203628474796,
+        0.00095328937973738049703, -0.0016882755560235047313,  0.0024914420961078508066,   -0.0037512085075692412107,
+        0.005370914553590063617,   1.0052589676941592334,      3.0838856104922207635};
+    static const double far[] = {
+        -2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,  -3.7894654401267369937e-09,
+        7.6157012080783393804e-09,  -1.4960026627149240478e-08, 2.9147953450901080826e-08,  -6.7711997758452339498e-08,
+        2.2900482228026654717e-07,  -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
+        7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026, 1.0103004648645343977,
+        4.8499064014085844221};
+    HloInstruction *w = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
+    HloInstruction *root = unary(math, HLO_OP_SQRT, w);
+    HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 6.25));
+    HloInstruction *medium = compare(math, HLO_ComparisonDirection_LT, w, number(math, 16));
+    HloInstruction *a = POLYNOMIAL(math, subtract(math, w, number(math, 3.125)), near);
+    HloInstruction *b = POLYNOMIAL(math, subtract(math, root, number(math, 3.25)), middle);
+    HloInstruction *c = POLYNOMIAL(math, subtract(math, root, number(math, 5)), far);
+    return multiply(math, select(math, small, a, select(math, medium, b, c)), x);
+}
+
+static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
+    HloInstruction *value = math->shape->type == HLO_F64 ? erf_inv_64(math, x) : erf_inv_32(math, x);
+    HloInstruction *edge = compare(math, HLO_ComparisonDirection_EQ, unary(math, HLO_OP_ABS, x), number(math, 1));
+    return select(math, edge, multiply(math, x, number(math, INFINITY)), value);
+}
+
+// exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of two in |x| (double).
+static HloInstruction *erfc_tail(Math *math, HloInstruction *x) {
+    static const double p32[] = {2.326819970068386E-2, -1.387039388740657E-1, 3.687424674597105E-1,
+                                 -5.824733027278666E-1, 6.210004621745983E-1, -4.944515323274145E-1,
+                                 3.404879937665872E-1,  -2.741127028184656E-1, 5.638259427386472E-1};
+    static const double r32[] = {-1.047766399936249E+1, 1.297719955372516E+1, -7.495518717768503E+0,
+                                 2.921019019210786E+0,  -1.015265279202700E+0, 4.218463358204948E-1,
+                                 -2.820767439740514E-1, 5.641895067754075E-1};
+    static const double p64[] = {2.46196981473530512524E-10, 5.64189564831068821977E-1, 7.46321056442269912687E0,
+                                 4.86371970985681366614E1,   1.96520832956077098242E2,  5.26445194995477358631E2,
+                                 9.34528527171957607540E2,   1.02755188689515710272E3,  5.57535335369399327526E2};
+    static const double q64[] = {1.0, 1.32281951154744992508E1, 8.67072140885989742329E1, 3.54937778887819891062E2,
+                                 9.75708501743205489753E2,      1.82390916687909736289E3, 2.24633760818710981792E3,
+                                 1.65666309194161350182E3,      5.57535340817727675546E2};
+    static const double r64[] = {5.64189583547755073984E-1, 1.27536670759978104416E0, 5.01905042251180477414E0,
+                                 6.16021097993053585195E0,  7.40974269950448939160E0, 2.97886665372100240670E0};
+    static const double s64[] = {1.0, 2.26052863220117276590E0, 9.39603524938001434673E0, 1.20489539808096656605E1,
+                                 1.70814450747565897222E1,      9.60896809063285878198E0, 3.36907645100081516050E0};
+    HloInstruction *size = unary(math, HLO_OP_ABS, x);
+    HloInstruction *fall = unary(math, HLO_OP_EXP, unary(math, HLO_OP_NEGATE, multiply(math, x, x)));
+    HloInstruction *value;
+    if (math->shape->type == HLO_F64) {
+        HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, 8));
+        HloInstruction *a = divide(math, POLYNOMIAL(math, size, p64), POLYNOMIAL(math, size, q64));
+        HloInstruction *b = divide(math, POLYNOMIAL(math, size, r64), POLYNOMIAL(math, size, s64));
+        value = multiply(math, fall, select(math, near, a, b));
+    } else {
+        HloInstruction *inverse = divide(math, number(math, 1), size), *y = multiply(math, inverse, inverse);
+        HloInstruction *near = compare(math, HLO_ComparisonDirection_LT, size, number(math, 2));
+        HloInstruction *p = select(math, near, POLYNOMIAL(math, y, p32), POLYNOMIAL(math, y, r32));
+        value = multiply(math, multiply(math, fall, inverse), p);
+    }
+    HloInstruction *zero = number(math, 0);
+    // Where exp(-x^2) is zero the quotient of polynomials must not make it a NaN.
+    HloInstruction *gone = compare(math, HLO_ComparisonDirection_EQ, fall, zero);
+    value = select(math, gone, zero, value);
+    HloInstruction *negative = compare(math, HLO_ComparisonDirection_LT, x, zero);
+    return select(math, negative, subtract(math, number(math, 2), value), value);
+}
+
+static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
+    HloInstruction *large = compare(math, HLO_ComparisonDirection_GT, unary(math, HLO_OP_ABS, x), number(math, 1));
+    HloInstruction *near = subtract(math, number(math, 1), unary(math, HLO_OP_ERF, x));
+    return select(math, large, erfc_tail(math, x), near);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The gamma function: Lanczos' approximation with g = 7 and nine terms
+
+static const double lanczos_base = 0.99999999999980993227684700473478;
+static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
+                                       771.3234287776530788486528258894,   -176.61502916214059906584551354,
+                                       12.507343278686904814458936853,     -0.13857109526572011689554707,
+                                       9.984369578019570859563e-6,         1.50563273514931155834e-7};
+static const double lanczos_g = 7;
+
+typedef struct Lanczos {
+    HloInstruction *reflect;  // x < 1/2: computed for 1 - x
+    HloInstruction *z;        // the argument less one
+    HloInstruction *t, *log_t;
+    HloInstruction *sum;       // the series
+    HloInstruction *slope;     // its derivative
+} Lanczos;
+
+static Lanczos lanczos(Math *math, HloInstruction *x) {
+    Lanczos series = {.reflect = compare(math, HLO_ComparisonDirection_LT, x, number(math, 0.5))};
+    series.z = select(math, series.reflect, unary(math, HLO_OP_NEGATE, x), subtract(math, x, number(math, 1)));
+    series.sum = number(math, lanczos_base);
+    series.slope = number(math, 0);
+    for (size_t i = 0; i < HLO_COUNT_OF(lanczos_terms); i++) {
+        HloInstruction *place = add(math, series.z, number(math, (double)i + 1));
+        HloInstruction *term = divide(math, number(math, lanczos_terms[i]), place);
+        series.sum = add(math, series.sum, term);
+        series.slope = subtract(math, series.slope, divide(math, term, place));
+    }
+    double shift = lanczos_g + 0.5;
+    series.t = add(math, series.z, number(math, shift));
+    series.log_t = add(math, number(math, log(shift)),
+                       unary(math, HLO_OP_LOG1P, divide(math, series.z, number(math, shift))));
+    return series;
+}
+
+static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
+    Lanczos series = lanczos(math, x);
+    HloInstruction *power = subtract(math, add(math, series.z, number(math, 0.5)), divide(math, series.t, series.log_t));
+    HloInstruction *value = add(math, number(math, 0.5 * log(2 * M_PI)), multiply(math, power, series.log_t));
+    value = add(math, value, unary(math, HLO_OP_LOG, series.sum));
+    // gamma(x) gamma(1 - x) = pi / sin(pi x), by the distance to the nearest integer.
+    HloInstruction *size = unary(math, HLO_OP_ABS, x), *part = subtract(math, size, unary(math, HLO_OP_FLOOR, size));
+    HloInstruction *half = compare(math, HLO_ComparisonDirection_GT, part, number(math, 0.5));
+    part = select(math, half, subtract(math, number(math, 1), part), part);
+    HloInstruction *sine = unary(math, HLO_OP_LOG, unary(math, HLO_OP_SIN, multiply(math, part, number(math, M_PI))));
+    HloInstruction *finite = unary(math, HLO_OP_IS_FINITE, sine);
+    HloInstruction *other = subtract(math, subtract(math, number(math, log(M_PI)), sine), value);
+    other = select(math, finite, other, unary(math, HLO_OP_NEGATE, sine));
+    value = select(math, series.reflect, other, value);
+    HloInstruction *infinite = compare(math, HLO_ComparisonDirection_EQ, size, number(math, INFINITY));
+    return select(math, infinite, number(math, INFINITY), value);
+}
+
+static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
+    Lanczos series = lanczos(math, x);
+    HloInstruction *value = add(math, series.log_t, divide(math, series.slope, series.sum));
+    value = subtract(math, value, divide(math, number(math, lanczos_g), series.t));
+    // psi(1 - x) - psi(x) = pi cot(pi x)
+    HloInstruction *nearest = unary(math, HLO_OP_FLOOR, add(math, x, number(math, 0.5)));
+    HloInstruction *angle = multiply(math, number(math, M_PI), subtract(math, x, nearest));
+    HloInstruction *cotangent = divide(math, multiply(math, number(math, M_PI), unary(math, HLO_OP_COS, angle)),
+                                       unary(math, HLO_OP_SIN, angle));
+    value = select(math, series.reflect, subtract(math, value, cotangent), value);
+    HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, x, unary(math, HLO_OP_FLOOR, x));
+    HloInstruction *negative = compare(math, HLO_ComparisonDirection_LE, x, number(math, 0));
+    return select(math, binary(math, HLO_OP_AND, whole, negative), number(math, NAN), value);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Numbers and bits
+
+static HloInstruction *square(Math *math, HloInstruction *x) {
+    return multiply(math, x, x);
+}
+static HloInstruction *atan_of(Math *math, HloInstruction *x) {
+    return binary(math, HLO_OP_ATAN2, x, number(math, 1));
+}
+static HloInstruction *is_inf(Math *math, HloInstruction *x) {
+    return compare(math, HLO_ComparisonDirection_EQ, unary(math, HLO_OP_ABS, x), number(math, INFINITY));
+}
+static HloInstruction *is_pos_inf(Math *math, HloInstruction *x) {
+    return compare(math, HLO_ComparisonDirection_EQ, x, number(math, INFINITY));
+}
+static HloInstruction *is_neg_inf(Math *math, HloInstruction *x) {
+    return compare(math, HLO_ComparisonDirection_EQ, x, number(math, -INFINITY));
+}
+static HloInstruction *conjugate(Math *math, HloInstruction *x) {
+    if (!hlo_type_is_complex(math->shape->type)) return x;
+    HloInstruction *imaginary = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_IMAG, x));
+    return binary(math, HLO_OP_COMPLEX, unary(math, HLO_OP_REAL, x), imaginary);
+}
+
+static HloInstruction *same_bits(Math *math, HloInstruction *a, HloType type) {
+    const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);
+    return emit(math, HLO_OP_BITCAST_CONVERT, shape, &a, 1, NULL);
+}
+
+// The neighbour of x on the way to y: one step of its bit pattern, which grows with the size of the number.
+static HloInstruction *next_after(Math *math, HloInstruction *x, HloInstruction *y) {
+    int bits = hlo_type_info(math->shape->type)->bits;
+    HloType type = bits == 64 ? HLO_S64 : bits == 32 ? HLO_S32 : bits == 16 ? HLO_S16 : HLO_S8;
+    HloInstruction *pattern = same_bits(math, x, type), *other = same_bits(math, y, type);
+    HloInstruction *one = number_of(math, type, 1), *none = number_of(math, type, 0);
+    HloInstruction *sign = binary(math, HLO_OP_SHIFT_LEFT, one, number_of(math, type, bits - 1));
+    HloInstruction *size = binary(math, HLO_OP_AND, pattern, unary(math, HLO_OP_NOT, sign));
+    HloInstruction *other_size = binary(math, HLO_OP_AND, other, unary(math, HLO_OP_NOT, sign));
+    HloInstruction *x_sign = binary(math, HLO_OP_AND, pattern, sign), *y_sign = binary(math, HLO_OP_AND, other, sign);
+    HloInstruction *unlike = compare(math, HLO_ComparisonDirection_NE, x_sign, y_sign);
+    HloInstruction *beyond = compare(math, HLO_ComparisonDirection_GT, size, other_size);
+    HloInstruction *down = binary(math, HLO_OP_OR, beyond, unlike);
+    HloInstruction *step = select(math, down, unary(math, HLO_OP_NEGATE, one), one);
+    HloInstruction *result = add(math, pattern, step);
+    // From zero the next number is the smallest of y's sign; to an equal number it is y itself.
+    HloInstruction *at_zero = compare(math, HLO_ComparisonDirection_EQ, size, none);
+    result = select(math, at_zero, binary(math, HLO_OP_OR, y_sign, one), result);
+    HloInstruction *equal = compare(math, HLO_ComparisonDirection_EQ, x, y);
+    HloInstruction *x_nan = compare(math, HLO_ComparisonDirection_NE, x, x);
+    HloInstruction *y_nan = compare(math, HLO_ComparisonDirection_NE, y, y);
+    HloInstruction *value = select(math, equal, y, same_bits(math, result, math->shape->type));
+    return select(math, x_nan, x, select(math, y_nan, y, value));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Hurwitz zeta and polygamma, by Euler and Maclaurin's sum
+
+static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
+    // (2k)! / B_2k
+    static const double bernoulli[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9,
+                                       7.47242496e10, -2.950130727918164224e12, 1.1646782814350067249e14,
+                                       -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
+    enum { SUMMED = 10 };
+    HloInstruction *minus = unary(math, HLO_OP_NEGATE, s), *sum = binary(math, HLO_OP_POWER, q, minus);
+    HloInstruction *at = q, *power = sum;
+    for (int i = 1; i < SUMMED; i++) {
+        at = add(math, at, number(math, 1));
+        power = binary(math, HLO_OP_POWER, at, minus);
+        sum = add(math, sum, power);
+    }
+    sum = add(math, sum, divide(math, multiply(math, power, at), subtract(math, s, number(math, 1))));
+    sum = subtract(math, sum, multiply(math, power, number(math, 0.5)));
+    HloInstruction *factor = number(math, 1);
+    for (size_t k = 0; k < HLO_COUNT_OF(bernoulli); k++) {
+        factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k)));
+        power = divide(math, power, at);
+        sum = add(math, sum, multiply(math, multiply(math, factor, power), number(math, 1 / bernoulli[k])));
+        factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k + 1)));
+        power = divide(math, power, at);
+    }
+    // The pole at one; no values below it, nor for arguments that are whole and not positive.
+    HloInstruction *one = number(math, 1), *nan = number(math, NAN), *infinite = number(math, INFINITY);
+    HloInstruction *zero = number(math, 0);
+    HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, q, unary(math, HLO_OP_FLOOR, q));
+    HloInstruction *low = compare(math, HLO_ComparisonDirection_LE, q, zero);
+    HloInstruction *even = compare(math, HLO_ComparisonDirection_EQ,
+                                   binary(math, HLO_OP_REMAINDER, s, number(math, 2)), zero);
+    HloInstruction *integer = compare(math, HLO_ComparisonDirection_EQ, s, unary(math, HLO_OP_FLOOR, s));
+    sum = select(math, binary(math, HLO_OP_AND, low, unary(math, HLO_OP_NOT, integer)), nan, sum);
+    HloInstruction *pole = binary(math, HLO_OP_AND, low, whole);
+    sum = select(math, pole, select(math, even, infinite, nan), sum);
+    sum = select(math, compare(math, HLO_ComparisonDirection_LT, s, one), nan, sum);
+    return select(math, compare(math, HLO_ComparisonDirection_EQ, s, one), infinite, sum);
+}
+
+// (-1)^(n+1) n! zeta(n + 1, x)
+static HloInstruction *polygamma(Math *math, HloInstruction *n, HloInstruction *x) {
+    HloInstruction *one = number(math, 1), *zero = number(math, 0), *next = add(math, n, one);
+    HloInstruction *odd = compare(math, HLO_ComparisonDirection_EQ,
+                                  binary(math, HLO_OP_REMAINDER, n, number(math, 2)), one);
+    HloInstruction *sign = select(math, odd, one, number(math, -1));
+    HloInstruction *value = multiply(math, unary(math, HLO_OP_EXP, lgamma_of(math, next)), zeta(math, next, x));
+    value = select(math, compare(math, HLO_ComparisonDirection_EQ, n, zero), digamma_of(math, x),
+                   multiply(math, sign, value));
+    HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, n, unary(math, HLO_OP_FLOOR, n));
+    HloInstruction *valid = binary(math, HLO_OP_AND, whole, compare(math, HLO_ComparisonDirection_GE, n, zero));
+    return select(math, valid, value, number(math, NAN));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rows
+
+typedef HloInstruction *UnaryGraph(Math *math, HloInstruction *x);
+typedef HloInstruction *BinaryGraph(Math *math, HloInstruction *x, HloInstruction *y);
+
+typedef struct ChloRow {
+    const char *name;
+    HloOpcode opcode;  // HLO_OPCODE_COUNT: a graph
+    UnaryGraph *one;
+    BinaryGraph *two;
+    bool wide;  // half precision is computed in single precision
+} ChloRow;
+
+static const ChloRow chlo_rows[] = {
+    {"chlo.acos", HLO_OP_ACOS, NULL, NULL, false},
+    {"chlo.acosh", HLO_OP_ACOSH, NULL, NULL, false},
+    {"chlo.asin", HLO_OP_ASIN, NULL, NULL, false},
+    {"chlo.asinh", HLO_OP_ASINH, NULL, NULL, false},
+    {"chlo.atan", HLO_OPCODE_COUNT, atan_of, NULL, false},
+    {"chlo.atanh", HLO_OP_ATANH, NULL, NULL, false},
+    {"chlo.conj", HLO_OPCODE_COUNT, conjugate, NULL, false},
+    {"chlo.cosh", HLO_OP_COSH, NULL, NULL, false},
+    {"chlo.digamma", HLO_OPCODE_COUNT, digamma_of, NULL, true},
+    {"chlo.erf", HLO_OP_ERF, NULL, NULL, false},
+    {"chlo.erf_inv", HLO_OPCODE_COUNT, erf_inv, NULL, true},
+    {"chlo.erfc", HLO_OPCODE_COUNT, erfc_of, NULL, true},
+    {"chlo.is_inf", HLO_OPCODE_COUNT, is_inf, NULL, false},
+    {"chlo.is_neg_inf", HLO_OPCODE_COUNT, is_neg_inf, NULL, false},
+    {"chlo.is_pos_inf", HLO_OPCODE_COUNT, is_pos_inf, NULL, false},
+    {"chlo.lgamma", HLO_OPCODE_COUNT, lgamma_of, NULL, true},
+    {"chlo.mulhi", HLO_OP_MULHI, NULL, NULL, false},
+    {"chlo.next_after", HLO_OPCODE_COUNT, NULL, next_after, false},
+    {"chlo.polygamma", HLO_OPCODE_COUNT, NULL, polygamma, true},
+    {"chlo.sinh", HLO_OP_SINH, NULL, NULL, false},
+    {"chlo.square", HLO_OPCODE_COUNT, square, NULL, false},
+    {"chlo.tan", HLO_OP_TAN, NULL, NULL, false},
+    {"chlo.zeta", HLO_OPCODE_COUNT, NULL, zeta, true},
+};
+
+static const ChloRow *find_chlo(const char *name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(chlo_rows); i++) {
+        if (strcmp(chlo_rows[i].name, name) == 0) return &chlo_rows[i];
+    }
+    return NULL;
+}
+
+static HloStatus import_graph(ImportPlace *place, const ChloRow *row) {
+    HloInstruction **operands = NULL, *result;
+    HLO_TRY(import_operands(place, &operands));
+    int64_t count = row->one ? 1 : 2;
+    bool agree = place->operation->operand_count == count &&
+                 hlo_shape_equal(operands[0]->shape, operands[count - 1]->shape, HLO_COMPARE_IGNORE_LAYOUT);
+    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands of one shape are needed", (long long)count);
+    Math math = {.place = place, .shape = operands[0]->shape};
+    HloType type = math.shape->type;
+    bool widen = row->wide && hlo_type_is_float(type) && hlo_type_info(type)->bits < 32;
+    if (row->wide && !hlo_type_is_float(type)) return import_error(place, HLO_INVALID_ARGUMENT, "a float type is needed");
+    for (int64_t i = 0; widen && i < count; i++) operands[i] = convert(&math, operands[i], HLO_F32);
+    if (widen) math.shape = hlo_shape_with_type(import_arena(place), math.shape, HLO_F32);
+    result = row->one ? row->one(&math, operands[0]) : row->two(&math, operands[0], operands[1]);
+    if (widen) result = convert(&math, result, type);
+    HLO_TRY(math.status);
+    return import_set_results(place, result);
+}
+
+static HloStatus import_chlo(ImportPlace *place) {
+    const ChloRow *row = find_chlo(place->operation->name);
+    return row->opcode == HLO_OPCODE_COUNT ? import_graph(place, row) : import_plain(place, row->opcode, NULL);
+}
+
+static HloStatus import_top_k(ImportPlace *place) {
+    HloTopKAttributes attributes = {.largest = true};
+    HLO_TRY(import_int(place, "k", 0, &attributes.k));
+    return import_plain(place, HLO_OP_TOPK, &attributes);
+}
+
+const ImportRow *import_chlo_rows(int64_t *count) {
+    static const ImportRow all[] = {
+        {"chlo.acos", import_chlo, 1},      {"chlo.acosh", import_chlo, 1},      {"chlo.asin", import_chlo, 1},
+        {"chlo.asinh", import_chlo, 1},     {"chlo.atan", import_chlo, 1},       {"chlo.atanh", import_chlo, 1},
+        {"chlo.conj", import_chlo, 1},      {"chlo.cosh", import_chlo, 1},       {"chlo.digamma", import_chlo, 1},
+        {"chlo.erf", import_chlo, 1},       {"chlo.erf_inv", import_chlo, 1},    {"chlo.erfc", import_chlo, 1},
+        {"chlo.is_inf", import_chlo, 1},    {"chlo.is_neg_inf", import_chlo, 1}, {"chlo.is_pos_inf", import_chlo, 1},
+        {"chlo.lgamma", import_chlo, 1},    {"chlo.mulhi", import_chlo, 2},      {"chlo.next_after", import_chlo, 2},
+        {"chlo.polygamma", import_chlo, 2}, {"chlo.sinh", import_chlo, 1},       {"chlo.square", import_chlo, 1},
+        {"chlo.tan", import_chlo, 1},       {"chlo.zeta", import_chlo, 2},       {"chlo.top_k", import_top_k, 1},
+    };
+    *count = (int64_t)HLO_COUNT_OF(all);
+    return all;
+}
