@@ -11,8 +11,10 @@ static const CliOption kOptions[] = {
     {"to", CLI_TEXT, "FORMAT",
      "hlo (default), stablehlo (MLIR text), bytecode (portable StableHLO), proto (HloModuleProto) or dot (Graphviz)."},
     {"print", CLI_TEXT, "FORM",
-     "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) or short."},
-    {"release", CLI_TEXT, "VERSION", "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
+     "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) "
+     "or short."},
+    {"release", CLI_TEXT, "VERSION",
+     "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
     {"o", CLI_TEXT, "OUT", "Write to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);

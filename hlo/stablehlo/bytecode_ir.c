@@ -205,7 +205,7 @@ static void read_arguments(IrReader *reader, Scope *scope, int64_t *next_value, 
         const MlirType *type = mlir_type_at(reader->file, cursor, type_index);
         if (!value || !type) return;
         value->type = type;
-        if (has_location) mlir_read_attribute(reader->file, cursor);
+        if (has_location) value->location = mlir_read_attribute(reader->file, cursor);
         block->arguments[i] = value;
     }
     block->argument_count = count;

@@ -111,8 +111,7 @@ const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions p
 static const MlirAttribute *file_location(const ExportPlace *place, const char *file, int64_t line, int64_t column) {
     int64_t *position = HLO_ARENA_NEW(place->exporter->arena, int64_t, 1);
     *position = column;
-    return make(place,
-                (MlirAttribute){.kind = MLIR_LOCATION, .string = file, .integer = line, .ints = {position, 1}});
+    return make(place, (MlirAttribute){.kind = MLIR_LOCATION, .string = file, .integer = line, .ints = {position, 1}});
 }
 
 static const MlirAttribute *name_location(const ExportPlace *place, const char *name, const MlirAttribute *child) {
@@ -398,7 +397,8 @@ static const MlirAttribute *argument_attributes(Exporter *exporter, const HloCom
         for (int64_t i = 0; i < count; i++) {
             Entries entries = {.count = 0};
             int64_t output = is_entry ? aliased_output(exporter->module, p) : -1;
-            if (is_entry && is_donor(exporter->module, p)) add_entry(&entries, "jax.buffer_donor", export_bool(&place, true));
+            if (is_entry && is_donor(exporter->module, p))
+                add_entry(&entries, "jax.buffer_donor", export_bool(&place, true));
             add_entry(&entries, "mhlo.frontend_attributes", dictionary_of(&place, parameter->frontend_attributes));
             add_entry(&entries, "mhlo.sharding", sharding_text(&place, leaf_sharding(parameter->sharding, i)));
             if (output >= 0) add_entry(&entries, "tf.aliasing_output", export_i32(&place, output));

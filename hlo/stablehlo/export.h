@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converting HLO instructions to MLIR operations: what the families of handlers share. Private to hlo/stablehlo.
 //
-// StableHLO passes several values where HLO passes a tuple, so tuples are taken apart: an instruction stands for the list
-// of its leaves, and tuple and get-tuple-element become no operations.
+// StableHLO passes several values where HLO passes a tuple, so tuples are taken apart: an instruction stands for the
+// list of its leaves, and tuple and get-tuple-element become no operations.
 #ifndef MESHLO_HLO_STABLEHLO_EXPORT_H_
 #define MESHLO_HLO_STABLEHLO_EXPORT_H_
 
@@ -19,10 +19,10 @@ typedef struct ExportLeaves {
 typedef struct Exporter {
     const HloModule *module;
     HloArena *arena;
-    HloStringMap types;             // printed shape -> MlirType
-    HloIntMap functions;            // computation id -> 1 when its function exists or is being made
+    HloStringMap types;              // printed shape -> MlirType
+    HloIntMap functions;             // computation id -> 1 when its function exists or is being made
     MlirOperationVector operations;  // of the module
-    ExportLeaves *leaves;           // by instruction id; those of a region that is exported again are overwritten
+    ExportLeaves *leaves;            // by instruction id; those of a region that is exported again are overwritten
     const MlirAttribute *unknown_location;
     int depth;
 } Exporter;

@@ -44,8 +44,12 @@ static HloStatus find_algorithm(const ExportPlace *place, int32_t algorithm, Dot
     };
     bool fast = algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM;
     if (fast || algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32) {
-        *found = (DotAlgorithm){algorithm, place->instruction->operands[0]->shape->type,
-                                place->instruction->operands[1]->shape->type, HLO_F32, 1, fast};
+        *found = (DotAlgorithm){algorithm,
+                                place->instruction->operands[0]->shape->type,
+                                place->instruction->operands[1]->shape->type,
+                                HLO_F32,
+                                1,
+                                fast};
         return HLO_SUCCESS;
     }
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
@@ -156,7 +160,8 @@ static void add_labels(ExportPlace *place, MlirOperation *operation, const HloCo
     export_attribute(place, operation, "input_batch_dimension", export_i64(place, labels->input_batch));
     export_attribute(place, operation, "input_feature_dimension", export_i64(place, labels->input_feature));
     export_attribute(place, operation, "input_spatial_dimensions", export_ints(place, labels->input_spatial));
-    export_attribute(place, operation, "kernel_input_feature_dimension", export_i64(place, labels->kernel_input_feature));
+    export_attribute(place, operation, "kernel_input_feature_dimension",
+                     export_i64(place, labels->kernel_input_feature));
     export_attribute(place, operation, "kernel_output_feature_dimension",
                      export_i64(place, labels->kernel_output_feature));
     export_attribute(place, operation, "kernel_spatial_dimensions", export_ints(place, labels->kernel_spatial));
@@ -187,8 +192,7 @@ static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
         for (int64_t i = 0; i < window->count; i++) flags[i] = window->dims[i].reversal;
         const MlirType *pred = mlir_element_type(place->exporter->arena, HLO_PRED);
         MlirAttribute reversal = {.kind = MLIR_INTS, .type = pred, .ints = {flags, window->count}};
-        export_attribute(place, operation, "window_reversal",
-                         mlir_new_attribute(place->exporter->arena, reversal));
+        export_attribute(place, operation, "window_reversal", mlir_new_attribute(place->exporter->arena, reversal));
     }
     list = WINDOW_LIST(place, window, stride, 1, &differs);
     add_window_list(place, operation, "window_strides", list, differs);
@@ -226,7 +230,8 @@ static HloStatus export_sort(ExportPlace *place, ExportLeaves *result) {
 static HloStatus export_topk(ExportPlace *place, ExportLeaves *result) {
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TopK);
     MlirOperation *operation;
-    if (!attributes->largest) return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo has not");
+    if (!attributes->largest)
+        return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo has not");
     HLO_TRY(export_plain(place, "chlo.top_k", result, &operation));
     export_attribute(place, operation, "k", export_i64(place, attributes->k));
     return HLO_SUCCESS;
@@ -269,9 +274,9 @@ static HloStatus export_triangular_solve(ExportPlace *place, ExportLeaves *resul
 static HloStatus export_batch_norm(ExportPlace *place, ExportLeaves *result) {
     const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(place->instruction, BatchNorm);
     bool training = hlo_is(place->instruction, HLO_OP_BATCH_NORM_TRAINING);
-    const char *name = training                                                ? "stablehlo.batch_norm_training"
+    const char *name = training                                             ? "stablehlo.batch_norm_training"
                        : hlo_is(place->instruction, HLO_OP_BATCH_NORM_GRAD) ? "stablehlo.batch_norm_grad"
-                                                                               : "stablehlo.batch_norm_inference";
+                                                                            : "stablehlo.batch_norm_inference";
     MlirOperation *operation;
     HLO_TRY(export_plain(place, name, result, &operation));
     const MlirType *type = mlir_element_type(place->exporter->arena, HLO_F32);

@@ -137,7 +137,8 @@ static const MlirAttribute *alias_list(const ExportPlace *place, HloAliases alia
 static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
     const HloInstruction *instruction = place->instruction;
     if (instruction->called_count == 0) return HLO_SUCCESS;
-    const MlirAttribute **items = HLO_ARENA_NEW(place->exporter->arena, const MlirAttribute *, instruction->called_count);
+    const MlirAttribute **items =
+        HLO_ARENA_NEW(place->exporter->arena, const MlirAttribute *, instruction->called_count);
     for (int32_t i = 0; i < instruction->called_count; i++) {
         HLO_TRY(export_function(place, instruction->called[i]));
         items[i] = symbol(place, instruction->called[i]->name);
@@ -155,8 +156,7 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     HLO_TRY(export_plain(place, "stablehlo.custom_call", result, &operation));
     bool typed = attributes->api_version == HLO_CustomCallApi_TYPED_FFI;
     if (attributes->api_version > HLO_CustomCallApi_ORIGINAL) {
-        export_attribute(place, operation, "api_version",
-                         export_enum(place, "api_version", attributes->api_version));
+        export_attribute(place, operation, "api_version", export_enum(place, "api_version", attributes->api_version));
     }
     const char *config = instruction->backend_config;
     const MlirAttribute *dictionary = typed ? parse_dictionary(place, config) : NULL;
@@ -218,8 +218,7 @@ static HloStatus add_collective(ExportPlace *place, MlirOperation *operation) {
     HLO_TRY(add_groups(place, operation, attributes->replica_groups));
     MlirAttribute unit = {.kind = MLIR_UNIT};
     if (attributes->use_global_device_ids) {
-        export_attribute(place, operation, "use_global_device_ids",
-                         mlir_new_attribute(place->exporter->arena, unit));
+        export_attribute(place, operation, "use_global_device_ids", mlir_new_attribute(place->exporter->arena, unit));
     }
     if (place->instruction->called_count == 0) return HLO_SUCCESS;
     operation->regions = HLO_ARENA_NEW(place->exporter->arena, MlirRegion, 1);

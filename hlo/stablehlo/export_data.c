@@ -66,7 +66,8 @@ static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     *result = place->exporter->leaves[instruction->operands[0]->id];
     if (!instruction->sharding || hlo_instruction_is_root(instruction) || result->count != 1) return HLO_SUCCESS;
-    MlirOperation *operation = export_append(place, "stablehlo.custom_call", result->items, 1, &result->items[0]->type, 1);
+    MlirOperation *operation =
+        export_append(place, "stablehlo.custom_call", result->items, 1, &result->items[0]->type, 1);
     export_attribute(place, operation, "call_target_name", export_string(place, "Sharding"));
     *result = export_results(operation);
     return HLO_SUCCESS;
@@ -131,7 +132,8 @@ static bool has_default_layout(const HloShape *shape) {
 // A bitcast between row-major arrays of one type is a reshape.
 static HloStatus export_bitcast(ExportPlace *place, ExportLeaves *result) {
     const HloShape *from = place->instruction->operands[0]->shape, *to = place->instruction->shape;
-    bool plain = hlo_shape_is_array(from) && from->type == to->type && has_default_layout(from) && has_default_layout(to);
+    bool plain =
+        hlo_shape_is_array(from) && from->type == to->type && has_default_layout(from) && has_default_layout(to);
     if (!plain) return export_error(place, HLO_UNIMPLEMENTED, "a bitcast that changes the type or the layout");
     return export_reshape(place, result);
 }

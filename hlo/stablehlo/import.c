@@ -47,10 +47,10 @@ HloStatus import_error(const ImportPlace *place, HloCode code, const char *forma
     return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, file, (long long)line, message);
 }
 
-static const HloMetadata *metadata_of(const ImportPlace *place) {
+const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location) {
     const char *file = NULL, *name = NULL;
     int64_t line = 0;
-    find_place(place->operation->location, &file, &line, &name, 0);
+    find_place(location, &file, &line, &name, 0);
     if (!file && !name) return NULL;
     HloArena *arena = import_arena(place);
     HloMetadata *metadata = HLO_ARENA_NEW(arena, HloMetadata, 1);
@@ -237,7 +237,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     if (!shape) shape = hlo_shape_with_default_layout(module->arena, inferred);
     *result = hlo_instruction_new(place->computation, opcode, shape, operands, operand_count, attributes, NULL);
     if (called_count) hlo_instruction_set_called(*result, called, called_count);
-    (*result)->metadata = metadata_of(place);
+    (*result)->metadata = import_metadata(place, place->operation->location);
     import_frontend_attributes(place, *result);
     return attach_sharding(place, *result);
 }
@@ -310,9 +310,9 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
 }
 
 static void note_rows(Importer *importer) {
-    static const ImportRow *(*const families[])(int64_t *) = {
-        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows, import_sdy_rows,
-        import_chlo_rows};
+    static const ImportRow *(*const families[])(int64_t *) = {import_data_rows,    import_compute_rows,
+                                                              import_control_rows, import_collective_rows,
+                                                              import_sdy_rows,     import_chlo_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
@@ -374,6 +374,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
         HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
         block->arguments[i]->lowered = parameter;
+        parameter->metadata = import_metadata(&place, block->arguments[i]->location);
         if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
         if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");

@@ -48,6 +48,9 @@ const ImportRow *import_chlo_rows(int64_t *count);
 // sdy operations and casts between dialects.
 const ImportRow *import_sdy_rows(int64_t *count);
 
+// What a location says as metadata; NULL when that is nothing.
+const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location);
+
 // An error about the operation at hand, with its name and source line.
 HLO_NODISCARD HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
 
@@ -91,6 +94,7 @@ typedef struct ImportRegion {
     int64_t capture_count;
     bool tuple_parameter;
     bool passthrough;
+    bool named_parameters;  // the arguments' locations become metadata; those of loops are in no text
     const char *name;
 } ImportRegion;
 // Constants from outside are copied into the region.

@@ -97,7 +97,8 @@ static HloInstruction *erf_inv_32(Math *math, HloInstruction *x) {
                                   -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                                  -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
-    HloInstruction *w = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
+    HloInstruction *w =
+        unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
     HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 5));
     HloInstruction *low = subtract(math, w, number(math, 2.5));
     HloInstruction *high = subtract(math, unary(math, HLO_OP_SQRT, w), number(math, 3));
@@ -114,18 +115,19 @@ static HloInstruction *erf_inv_64(Math *math, HloInstruction *x) {
         -1.3654692000834678645e-06, -1.3882523362786468719e-05, 0.0001867342080340571352,   -0.00074070253416626697512,
         -0.0060336708714301490533,  0.24015818242558961693,     1.6536545626831027356};
     static const double middle[] = {
-        2.2137376921775787049e-09, 9.0756561938885390979e-08,  -2.7517406297064545428e-07, 1.8239629214389227755e-08,
-        1.5027403968909827627e-06, -4.013867526981545969e-06,  2.9234449089955446044e-06,  1.2475304481671778723e-05,
+        2.2137376921775787049e-09,  9.0756561938885390979e-08, -2.7517406297064545428e-07, 1.8239629214389227755e-08,
+        1.5027403968909827627e-06,  -4.013867526981545969e-06, 2.9234449089955446044e-06,  1.2475304481671778723e-05,
         -4.7318229009055733981e-05, 6.8284851459573175448e-05, 2.4031110387097893999e-05,  -0.0003550375203628474796,
-        0.00095328937973738049703, -0.0016882755560235047313,  0.0024914420961078508066,   -0.0037512085075692412107,
-        0.005370914553590063617,   1.0052589676941592334,      3.0838856104922207635};
-    static const double far[] = {
-        -2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,  -3.7894654401267369937e-09,
-        7.6157012080783393804e-09,  -1.4960026627149240478e-08, 2.9147953450901080826e-08,  -6.7711997758452339498e-08,
-        2.2900482228026654717e-07,  -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
-        7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026, 1.0103004648645343977,
-        4.8499064014085844221};
-    HloInstruction *w = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
+        0.00095328937973738049703,  -0.0016882755560235047313, 0.0024914420961078508066,   -0.0037512085075692412107,
+        0.005370914553590063617,    1.0052589676941592334,     3.0838856104922207635};
+    static const double far[] = {-2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,
+                                 -3.7894654401267369937e-09, 7.6157012080783393804e-09,  -1.4960026627149240478e-08,
+                                 2.9147953450901080826e-08,  -6.7711997758452339498e-08, 2.2900482228026654717e-07,
+                                 -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
+                                 7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026,
+                                 1.0103004648645343977,      4.8499064014085844221};
+    HloInstruction *w =
+        unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
     HloInstruction *root = unary(math, HLO_OP_SQRT, w);
     HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 6.25));
     HloInstruction *medium = compare(math, HLO_ComparisonDirection_LT, w, number(math, 16));
@@ -143,22 +145,33 @@ static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
 
 // exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of two in |x| (double).
 static HloInstruction *erfc_tail(Math *math, HloInstruction *x) {
-    static const double p32[] = {2.326819970068386E-2, -1.387039388740657E-1, 3.687424674597105E-1,
-                                 -5.824733027278666E-1, 6.210004621745983E-1, -4.944515323274145E-1,
+    static const double p32[] = {2.326819970068386E-2,  -1.387039388740657E-1, 3.687424674597105E-1,
+                                 -5.824733027278666E-1, 6.210004621745983E-1,  -4.944515323274145E-1,
                                  3.404879937665872E-1,  -2.741127028184656E-1, 5.638259427386472E-1};
-    static const double r32[] = {-1.047766399936249E+1, 1.297719955372516E+1, -7.495518717768503E+0,
+    static const double r32[] = {-1.047766399936249E+1, 1.297719955372516E+1,  -7.495518717768503E+0,
                                  2.921019019210786E+0,  -1.015265279202700E+0, 4.218463358204948E-1,
                                  -2.820767439740514E-1, 5.641895067754075E-1};
     static const double p64[] = {2.46196981473530512524E-10, 5.64189564831068821977E-1, 7.46321056442269912687E0,
                                  4.86371970985681366614E1,   1.96520832956077098242E2,  5.26445194995477358631E2,
                                  9.34528527171957607540E2,   1.02755188689515710272E3,  5.57535335369399327526E2};
-    static const double q64[] = {1.0, 1.32281951154744992508E1, 8.67072140885989742329E1, 3.54937778887819891062E2,
-                                 9.75708501743205489753E2,      1.82390916687909736289E3, 2.24633760818710981792E3,
-                                 1.65666309194161350182E3,      5.57535340817727675546E2};
+    static const double q64[] = {1.0,
+                                 1.32281951154744992508E1,
+                                 8.67072140885989742329E1,
+                                 3.54937778887819891062E2,
+                                 9.75708501743205489753E2,
+                                 1.82390916687909736289E3,
+                                 2.24633760818710981792E3,
+                                 1.65666309194161350182E3,
+                                 5.57535340817727675546E2};
     static const double r64[] = {5.64189583547755073984E-1, 1.27536670759978104416E0, 5.01905042251180477414E0,
                                  6.16021097993053585195E0,  7.40974269950448939160E0, 2.97886665372100240670E0};
-    static const double s64[] = {1.0, 2.26052863220117276590E0, 9.39603524938001434673E0, 1.20489539808096656605E1,
-                                 1.70814450747565897222E1,      9.60896809063285878198E0, 3.36907645100081516050E0};
+    static const double s64[] = {1.0,
+                                 2.26052863220117276590E0,
+                                 9.39603524938001434673E0,
+                                 1.20489539808096656605E1,
+                                 1.70814450747565897222E1,
+                                 9.60896809063285878198E0,
+                                 3.36907645100081516050E0};
     HloInstruction *size = unary(math, HLO_OP_ABS, x);
     HloInstruction *fall = unary(math, HLO_OP_EXP, unary(math, HLO_OP_NEGATE, multiply(math, x, x)));
     HloInstruction *value;
@@ -201,8 +214,8 @@ typedef struct Lanczos {
     HloInstruction *reflect;  // x < 1/2: computed for 1 - x
     HloInstruction *z;        // the argument less one
     HloInstruction *t, *log_t;
-    HloInstruction *sum;       // the series
-    HloInstruction *slope;     // its derivative
+    HloInstruction *sum;    // the series
+    HloInstruction *slope;  // its derivative
 } Lanczos;
 
 static Lanczos lanczos(Math *math, HloInstruction *x) {
@@ -218,14 +231,15 @@ static Lanczos lanczos(Math *math, HloInstruction *x) {
     }
     double shift = lanczos_g + 0.5;
     series.t = add(math, series.z, number(math, shift));
-    series.log_t = add(math, number(math, log(shift)),
-                       unary(math, HLO_OP_LOG1P, divide(math, series.z, number(math, shift))));
+    series.log_t =
+        add(math, number(math, log(shift)), unary(math, HLO_OP_LOG1P, divide(math, series.z, number(math, shift))));
     return series;
 }
 
 static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
     Lanczos series = lanczos(math, x);
-    HloInstruction *power = subtract(math, add(math, series.z, number(math, 0.5)), divide(math, series.t, series.log_t));
+    HloInstruction *power =
+        subtract(math, add(math, series.z, number(math, 0.5)), divide(math, series.t, series.log_t));
     HloInstruction *value = add(math, number(math, 0.5 * log(2 * M_PI)), multiply(math, power, series.log_t));
     value = add(math, value, unary(math, HLO_OP_LOG, series.sum));
     // gamma(x) gamma(1 - x) = pi / sin(pi x), by the distance to the nearest integer.
@@ -315,9 +329,18 @@ static HloInstruction *next_after(Math *math, HloInstruction *x, HloInstruction 
 
 static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
     // (2k)! / B_2k
-    static const double bernoulli[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9,
-                                       7.47242496e10, -2.950130727918164224e12, 1.1646782814350067249e14,
-                                       -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
+    static const double bernoulli[] = {12.0,
+                                       -720.0,
+                                       30240.0,
+                                       -1209600.0,
+                                       47900160.0,
+                                       -1.8924375803183791606e9,
+                                       7.47242496e10,
+                                       -2.950130727918164224e12,
+                                       1.1646782814350067249e14,
+                                       -4.5979787224074726105e15,
+                                       1.8152105401943546773e17,
+                                       -7.1661652561756670113e18};
     enum { SUMMED = 10 };
     HloInstruction *minus = unary(math, HLO_OP_NEGATE, s), *sum = binary(math, HLO_OP_POWER, q, minus);
     HloInstruction *at = q, *power = sum;
@@ -341,8 +364,8 @@ static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
     HloInstruction *zero = number(math, 0);
     HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, q, unary(math, HLO_OP_FLOOR, q));
     HloInstruction *low = compare(math, HLO_ComparisonDirection_LE, q, zero);
-    HloInstruction *even = compare(math, HLO_ComparisonDirection_EQ,
-                                   binary(math, HLO_OP_REMAINDER, s, number(math, 2)), zero);
+    HloInstruction *even =
+        compare(math, HLO_ComparisonDirection_EQ, binary(math, HLO_OP_REMAINDER, s, number(math, 2)), zero);
     HloInstruction *integer = compare(math, HLO_ComparisonDirection_EQ, s, unary(math, HLO_OP_FLOOR, s));
     sum = select(math, binary(math, HLO_OP_AND, low, unary(math, HLO_OP_NOT, integer)), nan, sum);
     HloInstruction *pole = binary(math, HLO_OP_AND, low, whole);
@@ -354,8 +377,8 @@ static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
 // (-1)^(n+1) n! zeta(n + 1, x)
 static HloInstruction *polygamma(Math *math, HloInstruction *n, HloInstruction *x) {
     HloInstruction *one = number(math, 1), *zero = number(math, 0), *next = add(math, n, one);
-    HloInstruction *odd = compare(math, HLO_ComparisonDirection_EQ,
-                                  binary(math, HLO_OP_REMAINDER, n, number(math, 2)), one);
+    HloInstruction *odd =
+        compare(math, HLO_ComparisonDirection_EQ, binary(math, HLO_OP_REMAINDER, n, number(math, 2)), one);
     HloInstruction *sign = select(math, odd, one, number(math, -1));
     HloInstruction *value = multiply(math, unary(math, HLO_OP_EXP, lgamma_of(math, next)), zeta(math, next, x));
     value = select(math, compare(math, HLO_ComparisonDirection_EQ, n, zero), digamma_of(math, x),
@@ -418,11 +441,13 @@ static HloStatus import_graph(ImportPlace *place, const ChloRow *row) {
     int64_t count = row->one ? 1 : 2;
     bool agree = place->operation->operand_count == count &&
                  hlo_shape_equal(operands[0]->shape, operands[count - 1]->shape, HLO_COMPARE_IGNORE_LAYOUT);
-    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands of one shape are needed", (long long)count);
+    if (!agree)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands of one shape are needed", (long long)count);
     Math math = {.place = place, .shape = operands[0]->shape};
     HloType type = math.shape->type;
     bool widen = row->wide && hlo_type_is_float(type) && hlo_type_info(type)->bits < 32;
-    if (row->wide && !hlo_type_is_float(type)) return import_error(place, HLO_INVALID_ARGUMENT, "a float type is needed");
+    if (row->wide && !hlo_type_is_float(type))
+        return import_error(place, HLO_INVALID_ARGUMENT, "a float type is needed");
     for (int64_t i = 0; widen && i < count; i++) operands[i] = convert(&math, operands[i], HLO_F32);
     if (widen) math.shape = hlo_shape_with_type(import_arena(place), math.shape, HLO_F32);
     result = row->one ? row->one(&math, operands[0]) : row->two(&math, operands[0], operands[1]);

@@ -97,6 +97,7 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
         request->tuple_parameter ? new_parameter(computation, 0, hlo_shape_tuple(arena, shapes, count)) : NULL;
     for (int64_t i = 0; i < count; i++) {
         values[i]->lowered = tuple ? tuple_element(tuple, i) : new_parameter(computation, i, shapes[i]);
+        if (request->named_parameters) values[i]->lowered->metadata = import_metadata(place, values[i]->location);
     }
     return HLO_SUCCESS;
 }
@@ -166,7 +167,7 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
     HLO_TRY(import_result_shape(place, &shape));
     HloComputation **called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, operation->region_count);
     for (int64_t i = 0; i < operation->region_count; i++) {
-        ImportRegion request = {.region = &operation->regions[i], .name = "region"};
+        ImportRegion request = {.region = &operation->regions[i], .named_parameters = true, .name = "region"};
         HLO_TRY(import_region(place->importer, &request, &called[i]));
     }
     HLO_TRY(import_emit(place, opcode, shape, operands, operation->operand_count, attributes, called,

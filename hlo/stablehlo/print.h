@@ -11,8 +11,8 @@ typedef struct PrintLocation {
     const MlirAttribute *attribute;
     struct PrintLocation *children[2];  // of a name the one it names (NULL if unknown); of a call site callee, caller
     int child_count;
-    int64_t id;      // by first occurrence
-    int depth;       // 1 for those without children
+    int64_t id;  // by first occurrence
+    int depth;   // 1 for those without children
     bool visited;
     bool is_early;   // defined before the module, because a block argument uses it
     int64_t number;  // of its alias
@@ -24,7 +24,7 @@ typedef struct Printer {
     HloStringMap locations;  // key -> PrintLocation
     HloIntMap location_of;   // attribute's address -> PrintLocation's
     HLO_VECTOR(PrintLocation *) visited;
-    HloIntMap names;         // value's address -> address of its name
+    HloIntMap names;  // value's address -> address of its name
     bool with_locations;
     int indent;
 } Printer;

@@ -331,7 +331,8 @@ static void print_tensor(Printer *printer, const MlirAttribute *attribute) {
 // Attributes
 
 static void print_ints(Printer *printer, const MlirAttribute *attribute) {
-    bool is_pred = attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
+    bool is_pred =
+        attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
     hlo_text_string(printer->text, is_pred ? "array<i1" : "array<i64");
     for (int64_t i = 0; i < attribute->ints.count; i++) {
         hlo_text_string(printer->text, i ? ", " : ": ");
@@ -368,9 +369,9 @@ static void print_accuracy(Printer *printer, const HloAccuracy *accuracy) {
         hlo_text_string(printer->text, ", ");
     }
     if (accuracy->ulps) hlo_text_format(printer->text, "ulps = %lld, ", (long long)accuracy->ulps);
-    const char *mode = accuracy->has_tolerance                          ? "TOLERANCE"
+    const char *mode = accuracy->has_tolerance                      ? "TOLERANCE"
                        : accuracy->mode == HLO_AccuracyMode_HIGHEST ? "HIGHEST"
-                                                                        : "DEFAULT";
+                                                                    : "DEFAULT";
     hlo_text_format(printer->text, "mode = #stablehlo.result_accuracy_mode<%s>>", mode);
 }
 
@@ -528,7 +529,8 @@ static bool is_said(const MlirOperation *operation, const MlirOpInfo *info, cons
     if (!info->pretty) return strcmp(operation->name, "stablehlo.reduce") == 0 && strcmp(name, "dimensions") == 0;
     for (const char *at = strchr(info->pretty, '$'); at; at = strchr(at + 1, '$')) {
         const char *word = at + 1 + (at[1] == '?' || at[1] == '@');
-        if (strncmp(word, name, length) == 0 && !isalnum((unsigned char)word[length]) && word[length] != '_') return true;
+        if (strncmp(word, name, length) == 0 && !isalnum((unsigned char)word[length]) && word[length] != '_')
+            return true;
     }
     for (size_t i = 0; i < HLO_COUNT_OF(special); i++) {
         const char *found = strstr(info->pretty, special[i].mark) ? strstr(special[i].names, name) : NULL;

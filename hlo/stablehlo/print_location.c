@@ -147,8 +147,7 @@ static int compare_numbers(const void *a, const void *b) {
 void print_aliases(Printer *printer, bool early) {
     if (!printer->with_locations) return;
     int64_t count = printer->visited.count;
-    PrintLocation **sorted =
-        hlo_arena_copy(printer->arena, printer->visited.items, sizeof(*sorted) * (size_t)count);
+    PrintLocation **sorted = hlo_arena_copy(printer->arena, printer->visited.items, sizeof(*sorted) * (size_t)count);
     qsort(sorted, (size_t)count, sizeof(*sorted), compare_numbers);
     for (int64_t i = 0; i < count; i++) {
         if (sorted[i]->is_early != early) continue;

@@ -54,7 +54,8 @@ static void name_results(Printer *printer, Scope *scope, const MlirOperation *op
         for (int64_t i = 0; i < operation->result_count; i++) {
             const char *name = number;
             if (operation->result_count > 1) name = hlo_arena_format(printer->arena, "%s#%lld", number, (long long)i);
-            hlo_int_map_set(printer->arena, &printer->names, (uintptr_t)operation->results[i], (int64_t)(uintptr_t)name);
+            hlo_int_map_set(printer->arena, &printer->names, (uintptr_t)operation->results[i],
+                            (int64_t)(uintptr_t)name);
         }
         return;
     }

@@ -106,9 +106,16 @@ static void print_slice(Printer *printer, const MlirOperation *operation) {
 static void print_padding(Printer *printer, const HloLiteral *pairs) {
     hlo_text_char(printer->text, '[');
     for (int64_t i = 0; i < pairs->shape->dims[0]; i++) {
-        hlo_text_format(printer->text, "%s[%lld, %lld]", i ? ", " : "",
-                        (long long)hlo_literal_get_int64(pairs, 2 * i),
+        hlo_text_format(printer->text, "%s[%lld, %lld]", i ? ", " : "", (long long)hlo_literal_get_int64(pairs, 2 * i),
                         (long long)hlo_literal_get_int64(pairs, 2 * i + 1));
+    }
+    hlo_text_char(printer->text, ']');
+}
+
+static void print_flags(Printer *printer, HloInts flags) {
+    hlo_text_char(printer->text, '[');
+    for (int64_t i = 0; i < flags.count; i++) {
+        hlo_text_format(printer->text, "%s%s", i ? ", " : "", flags.items[i] ? "true" : "false");
     }
     hlo_text_char(printer->text, ']');
 }
@@ -124,6 +131,8 @@ static void print_window(Printer *printer, const MlirOperation *operation) {
         separator = ", ";
         if (attribute->kind == MLIR_TENSOR) {
             print_padding(printer, attribute->literal);
+        } else if (strcmp(words[i], "reverse") == 0) {
+            print_flags(printer, attribute->ints);
         } else {
             print_int_list(printer, attribute->ints);
         }

@@ -21,10 +21,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_bytecode(const void
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file,
                                                                   HloModule **module);
 
-// Appends the module as MLIR text in its pretty form, byte for byte as MLIR prints such a module. Tuples are taken apart
-// into several values, as XLA does; fusions and asynchronous wrappers become calls, copies disappear. With `locations`,
-// names and metadata stand in loc(...). UNIMPLEMENTED naming the instruction that StableHLO and chlo have no operation
-// for.
+// Appends the module as MLIR text in its pretty form, byte for byte as MLIR prints such a module. Tuples are taken
+// apart into several values, as XLA does; fusions and asynchronous wrappers become calls, copies disappear. With
+// `locations`, names and metadata stand in loc(...). UNIMPLEMENTED naming the instruction that StableHLO and chlo have
+// no operation for.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text);
 
 // The release that bytecode is written for unless another one is asked for: old enough to be read nearly everywhere,

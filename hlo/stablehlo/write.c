@@ -29,8 +29,9 @@ void write_fail(Writer *writer, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(what, sizeof(what), format, arguments);
     va_end(arguments);
-    writer->status = hlo_error(HLO_UNIMPLEMENTED, "StableHLO %lld.%lld.%lld has no %s", (long long)writer->target / 10000,
-                               (long long)writer->target / 100 % 100, (long long)writer->target % 100, what);
+    writer->status =
+        hlo_error(HLO_UNIMPLEMENTED, "StableHLO %lld.%lld.%lld has no %s", (long long)writer->target / 10000,
+                  (long long)writer->target / 100 % 100, (long long)writer->target % 100, what);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -251,8 +252,8 @@ static void write_operation(IrWriter *ir, const MlirOperation *operation, WriteB
     OpParts parts = op_parts(writer, operation);
     if (writer->status) return;
     unsigned mask = (parts.has_dictionary ? OP_HAS_ATTRIBUTES : 0U) | (parts.has_properties ? OP_HAS_PROPERTIES : 0U) |
-                    (operation->result_count ? OP_HAS_RESULTS : 0U) | (operation->operand_count ? OP_HAS_OPERANDS : 0U) |
-                    (operation->region_count ? OP_HAS_REGIONS : 0U);
+                    (operation->result_count ? OP_HAS_RESULTS : 0U) |
+                    (operation->operand_count ? OP_HAS_OPERANDS : 0U) | (operation->region_count ? OP_HAS_REGIONS : 0U);
     write_varint(writer, bytes, parts.name);
     write_byte(writer, bytes, mask);
     write_varint(writer, bytes, write_location_index(writer, operation->location));
@@ -339,7 +340,8 @@ static WriteBytes dialect_section(Writer *writer) {
 static void write_offsets(Writer *writer, const WriteTable *table, WriteBytes *bytes) {
     for (int64_t i = 0; i < table->entries.count;) {
         int64_t end = i;
-        while (end < table->entries.count && table->entries.items[end].dialect == table->entries.items[i].dialect) end++;
+        while (end < table->entries.count && table->entries.items[end].dialect == table->entries.items[i].dialect)
+            end++;
         write_varint(writer, bytes, table->entries.items[i].dialect);
         write_varint(writer, bytes, (uint64_t)(end - i));
         for (; i < end; i++) write_varint(writer, bytes, (uint64_t)table->entries.items[i].length << 1 | 1);

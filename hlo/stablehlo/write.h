@@ -42,14 +42,15 @@ void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value);
 void write_signed(Writer *writer, WriteBytes *bytes, int64_t value);
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length);
 
-// Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op has.
+// Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op
+// has.
 uint64_t write_string_index(Writer *writer, const char *string);
 uint64_t write_type_index(Writer *writer, const MlirType *type);
 uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute);
 uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute);
 uint64_t write_location_index(Writer *writer, const MlirAttribute *location);
-// A builtin dictionary of the operation's attributes; `names` and `values` are `count` indices of builtin strings and of
-// attributes.
+// A builtin dictionary of the operation's attributes; `names` and `values` are `count` indices of builtin strings and
+// of attributes.
 uint64_t write_dictionary_index(Writer *writer, const uint64_t *names, const uint64_t *values, int64_t count);
 // A builtin string attribute.
 uint64_t write_builtin_string(Writer *writer, const char *string);

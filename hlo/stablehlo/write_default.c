@@ -5,21 +5,21 @@
 #include "hlo/stablehlo/write.h"
 
 typedef enum DefaultKind {
-    DEFAULT_ZERO,      // i64
-    DEFAULT_MINUS,     // i64 -1
+    DEFAULT_ZERO,   // i64
+    DEFAULT_MINUS,  // i64 -1
     DEFAULT_FALSE,
-    DEFAULT_TEXT,      // ""
-    DEFAULT_LIST,      // []
-    DEFAULT_MAP,       // {}
-    DEFAULT_ONES,      // i64, one a dimension of the window
-    DEFAULT_PADDING,   // zeros, two a dimension
-    DEFAULT_FLAGS,     // false, one a dimension
-    DEFAULT_NO_INTS,   // no numbers
-    DEFAULT_PRECISION, // two times DEFAULT
-    DEFAULT_NONE,      // the type none
+    DEFAULT_TEXT,       // ""
+    DEFAULT_LIST,       // []
+    DEFAULT_MAP,        // {}
+    DEFAULT_ONES,       // i64, one a dimension of the window
+    DEFAULT_PADDING,    // zeros, two a dimension
+    DEFAULT_FLAGS,      // false, one a dimension
+    DEFAULT_NO_INTS,    // no numbers
+    DEFAULT_PRECISION,  // two times DEFAULT
+    DEFAULT_NONE,       // the type none
     DEFAULT_ACCURACY,
-    DEFAULT_NOTYPE,    // of a comparison
-    DEFAULT_API,       // of a custom call
+    DEFAULT_NOTYPE,  // of a comparison
+    DEFAULT_API,     // of a custom call
 } DefaultKind;
 
 static const struct {

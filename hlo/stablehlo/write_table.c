@@ -67,13 +67,13 @@ typedef struct ElementCode {
 } ElementCode;
 
 static const ElementCode element_codes[] = {
-    {HLO_PRED, 0, 900},          {HLO_BF16, 2, 900},        {HLO_F16, 3, 900},          {HLO_F32, 4, 900},
-    {HLO_F64, 5, 900},           {HLO_F8E4M3FN, 6, 900},    {HLO_F8E5M2, 7, 900},       {HLO_S4, 10, 900},
-    {HLO_S8, 11, 900},           {HLO_S16, 12, 900},        {HLO_S32, 13, 900},         {HLO_S64, 14, 900},
-    {HLO_U4, 15, 900},           {HLO_U8, 16, 900},         {HLO_U16, 17, 900},         {HLO_U32, 18, 900},
-    {HLO_U64, 19, 900},          {HLO_F8E4M3FNUZ, 27, 1000}, {HLO_F8E5M2FNUZ, 28, 1000}, {HLO_F8E4M3B11FNUZ, 29, 1100},
-    {HLO_S2, 31, 10200},         {HLO_U2, 32, 10200},       {HLO_F8E4M3, 35, 10700},    {HLO_F8E3M4, 36, 10700},
-    {HLO_F4E2M1FN, 37, 10800},   {HLO_F8E8M0FNU, 40, 10800},
+    {HLO_PRED, 0, 900},        {HLO_BF16, 2, 900},         {HLO_F16, 3, 900},          {HLO_F32, 4, 900},
+    {HLO_F64, 5, 900},         {HLO_F8E4M3FN, 6, 900},     {HLO_F8E5M2, 7, 900},       {HLO_S4, 10, 900},
+    {HLO_S8, 11, 900},         {HLO_S16, 12, 900},         {HLO_S32, 13, 900},         {HLO_S64, 14, 900},
+    {HLO_U4, 15, 900},         {HLO_U8, 16, 900},          {HLO_U16, 17, 900},         {HLO_U32, 18, 900},
+    {HLO_U64, 19, 900},        {HLO_F8E4M3FNUZ, 27, 1000}, {HLO_F8E5M2FNUZ, 28, 1000}, {HLO_F8E4M3B11FNUZ, 29, 1100},
+    {HLO_S2, 31, 10200},       {HLO_U2, 32, 10200},        {HLO_F8E4M3, 35, 10700},    {HLO_F8E3M4, 36, 10700},
+    {HLO_F4E2M1FN, 37, 10800}, {HLO_F8E8M0FNU, 40, 10800},
 };
 
 static uint64_t element_index(Writer *writer, HloType type) {
@@ -211,13 +211,14 @@ static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const
 static uint64_t tensor_index(Writer *writer, const MlirAttribute *attribute) {
     const HloLiteral *literal = attribute->literal;
     bool is_index = attribute->type && attribute->type->kind == MLIR_TYPE_INDEX;
-    uint64_t type = is_index ? tensor_of(writer, index_type(writer), literal->shape->dims, 1)
-                             : shape_index(writer, literal->shape);
+    uint64_t type =
+        is_index ? tensor_of(writer, index_type(writer), literal->shape->dims, 1) : shape_index(writer, literal->shape);
     return add_tensor(writer, type, literal->shape->type, literal->data, hlo_shape_elements(literal->shape));
 }
 
 static uint64_t ints_index(Writer *writer, const MlirAttribute *attribute) {
-    bool is_pred = attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
+    bool is_pred =
+        attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
     HloType element = is_pred ? HLO_PRED : HLO_S64;
     int64_t count = attribute->ints.count;
     uint64_t type = tensor_of(writer, element_index(writer, element), &count, 1);
@@ -234,9 +235,9 @@ static uint64_t enum_code(Writer *writer, const char *kind) {
     static const struct {
         const char *kind;
         uint64_t code;
-    } table[] = {{"comparison_direction", 3}, {"comparison_type", 4}, {"api_version", 5},
-                 {"fft_type", 7},             {"precision", 11},      {"rng_algorithm", 12},
-                 {"rng_distribution", 13},    {"transpose", 16},      {"result_accuracy_mode", 19}};
+    } table[] = {{"comparison_direction", 3}, {"comparison_type", 4}, {"api_version", 5},       {"fft_type", 7},
+                 {"precision", 11},           {"rng_algorithm", 12},  {"rng_distribution", 13}, {"transpose", 16},
+                 {"result_accuracy_mode", 19}};
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
         if (strcmp(table[i].kind, kind) == 0) return table[i].code;
     }
@@ -313,7 +314,8 @@ static uint64_t list_index(Writer *writer, const MlirAttribute *list) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 1);
     write_varint(writer, &bytes, (uint64_t)list->count);
-    for (int64_t i = 0; i < list->count; i++) write_varint(writer, &bytes, write_attribute_index(writer, list->items[i]));
+    for (int64_t i = 0; i < list->count; i++)
+        write_varint(writer, &bytes, write_attribute_index(writer, list->items[i]));
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 

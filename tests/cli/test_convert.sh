@@ -73,6 +73,12 @@ exits 0 "StableHLO text" meshlo convert text.mlir
 says out "ENTRY %main" "StableHLO text: a module"
 xz -k -c text.mlir >text.mlir.xz
 exits 0 "compressed StableHLO text" meshlo convert text.mlir.xz
+exits 0 "to StableHLO text" meshlo convert "$small" --to stablehlo -o small.mlir
+exits 0 "from StableHLO text" meshlo convert small.mlir --to stablehlo --print short -o again.mlir
+exits 0 "to StableHLO bytecode" meshlo convert "$small" --to bytecode --release 1.13.0 -o small.bc
+exits 0 "from StableHLO bytecode" meshlo convert small.bc --to stablehlo --print short -o from.mlir
+check "text and bytecode: the same program" cmp again.mlir from.mlir
+exits 3 "unknown release" meshlo convert "$small" --to bytecode --release 0.1.0
 echo 'func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %b : tensor<2xf32> }' >bad.mlir
 exits 3 "bad StableHLO text" meshlo convert bad.mlir
 says err "bad.mlir:1:62: error: %b is not defined here" "bad StableHLO text: place"

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO as MLIR text and bytecode: what is written reads back as the same program, through both doors; the golden texts
+// in export/ are ours, and MLIR (jaxlib 0.10.2) prints each of them byte for byte the same after parsing it.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/file.h"
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+
+typedef struct Golden {
+    const char *name;
+    const unsigned char *bytes;
+    size_t length;
+} Golden;
+
+#include "tests/stablehlo/golden.inc"
+
+static void must(HloStatus status, const char *what) {
+    char *text = hlo_status_to_text(status);
+    cr_assert(!status, "%s: %s", what, text);
+    hlo_free(text);
+}
+
+static HloText write_text(const HloModule *module, bool locations, const char *what) {
+    HloText text = {0};
+    must(hlo_module_to_stablehlo_text(module, locations, &text), what);
+    return text;
+}
+
+static HloModule *read_text(HloText text, const char *what) {
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_text(text.data, text.length, what, &module), what);
+    must(hlo_verify(module), what);
+    return module;
+}
+
+static HloModule *through_bytecode(const HloModule *module, const char *release, const char *what) {
+    HloText bytes = {0};
+    HloModule *again = NULL;
+    must(hlo_module_to_stablehlo_bytecode(module, release, &bytes), what);
+    cr_assert(hlo_looks_like_mlir_bytecode(bytes.data, bytes.length));
+    must(hlo_module_from_stablehlo_bytecode(bytes.data, bytes.length, &again), what);
+    must(hlo_verify(again), what);
+    hlo_text_free(&bytes);
+    return again;
+}
+
+static void check_same(const HloModule *a, const HloModule *b, bool locations, const char *what) {
+    HloText first = write_text(a, locations, what), second = write_text(b, locations, what);
+    cr_assert_str_eq(second.data, first.data, "%s", what);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+}
+
+// Text and bytecode of the module read back as the same program. Names may change once, as the first reading makes
+// metadata of them; then they stay.
+static void check_doors(const HloModule *module, const char *release, const char *what) {
+    HloText text = write_text(module, true, what);
+    HloModule *from_text = read_text(text, what), *from_bytes = through_bytecode(module, release, what);
+    HloModule *again = through_bytecode(from_text, release, what);
+    check_same(module, from_text, false, what);
+    check_same(from_text, from_bytes, true, what);
+    check_same(from_text, again, true, what);
+    cr_assert_eq(hlo_module_hash(from_text), hlo_module_hash(again), "%s", what);
+    hlo_text_free(&text);
+    hlo_module_free(from_text);
+    hlo_module_free(from_bytes);
+    hlo_module_free(again);
+}
+
+static struct criterion_test_params indices_to(size_t count) {
+    int *indices = cr_malloc(sizeof(*indices) * count);
+    for (size_t i = 0; i < count; i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, count);
+}
+
+ParameterizedTestParameters(stablehlo_export, programs_of_jax) {
+    return indices_to(HLO_COUNT_OF(goldens));
+}
+
+ParameterizedTest(const int *index, stablehlo_export, programs_of_jax) {
+    const Golden *golden = &goldens[*index];
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
+    HloStatus status = hlo_module_to_stablehlo_text(module, true, &(HloText){0});
+    if (hlo_status_code(status) != HLO_UNIMPLEMENTED) {
+        hlo_status_free(status);
+        check_doors(module, NULL, golden->name);
+        check_doors(module, "1.17.0", golden->name);
+    } else {
+        hlo_status_free(status);
+    }
+    hlo_module_free(module);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Golden texts
+
+static const char *const own_programs[] = {"data", "control", "stack"};
+
+static HloFileContent own_file(const char *name, const char *ending) {
+    char path[300];
+    snprintf(path, sizeof(path), "%s/tests/stablehlo/export/%s.%s", MESHLO_SOURCE_DIR, name, ending);
+    HloFileContent content;
+    must(hlo_file_read(path, (size_t)1 << 20, &content), path);
+    return content;
+}
+
+static HloModule *own_module(const char *name) {
+    HloModule *module = NULL;
+    HloFileContent content = own_file(name, "hlo");
+    must(hlo_parse(content.data, content.size, NULL, &module), name);
+    must(hlo_verify(module), name);
+    hlo_file_content_free(&content);
+    return module;
+}
+
+ParameterizedTestParameters(stablehlo_export, own_programs) {
+    return indices_to(HLO_COUNT_OF(own_programs));
+}
+
+ParameterizedTest(const int *index, stablehlo_export, own_programs) {
+    const char *name = own_programs[*index];
+    HloModule *module = own_module(name);
+    HloText text = write_text(module, true, name);
+    HloFileContent expected = own_file(name, "mlir");
+    cr_assert_str_eq(text.data, expected.data, "%s", name);
+    check_doors(module, NULL, name);
+    hlo_text_free(&text);
+    hlo_file_content_free(&expected);
+    hlo_module_free(module);
+}
+
+// Every release that these programs can be said in.
+Test(stablehlo_export, releases) {
+    static const char *const releases[] = {
+        "0.9.0",  "0.10.0", "0.11.0", "0.12.0", "0.13.0", "0.14.0", "0.15.0", "0.16.0", "0.17.0", "0.18.0", "0.19.0",
+        "0.20.0", "1.0.0",  "1.1.0",  "1.2.0",  "1.3.0",  "1.4.0",  "1.5.0",  "1.6.0",  "1.7.0",  "1.8.0",  "1.9.0",
+        "1.11.0", "1.12.0", "1.13.0", "1.14.0", "1.15.0", "1.16.0", "1.17.0", "1.18.0", "1.19.0", "1.20.0"};
+    HloModule *control = own_module("control"), *stack = own_module("stack");
+    for (size_t i = 0; i < HLO_COUNT_OF(releases); i++) {
+        check_doors(control, releases[i], "control");
+        check_doors(stack, releases[i], "stack");
+    }
+    hlo_module_free(control);
+    hlo_module_free(stack);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Refusals
+
+typedef struct Refusal {
+    const char *program, *release;
+    HloCode code;
+    const char *message;
+} Refusal;
+
+static const Refusal refusals[] = {
+    {"ENTRY e { ROOT c = f32[4] constant({...}) }", NULL, HLO_UNIMPLEMENTED, "left out"},
+    {"ENTRY e { p = f32[2,3]{1,0} parameter(0)\n ROOT b = f32[3,2]{0,1} bitcast(p) }", NULL, HLO_UNIMPLEMENTED,
+     "bitcast b"},
+    {"ENTRY e { ROOT s = u64[2] rng-get-and-update-state(), delta=1 }", NULL, HLO_UNIMPLEMENTED, "no such operation"},
+    {"ENTRY e { p = s2[2] parameter(0)\n ROOT b = s2[2] add(p, p) }", "1.1.0", HLO_UNIMPLEMENTED,
+     "StableHLO 1.1.0 has no type s2"},
+    {"ENTRY e { p = f32[2] parameter(0)\n ROOT b = f32[2] tan(p) }", "1.3.0", HLO_UNIMPLEMENTED, "no operation tan"},
+    {"ENTRY e { p = f32[2] parameter(0)\n ROOT b = f32[2] exponential(p), result_accuracy={mode=highest} }", "1.8.0",
+     HLO_UNIMPLEMENTED, "result_accuracy of stablehlo.exponential"},
+    {"ENTRY e { ROOT p = f32[2] parameter(0) }", "0.8.0", HLO_INVALID_ARGUMENT, "not among the releases"},
+    {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "no release"},
+};
+
+ParameterizedTestParameters(stablehlo_export, refuses) {
+    return indices_to(HLO_COUNT_OF(refusals));
+}
+
+ParameterizedTest(const int *index, stablehlo_export, refuses) {
+    const Refusal *refusal = &refusals[*index];
+    HloModule *module = NULL;
+    HloText bytes = {0};
+    must(hlo_parse(refusal->program, strlen(refusal->program), NULL, &module), refusal->program);
+    HloStatus status = hlo_module_to_stablehlo_bytecode(module, refusal->release, &bytes);
+    cr_assert_eq(hlo_status_code(status), refusal->code, "%s", refusal->program);
+    cr_assert(strstr(hlo_status_message(status), refusal->message), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+}
