@@ -304,6 +304,7 @@ HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t out
                 (long long)length);
     HLO_FAIL_IF(hlo_type_bytes(position_type) < 4 || !hlo_type_is_integer(position_type), HLO_UNIMPLEMENTED,
                 "arg-max with positions of %s", hlo_type_text(position_type));
+    if (outer * inner == 0) return HLO_SUCCESS;
     ArgJob job = {.type = type,
                   .position_type = position_type,
                   .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
