@@ -11,6 +11,7 @@ static const CliOption kPartitionOptions[] = {
     {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
     {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
+    {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
     {"partitioned", CLI_FLAG, NULL, "The file is the program of one device already (a foreign dump)."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
@@ -80,6 +81,7 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
     HLO_TRY(cli_spmd_options(context, program->original, &options));
+    options.async = program->overlap || cli_flag(context, "async");
     context->stage = CLI_STAGE_PROGRAM;
     program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
     program->num_partitions = options.num_partitions ? options.num_partitions : 1;

@@ -23,6 +23,7 @@ typedef struct CliProgram {
     SpmdReport *report;     // collectives of per_device; never NULL
     int64_t num_partitions;
     bool was_partitioned;  // the file held the program of one device already
+    bool overlap;          // asked for by the verb: collectives in halves that computation runs beside (as --async)
 } CliProgram;
 
 // Loads the first argument of the verb and partitions it if it is not the program of one device already. Free with

@@ -9,6 +9,7 @@ static const CliOption kOptions[] = {
     {"topology", CLI_TEXT, "T", "The slice, like v5e-16 (default: MESHLO_TOPOLOGY)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
      "Device of each partition (default: make_mesh order of the program's mesh)."},
+    {"sync", CLI_FLAG, NULL, "Leave collectives in one piece also on chips that compute beside them."},
     {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
     {"fault", CLI_TEXT, "SPEC", "What if: link:A-B:SPEED, straggler:D:TIMES, dead:D; a list with commas."},
@@ -69,6 +70,7 @@ static HloStatus run_emulate(CliContext *context) {
     CliProgram program = {0};
     EmuTopology *topology = NULL;
     HLO_TRY(cli_topology_open(context, cli_text(context, "topology"), NULL, &topology));
+    program.overlap = topology->chip.overlaps_collectives && !cli_flag(context, "sync");
     HloStatus status = cli_program_prepare(context, &program);
     if (!status) status = emulate(context, topology, &program);
     cli_program_free(&program);
@@ -81,7 +83,8 @@ const CliVerb cli_verb_emulate = {
     .arguments = "FILE",
     .summary = "Time one step of a program on a TPU slice: its parts, memory, links.",
     .description =
-        "Partitions the program if needed. When it needs more memory than a device has, the exit code is 5, and "
+        "Partitions the program if needed, collectives in halves that computation runs beside where the chip can. When "
+        "it needs more memory than a device has, the exit code is 5, and "
         "standard\n"
         "error gets a report of the largest buffers.",
     .examples =

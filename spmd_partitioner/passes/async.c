@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/passes/passes.h"
 
+#include "hlo/analysis/cost.h"
+
+// Work that hides a byte on a link, as in spmd_partitioner/choose.c; and how much more of it than the bytes need is put
+// between the halves of a gather, because collectives queue for the links.
+enum { FLOPS_PER_BYTE = 2048, MEMORY_PER_BYTE = 16, SAFETY = 2 };
+
+typedef struct Splitting {
+    int32_t *place;  // by instruction id, in its computation
+    double *work;    // by instruction id: bytes on a link that it hides
+    int64_t limit;   // of the ids that were there before
+} Splitting;
+
 // The start op of a collective, HLO_OPCODE_COUNT if it has none of its own; its done op.
 static HloOpcode start_of(HloOpcode opcode, HloOpcode *done) {
     switch (opcode) {
@@ -30,33 +42,80 @@ static const HloShape *start_shape(HloArena *arena, const HloInstruction *at) {
     return hlo_shape_tuple(arena, elements, 2);
 }
 
-static void split(HloInstruction *at, const int32_t *place) {
+// Whether `a` stands before `b`; of halves that were made meanwhile the list itself is asked.
+static bool stands_before(const Splitting *splitting, const HloInstruction *a, const HloInstruction *b) {
+    if (a->id < splitting->limit && b->id < splitting->limit) return splitting->place[a->id] < splitting->place[b->id];
+    for (const HloInstruction *at = a->next; at; at = at->next) {
+        if (at == b) return true;
+    }
+    return false;
+}
+
+// Where the first half of `at` may stand: behind the result of this one. A result larger than its operand is asked for
+// only so early that it is there in time: parameters gathered at the start of a step would all be in memory at once.
+// Everything else starts as soon as it can.
+static HloInstruction *start_behind(const Splitting *splitting, const HloInstruction *at, HloInstruction *user) {
+    HloInstruction *operand = at->operands[0], *behind = user->previous;
+    for (int32_t i = 1; i < at->operand_count; i++) {
+        if (stands_before(splitting, operand, at->operands[i])) operand = at->operands[i];
+    }
+    int64_t grows = hlo_shape_bytes(at->shape) - hlo_shape_bytes(operand->shape);
+    if (grows <= 0) return operand;
+    for (double left = SAFETY * (double)grows; behind != operand && left > 0; behind = behind->previous) {
+        if (behind->id < splitting->limit && behind != at) left -= splitting->work[behind->id];
+    }
+    return behind;
+}
+
+static void split(const Splitting *splitting, HloInstruction *at) {
+    const int32_t *place = splitting->place;
     HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
     HloInstruction *user = first_user(at, place);
-    if (opcode == HLO_OPCODE_COUNT || at->operand_count != 1 || !hlo_shape_is_array(at->shape) || !user) return;
+    bool several = at->operand_count != 1 || !hlo_shape_is_array(at->shape);
+    if (opcode == HLO_OPCODE_COUNT || !user || (several && !hlo_is(at, HLO_OP_ALL_REDUCE))) return;
     HloComputation *computation = at->parent;
     HloInstruction *start = hlo_instruction_new(computation, opcode, start_shape(computation->module->arena, at),
-                                                at->operands, 1, at->attributes, NULL);
+                                                at->operands, at->operand_count, at->attributes, NULL);
     if (at->called_count) hlo_instruction_set_called(start, at->called, at->called_count);
     hlo_instruction_copy_annotations(start, at);
     HloInstruction *done = hlo_instruction_new(computation, done_opcode, at->shape, &start, 1, NULL, NULL);
     done->metadata = at->metadata;
-    hlo_instruction_move_after(start, at->operands[0]);
+    hlo_instruction_move_after(start, start_behind(splitting, at, user));
     hlo_instruction_move_before(done, user);
     hlo_instruction_replace_uses(at, done);
     hlo_instruction_remove(at);
 }
 
-void spmd_make_async(HloModule *module, HloArena *scratch) {
+// What each instruction hides, and where it stands.
+static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *splitting) {
+    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
+    HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    splitting->limit = module->instruction_limit;
+    splitting->place = HLO_ARENA_NEW(scratch, int32_t, splitting->limit);
+    splitting->work = HLO_ARENA_NEW(scratch, double, splitting->limit);
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        int32_t next_place = 0;
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            HloCost cost = hlo_cost_of_instruction(analysis, at);
+            splitting->place[at->id] = next_place++;
+            splitting->work[at->id] =
+                cost.flops / FLOPS_PER_BYTE + (cost.bytes_read + cost.bytes_written) / MEMORY_PER_BYTE;
+        }
+    }
+    hlo_cost_analysis_free(analysis);
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_make_async(HloModule *module, HloArena *scratch) {
+    Splitting splitting = {NULL, NULL, 0};
+    HLO_TRY(measure(module, scratch, &splitting));
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloComputation *computation = module->computations.items[c];
-        int32_t *place = HLO_ARENA_NEW(scratch, int32_t, module->instruction_limit);
-        int32_t next_place = 0;
-        for (HloInstruction *at = computation->first; at; at = at->next) place[at->id] = next_place++;
         for (HloInstruction *at = computation->first, *next; at; at = next) {
             next = at->next;
             bool ours = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at != computation->root;
-            if (ours) split(at, place);
+            if (ours) split(&splitting, at);
         }
     }
+    return HLO_SUCCESS;
 }

@@ -17,8 +17,10 @@ void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
 // Joins independent all-reduces of one kind, up to `limit` bytes, into one of a tuple.
 void spmd_combine_all_reduces(HloModule *module, HloArena *scratch, int64_t limit);
-// Splits collectives into start and done, as far apart as the program allows.
-void spmd_make_async(HloModule *module, HloArena *scratch);
+// Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them: done stands
+// in front of the first user, start behind the operand, of gathers only so far in front that they are there in time.
+// RESOURCE_EXHAUSTED when memory is short.
+HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
 // Removes `instruction` and what only it used.
 void spmd_remove_unused(HloInstruction *instruction);

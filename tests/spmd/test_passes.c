@@ -113,6 +113,55 @@ Test(passes, independent_all_reduces_combine) {
     check_partitioned(text, NULL, 1);
 }
 
+// The instructions of the entry, one letter each: S and D for the halves of a collective, P for parameters, . for
+// others.
+static char *order_of(const char *text) {
+    SpmdOptions options = {.async = true};
+    HloModule *module = parse_text(text), *partitioned = NULL;
+    cr_assert_null(spmd_partition(module, &options, &partitioned, NULL));
+    HloText order = {0};
+    for (const HloInstruction *at = partitioned->entry->first; at; at = at->next) {
+        bool start = hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START), done = hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_DONE);
+        hlo_text_char(&order, start ? 'S' : done ? 'D' : hlo_is(at, HLO_OP_PARAMETER) ? 'P' : '.');
+    }
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+    return order.data;
+}
+
+// Weights are not all gathered at the start of a step: the second product's come while the first is computed.
+Test(passes, gathers_start_only_so_early_as_they_must) {
+    char *order = order_of(
+        "HloModule m, num_partitions=4\nENTRY e {\n x = f32[512,512] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " v = f32[512,512] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+        " w = f32[512,512] parameter(2), sharding={devices=[4,1]<=[4]}\n"
+        " a = f32[512,512] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "sharding={devices=[4,1]<=[4]}\n"
+        " b = f32[512,512] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        "sharding={devices=[4,1]<=[4]}\n"
+        " c = f32[512,512] dot(b, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "sharding={devices=[4,1]<=[4]}\n"
+        " ROOT d = f32[512,512] dot(c, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "sharding={devices=[4,1]<=[4]}\n}\n");
+    char *last = strrchr(order, 'S');
+    cr_assert_not_null(last, "%s", order);
+    cr_expect_gt(last - strchr(order, 'D'), 0, "all gathers start before anything is there: %s", order);
+    hlo_free(order);
+}
+
+// A sum starts as soon as its operands are there and ends where it is used.
+Test(passes, sums_run_beside_what_does_not_need_them) {
+    char *order = order_of(
+        "HloModule m, num_partitions=4\nENTRY e {\n x = f32[64,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+        " y = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}\n z = f32[64] parameter(2), "
+        "sharding={replicated}\n"
+        " a = f32[64,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}\n"
+        " s = f32[64] sine(z), sharding={replicated}\n t = f32[64] cosine(s), sharding={replicated}\n"
+        " u = f32[64,64] broadcast(t), dimensions={0}\n ROOT r = f32[64,64] add(a, u), sharding={replicated}\n}\n");
+    cr_expect_str_eq(order, "PPP.S...D.");
+    hlo_free(order);
+}
+
 Test(passes, programs_compute_the_same_with_async_pairs) {
     SpmdOptions options = {.async = true};
     for (uint64_t seed = 50000; seed < 50400; seed++) {
