@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/computation.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/module.h"
@@ -96,6 +97,7 @@ HloInstruction **hlo_computation_post_order(const HloComputation *computation, H
     for (HloInstruction *i = computation->first; i; i = i->next) {
         if (*state_of(&walk, i) == 0) visit(&walk, i);
     }
+    assert(walk.count == computation->instruction_count);
     *count = walk.count;
     return walk.order;
 }
@@ -146,12 +148,15 @@ static HloComputation *clone_computation(CloneState *state, const HloComputation
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
         for (int32_t j = 0; j < i->operand_count; j++) {
-            operands[j] = (HloInstruction *)(intptr_t)*hlo_int_map_find(&clones, (uint64_t)i->operands[j]->id);
+            const int64_t *operand = hlo_int_map_find(&clones, (uint64_t)i->operands[j]->id);
+            assert(operand);  // operands stand before their users
+            operands[j] = (HloInstruction *)(intptr_t)*operand;
         }
         HloInstruction *clone = hlo_instruction_clone(copy, i, i->shape, operands, i->operand_count);
         if (i->called_count && module != state->from) clone_calls(state, clone, i);
         for (int64_t j = 0; j < i->control_predecessors.count; j++) {
             int64_t *before = hlo_int_map_find(&clones, (uint64_t)i->control_predecessors.items[j]->id);
+            assert(before);
             hlo_instruction_add_control_edge((HloInstruction *)(intptr_t)*before, clone);
         }
         hlo_int_map_set(scratch, &clones, (uint64_t)i->id, (intptr_t)clone);

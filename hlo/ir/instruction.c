@@ -60,6 +60,7 @@ static void drop_caller(HloComputation *computation, const HloInstruction *calle
 
 static void link_after(HloInstruction *instruction, HloInstruction *position) {
     HloComputation *computation = instruction->parent;
+    assert(!position || position->parent == computation);
     HloInstruction *next = position ? position->next : computation->first;
     instruction->previous = position;
     instruction->next = next;
@@ -74,15 +75,18 @@ static void unlink_instruction(HloInstruction *instruction) {
     *(instruction->next ? &instruction->next->previous : &computation->last) = instruction->previous;
     instruction->previous = instruction->next = NULL;
     computation->instruction_count--;
+    assert(computation->instruction_count >= 0 && !computation->first == !computation->instruction_count);
 }
 
 void hlo_instruction_move_before(HloInstruction *instruction, HloInstruction *position) {
+    assert(instruction->parent == position->parent);
     if (instruction == position) return;
     unlink_instruction(instruction);
     link_after(instruction, position->previous);
 }
 
 void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *position) {
+    assert(instruction->parent == position->parent);
     if (instruction == position) return;
     unlink_instruction(instruction);
     link_after(instruction, position);
@@ -104,6 +108,8 @@ HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcod
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     const char *name) {
     HloModule *module = computation->module;
+    assert(shape && operand_count >= 0 && !computation->removed);
+    for (int64_t i = 0; i < operand_count; i++) assert(operands[i]->parent == computation);
     HloInstruction *instruction = HLO_ARENA_NEW(module->arena, HloInstruction, 1);
     instruction->opcode = opcode;
     instruction->id = module->instruction_limit++;
@@ -133,6 +139,7 @@ void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *con
     instruction->called = hlo_arena_copy(arena_of(instruction), called, (size_t)count * sizeof(*called));
     instruction->called_count = (int32_t)count;
     for (int64_t i = 0; i < count; i++) {
+        assert(called[i]->module == instruction->parent->module && !called[i]->removed);
         bool again = false;
         for (int64_t j = 0; j < i; j++) again |= called[j] == called[i];
         if (!again) hlo_vector_push(arena_of(instruction), &called[i]->callers, instruction);
@@ -140,7 +147,7 @@ void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *con
 }
 
 void hlo_instruction_set_operand(HloInstruction *instruction, int64_t index, HloInstruction *operand) {
-    assert(index >= 0 && index < instruction->operand_count);
+    assert(index >= 0 && index < instruction->operand_count && operand->parent == instruction->parent);
     HloInstruction *former = instruction->operands[index];
     if (former == operand) return;
     bool already = uses(instruction, operand, instruction->operand_count);
@@ -174,6 +181,7 @@ void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *us
 
 void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *replacement) {
     if (instruction == replacement) return;
+    assert(instruction->parent == replacement->parent);
     HloInstructionVector users = instruction->users;
     instruction->users = (HloInstructionVector){0};
     for (int64_t i = 0; i < users.count; i++) {
@@ -212,6 +220,7 @@ void hlo_instruction_remove(HloInstruction *instruction) {
 }
 
 void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after) {
+    assert(before != after && before->parent == after->parent);
     if (hlo_instruction_vector_contains(&before->control_successors, after)) return;
     hlo_vector_push(arena_of(before), &before->control_successors, after);
     hlo_vector_push(arena_of(before), &after->control_predecessors, before);
@@ -294,6 +303,7 @@ void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const c
     HloKeyValues old = instruction->frontend_attributes;
     HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
     if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
+    assert(key && value);
     int64_t position = 0;
     while (position < old.count && strcmp(items[position].key, key) != 0) position++;
     items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
