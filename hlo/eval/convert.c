@@ -89,7 +89,11 @@ static double reduce_precision(double value, int64_t exponent_bits, int64_t mant
     int exponent;
     frexp(value, &exponent);
     int scale = (exponent - 1 > lowest ? exponent - 1 : lowest) - (int)mantissa_bits;
-    double rounded = mantissa_bits < 52 ? ldexp(rint(ldexp(value, -scale)), scale) : value;
+    double units = rint(ldexp(value, -scale));
+    // Without mantissa bits the last bit of the pattern is the exponent's: halves go to the even exponent.
+    bool exponent_is_even = (exponent - lowest) % 2 == 0;
+    if (mantissa_bits == 0 && fabs(ldexp(value, -scale)) == 1.5 && exponent_is_even) units = copysign(1, value);
+    double rounded = mantissa_bits < 52 ? ldexp(units, scale) : value;
     if (bias >= 1023) return rounded;
     if (fabs(rounded) >= ldexp(1.0, (int)bias + 1)) return copysign(INFINITY, value);
     if (fabs(rounded) < ldexp(1.0, (int)(1 - bias))) return copysign(0.0, value);
@@ -100,8 +104,9 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
                                       int64_t count) {
     const HloReducePrecisionAttributes *precision = HLO_ATTRIBUTES(instruction, ReducePrecision);
     HloType type = instruction->shape->type;
-    const HloTypeInfo *info = hlo_type_info(type);
-    int64_t bytes = info->storage_bytes;
+    int64_t bytes = hlo_type_bytes(type);
+    // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
+    const HloTypeInfo *info = hlo_type_info(hlo_type_info(type)->bits < 16 ? HLO_F16 : type);
     bool keep_exponent = precision->exponent_bits >= info->exponent_bits;
     int64_t exponent_bits = keep_exponent ? 11 : precision->exponent_bits;
     int64_t mantissa_bits = precision->mantissa_bits < info->mantissa_bits ? precision->mantissa_bits : 52;

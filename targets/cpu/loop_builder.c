@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording a fused loop's program: types, levels, rounding of narrow types.
+#include <math.h>
 #include <string.h>
 
+#include "hlo/ir/literal.h"
 #include "targets/cpu/loop_internal.h"
 
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
@@ -222,18 +224,51 @@ static CpuValue unsupported(CpuLoopBuilder *b, const char *what, HloType type) {
     return 0;
 }
 
+// The integer type of as many bits that has a sign where this one has none, or none where it has one.
+static HloType other_signedness(HloType type) {
+    switch (type) {
+        case HLO_S1: return HLO_U1;
+        case HLO_S2: return HLO_U2;
+        case HLO_S4: return HLO_U4;
+        case HLO_U1: return HLO_S1;
+        case HLO_U2: return HLO_S2;
+        default: return HLO_S4;
+    }
+}
+
+// A right shift of an integer of less than a byte that does not shift in what its register holds above its own bits:
+// done in the type of the other signedness, whose register holds the right ones.
+static CpuValue shift_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuValue a, CpuValue distance) {
+    const HloType other = other_signedness(type);
+    const CpuValue shifted =
+        cpu_loop_op(b, op, cpu_loop_bitcast(b, other, a), cpu_loop_bitcast(b, other, distance), -1);
+    return cpu_loop_bitcast(b, type, shifted);
+}
+
+// Counts bits of an integer of less than a byte in the byte that holds it, zeros above; those are no leading zeros of
+// its own.
+static CpuValue count_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuValue a) {
+    if (hlo_type_kind(type) == HLO_KIND_SIGNED) a = cpu_loop_bitcast(b, other_signedness(type), a);
+    CpuValue count = cpu_loop_op(b, op, cpu_loop_convert(b, HLO_U8, a), -1, -1);
+    const uint8_t above = (uint8_t)(8 - hlo_type_info(type)->bits);
+    if (op == CPU_OP_CLZ) count = cpu_loop_op(b, CPU_OP_SUBTRACT, count, cpu_loop_constant(b, HLO_U8, &above), -1);
+    return cpu_loop_convert(b, type, count);
+}
+
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
     const HloType type = cpu_loop_value_type(b, operands[info->arity - 1]);
+    if (is_narrow_integer(type)) {
+        const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+        if (op == (is_signed ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_SHIFT_RIGHT_ARITHMETIC))
+            return shift_narrow(b, op, type, a, b_value);
+        if (op == CPU_OP_CLZ || op == CPU_OP_POPCNT) return count_narrow(b, op, type, a);
+    }
     CpuBlockKernel *kernel = b->kernels->operation[op][cpu_register_of(type)];
     if (!kernel) return unsupported(b, info->name, type);
     const HloType result = result_type(info->result, type);
     const CpuValue value = apply(b, kernel, result, cpu_register_of(result), 0, info->arity, operands);
-    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
-    const bool shift_right = op == (is_signed ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_SHIFT_RIGHT_ARITHMETIC);
-    if (is_narrow_integer(type) && (shift_right || op == CPU_OP_CLZ || op == CPU_OP_POPCNT))
-        return unsupported(b, info->name, type);
     if (is_narrow_integer(result) || (info->rounds && is_narrow_float(result))) return normalise(b, value);
     return value;
 }
@@ -284,15 +319,43 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
+// An f32 number as a constant of the type's register.
+static CpuValue float_constant(CpuLoopBuilder *b, double value) {
+    const float rounded = (float)value;
+    return cpu_loop_constant(b, HLO_F32, &rounded);
+}
+
+// Subnormal numbers of `source`, a narrow type, have fewer bits than the f32 that holds them: they are rounded to
+// multiples of the smallest one that is left. `others` is what the other numbers become.
+static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa_bits, CpuValue a, CpuValue others) {
+    const double smallest_normal = hlo_float_decode(source, UINT64_C(1) << hlo_type_info(source)->mantissa_bits);
+    const double step = ldexp(smallest_normal, -mantissa_bits);
+    const HloType type = cpu_loop_value_type(b, a);
+    const CpuValue x = cpu_loop_convert(b, HLO_F32, a);
+    const CpuValue is_normal =
+        cpu_loop_op(b, CPU_OP_GE, cpu_loop_op(b, CPU_OP_ABS, x, -1, -1), float_constant(b, smallest_normal), -1);
+    const CpuValue is_nan = cpu_loop_op(b, CPU_OP_NE, x, x, -1);
+    CpuValue steps = cpu_loop_op(b, CPU_OP_MULTIPLY, x, float_constant(b, 1 / step), -1);
+    steps = cpu_loop_op(b, CPU_OP_ROUND_EVEN, steps, -1, -1);
+    const CpuValue rounded =
+        cpu_loop_convert(b, type, cpu_loop_op(b, CPU_OP_MULTIPLY, steps, float_constant(b, step), -1));
+    return cpu_loop_op(b, CPU_OP_SELECT, cpu_loop_op(b, CPU_OP_OR, is_normal, is_nan, -1), others, rounded);
+}
+
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
     const HloType type = cpu_loop_value_type(b, a);
+    // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
+    const HloType source = hlo_type_info(type)->bits < 16 ? HLO_F16 : type;
+    const HloTypeInfo *info = hlo_type_info(source);
     CpuBlockKernel *kernel = b->kernels->reduce_precision[cpu_register_of(type)];
-    // Subnormal numbers of a narrow type have fewer bits to begin with than the f32 that holds them.
-    const HloTypeInfo *info = hlo_type_info(type);
-    const bool loses_subnormals =
-        is_narrow_float(type) && info->exponent_bits < 8 && mantissa_bits < info->mantissa_bits;
-    if (!kernel || loses_subnormals) return unsupported(b, "REDUCE_PRECISION", type);
-    return normalise(b, apply(b, kernel, type, cpu_register_of(type), exponent_bits << 8 | mantissa_bits, 1, &a));
+    if (!kernel) return unsupported(b, "REDUCE_PRECISION", type);
+    // As many exponents as the type has are all of them.
+    const bool keeps_exponents = is_narrow_float(type) && exponent_bits >= info->exponent_bits;
+    const int parameter = (keeps_exponents && exponent_bits < 8 ? 8 : exponent_bits) << 8 | mantissa_bits;
+    const CpuValue reduced = normalise(b, apply(b, kernel, type, cpu_register_of(type), parameter, 1, &a));
+    // With fewer exponents the subnormal numbers become 0, which the kernel sees to.
+    const bool rounds_subnormals = keeps_exponents && info->exponent_bits < 8 && mantissa_bits < info->mantissa_bits;
+    return rounds_subnormals ? round_subnormals(b, source, mantissa_bits, a, reduced) : reduced;
 }
 
 // Whole part of |a|, plus one where the random number is below the fraction scaled to its width, with the sign of a.
