@@ -26,7 +26,7 @@ typedef struct BenchCase {
 #include "benchmarks/cases.def"
 #undef BENCH_CASE
 
-// Seconds on a monotonic clock.
+// Seconds on a monotonic clock, or of processor time where the environment has BENCH_CLOCK=processor.
 double bench_seconds(void);
 // The most memory that this process ever had, in bytes; bench_forget_peak() starts anew.
 double bench_peak_bytes(void);

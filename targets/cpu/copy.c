@@ -3,11 +3,63 @@
 
 #include <stdbool.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "hlo/base/macros.h"
 #include "targets/cpu/isa/gemm.h"
 
 enum { kTile = 32, kParallelBytes = 64 << 10 };
+
+// ---- whole arrays
+
+typedef struct BytesJob {
+    char *target;
+    const char *source;
+    int64_t bytes;
+    bool streams;
+} BytesJob;
+
+enum { kPiece = 1 << 18, kStreamedBytes = 8 << 20 };
+
+// Stores that go past the caches spare the reading of lines that are overwritten whole.
+static void stream(char *to, const char *from, size_t bytes) {
+    size_t i = 0;
+#if defined(__SSE2__)
+    const size_t before = (16 - (uintptr_t)to % 16) % 16;
+    if (bytes >= 64 + before) {
+        memcpy(to, from, before);
+        for (i = before; i + 64 <= bytes; i += 64) {
+            __m128i part[4];
+            memcpy(part, from + i, sizeof part);
+            for (int k = 0; k < 4; k++) _mm_stream_si128((__m128i *)(void *)(to + i + 16 * (size_t)k), part[k]);
+        }
+        _mm_sfence();
+    }
+#endif
+    memcpy(to + i, from + i, bytes - i);
+}
+
+static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const BytesJob *job = argument;
+    const int64_t first = begin * kPiece, last = end * kPiece < job->bytes ? end * kPiece : job->bytes;
+    (void)worker;
+    if (job->streams)
+        stream(job->target + first, job->source + first, (size_t)(last - first));
+    else
+        memcpy(job->target + first, job->source + first, (size_t)(last - first));
+}
+
+void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes) {
+    const BytesJob job = {target, source, bytes, bytes >= kStreamedBytes};
+    if (bytes < 2 * kPiece && bytes > 0)
+        memcpy(target, source, (size_t)bytes);
+    else
+        cpu_pool_parallel_for_grain(pool, (bytes + kPiece - 1) / kPiece, 1, bytes_task, (void *)(uintptr_t)&job);
+}
+
+// ---- strided copies
 
 // One merged dimension.
 typedef struct CopyDim {

@@ -19,6 +19,9 @@ enum { CPU_KERNEL_RANK_LIMIT = 64 };
 void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
                       const int64_t *target_strides, const void *source, const int64_t *source_strides);
 
+// memcpy on the pool, past the caches where the arrays are larger than those.
+void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes);
+
 // `count` copies of one element.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width);
 

@@ -4,12 +4,14 @@
 // device to arrive at a collective turns it into parts, which workers take like devices; the last part lets the group
 // go on.
 #include "targets/cpu/execute.h"
+#include "targets/cpu/copy.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
 
+#include "targets/cpu/copy.h"
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/share.h"
 
@@ -26,11 +28,11 @@ static char *address(const CpuDevice *device, CpuSlice slice) {
     return device->bases[slice.base] + slice.offset;
 }
 
-static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count) {
+static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, CpuPool *pool) {
     for (int32_t i = 0; i < count; i++) {
         char *to = address(device, copies[i].to);
         const char *from = address(device, copies[i].from);
-        if (to != from) memcpy(to, from, (size_t)copies[i].bytes);
+        if (to != from) cpu_copy_bytes(pool, to, from, copies[i].bytes);
     }
 }
 
@@ -113,9 +115,9 @@ static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
 }
 
 // The list on top has ended: a body goes back to its condition, a condition on to its body or out.
-static void end_list(CpuDevice *device) {
+static void end_list(CpuDevice *device, CpuPool *pool) {
     const CpuFrame frame = device->frames[--device->frame_count];
-    copy(device, frame.list->end_copies, frame.list->end_copy_count);
+    copy(device, frame.list->end_copies, frame.list->end_copy_count, pool);
     if (!frame.owner || frame.owner->kind != CPU_STEP_WHILE) return;
     if (frame.region == 1)
         push_list(device, frame.owner, 0);
@@ -148,13 +150,15 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     switch (thunk->kind) {
-        case CPU_STEP_COPY_LOOPS: copy(device, thunk->copies, thunk->copy_count); return run_loops(device, thunk, pool);
+        case CPU_STEP_COPY_LOOPS:
+            copy(device, thunk->copies, thunk->copy_count, pool);
+            return run_loops(device, thunk, pool);
         case CPU_STEP_LOOPS: return run_loops(device, thunk, pool);
         case CPU_STEP_FALLBACK:
         case CPU_STEP_KERNEL: return run_on_slices(run, device, thunk, pool);
         case CPU_STEP_DEVICE_ID: store_device_id(run, device, thunk); return HLO_SUCCESS;
         case CPU_STEP_WHILE:
-            copy(device, thunk->copies, thunk->copy_count);
+            copy(device, thunk->copies, thunk->copy_count, pool);
             push_list(device, thunk, 0);
             return HLO_SUCCESS;
         case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
@@ -178,7 +182,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
     while (device->frame_count) {
         CpuFrame *frame = &device->frames[device->frame_count - 1];
         if (frame->next == frame->list->count) {
-            end_list(device);
+            end_list(device, pool);
             continue;
         }
         const CpuThunk *thunk = &frame->list->thunks[frame->next++];

@@ -2,6 +2,7 @@
 // Gather and scatter.
 #include <string.h>
 
+#include "targets/cpu/copy.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/scalar.h"
 
@@ -65,7 +66,7 @@ static HloStatus run_scatter(const void *data, void *const *arguments, CpuPool *
     const int count = kernel->scatter.count;
     void *const *results = arguments + 2 * count + 1;
     for (int i = 0; i < count; i++)
-        if (results[i] != arguments[i] && kernel->bytes[i]) memcpy(results[i], arguments[i], (size_t)kernel->bytes[i]);
+        if (results[i] != arguments[i]) cpu_copy_bytes(pool, results[i], arguments[i], kernel->bytes[i]);
     return cpu_scatter(pool, &kernel->scatter, results, arguments[count], (const void *const *)arguments + count + 1);
 }
 

@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "targets/cpu/held.h"
+#include "targets/cpu/isa/scan.h"
 #include "targets/cpu/window.h"
 
+// Rows of one unit: a multiple of every instruction set's.
+enum { kUnitRows = 16 };
 enum { kLanes = 8, kLine = 16, kSegment = 1 << 15, kColumnBlock = 512 };
 
 typedef void LaneScan(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step, const void *init);
@@ -82,6 +85,7 @@ static const ScanEntry kScans[] = {
 
 typedef struct ScanJob {
     const ScanEntry *entry;
+    const CpuScanKernels *sums;  // of f32, else NULL
     CpuBlockKernel *combine;
     int width;
     bool reverse;
@@ -106,23 +110,29 @@ static void scan_one(const ScanJob *job, const char *in, char *out, int64_t leng
     }
 }
 
-// Rows along memory: unit = kLanes rows, fewer in the last one.
+// As many rows at once as there is a function for; returns how many.
+static int64_t scan_some_rows(const ScanJob *job, int64_t row, int64_t rows) {
+    const int64_t start = row * job->length * job->width;
+    const int64_t at = start + (job->reverse ? job->length - 1 : 0) * job->width, step = job->reverse ? -1 : 1;
+    if (job->sums && rows >= job->sums->rows) {
+        job->sums->sums((const float *)(const void *)(job->in + start), (float *)(void *)(job->out + start),
+                        job->length, job->reverse, *(const float *)(const void *)job->init);
+        return job->sums->rows;
+    }
+    if (job->entry && rows >= kLanes) {
+        job->entry->lanes(job->in + at, job->out + at, job->length, job->length, step, job->init);
+        return kLanes;
+    }
+    scan_one(job, job->in + at, job->out + at, job->length, step, job->init);
+    return 1;
+}
+
+// Rows along memory: unit = kUnitRows rows, fewer in the last one.
 static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ScanJob *job = argument;
-    const int64_t first = job->reverse ? job->length - 1 : 0, step = job->reverse ? -1 : 1;
+    const int64_t last = end * kUnitRows < job->outer ? end * kUnitRows : job->outer;
     (void)worker;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t row = unit * kLanes, rows = job->outer - row < kLanes ? job->outer - row : kLanes;
-        const int64_t at = (row * job->length + first) * job->width;
-        if (job->entry && rows == kLanes) {
-            job->entry->lanes(job->in + at, job->out + at, job->length, job->length, step, job->init);
-            continue;
-        }
-        for (int64_t r = 0; r < rows; r++) {
-            const int64_t offset = at + r * job->length * job->width;
-            scan_one(job, job->in + offset, job->out + offset, job->length, step, job->init);
-        }
-    }
+    for (int64_t row = begin * kUnitRows; row < last;) row += scan_some_rows(job, row, last - row);
 }
 
 // Columns: unit = (outer, block of neighbouring columns).
@@ -213,7 +223,7 @@ static void run_scan(CpuPool *pool, ScanJob *job) {
     } else if (job->outer < kLanes && job->length > 2 * kSegment)
         scan_long_rows(pool, job);
     else
-        cpu_pool_parallel_for_grain(use, (job->outer + kLanes - 1) / kLanes, 1, scan_rows_task, job);
+        cpu_pool_parallel_for_grain(use, (job->outer + kUnitRows - 1) / kUnitRows, 1, scan_rows_task, job);
 }
 
 static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
@@ -227,7 +237,7 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     const bool widened = cpu_is_widened(kernels, type);
     const int64_t total = outer * length * inner;
-    char held_init[16], identity[16];
+    _Alignas(16) char held_init[16], identity[16];
     ScanJob job = {.combine = cpu_pair_kernel(kernels, type, op),
                    .width = cpu_held_bytes(type),
                    .reverse = reverse,
@@ -241,6 +251,8 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     HLO_FAIL_IF(!job.combine, HLO_UNIMPLEMENTED, "scan of %s", hlo_type_text(type));
     if (total == 0) return HLO_SUCCESS;
     job.entry = find_entry(widened ? HLO_F32 : type, op);
+    if (job.entry && job.entry->type == HLO_F32 && op == CPU_REDUCE_ADD)
+        job.sums = cpu_isa_scan_kernels(cpu_pool_features(pool));
     cpu_widen(kernels, type, held_init, init, 1);
     kernels->reduce[op][cpu_register_of(type)](identity, held_init, 1, 0);
     char *wide = NULL;

@@ -87,3 +87,22 @@ Test(cpu_copy, pads_with_negative_and_interior_padding) {
             cr_assert_eq(memcmp(out, want, sizeof(int32_t) * (size_t)(target[0] * target[1])), 0, "case %d %d", p, q);
         }
 }
+
+// Large enough to go past the caches, at addresses off every boundary.
+Test(cpu_copy, bytes_of_any_number_and_place) {
+    enum { kLargest = (9 << 20) + 100 };
+    static const int64_t sizes[] = {0, 1, 63, 4096, (1 << 19) + 5, (9 << 20) + 17};
+    char *from = hlo_allocate(kLargest), *to = hlo_allocate(kLargest);
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(3, CPU_FEATURES_AMX, &pool));
+    for (int i = 0; i < kLargest; i++) from[i] = (char)(i * 31 + i / 4096);
+    for (int s = 0; s < 6; s++)
+        for (int shift = 0; shift < 3; shift++) {
+            memset(to, 7, kLargest);
+            cpu_copy_bytes(pool, to + 1 + shift, from + 2 * shift, sizes[s]);
+            cr_assert_arr_eq(to + 1 + shift, from + 2 * shift, (size_t)sizes[s]);
+            cr_assert(to[shift] == 7 && to[1 + shift + sizes[s]] == 7);
+        }
+    cpu_pool_free(pool);
+    hlo_free(from), hlo_free(to);
+}

@@ -4,6 +4,7 @@
 #include "targets/cpu/isa/fft.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
+#include "targets/cpu/isa/scan.h"
 #include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/isa/vector.h"
 
@@ -32,6 +33,15 @@ const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, int is_double) 
 #endif
     (void)features;
     return is_double ? &cpu_gemm_f64_baseline : &cpu_gemm_f32_baseline;
+}
+
+const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_scan_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_scan_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_scan_kernels_baseline;
 }
 
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {

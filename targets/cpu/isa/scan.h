@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running sums of several rows at once, per instruction set: scan.c drives them.
+#ifndef MESHLO_TARGETS_CPU_ISA_SCAN_H_
+#define MESHLO_TARGETS_CPU_ISA_SCAN_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "targets/cpu/features.h"
+
+typedef struct CpuScanKernels {
+    int rows;  // that sums() takes at once
+    // out[r][i] = init + in[r][0] + ... + in[r][i], added in this order (from the other end where `reverse`), for rows
+    // of f32 that lie `length` apart.
+    void (*sums)(const float *in, float *out, int64_t length, bool reverse, float init);
+} CpuScanKernels;
+
+extern const CpuScanKernels cpu_scan_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuScanKernels cpu_scan_kernels_avx2, cpu_scan_kernels_avx512;
+#endif
+
+// The kernels for a set.
+const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features);
+
+#endif

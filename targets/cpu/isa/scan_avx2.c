@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(__x86_64__)
+#define CPU_ISA avx2
+#include "targets/cpu/isa/scan.inc"
+#else
+extern int cpu_scan_has_no_avx2;
+#endif
