@@ -103,10 +103,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
         case 30: return mlir_other_type(file->arena, "quantized type");
         case 38:
         case 39: return mlir_other_type(file->arena, "6-bit float type");
-        case 41: {
-            const MlirType *inner = read_tensor(file, cursor, false, false);
-            return inner ? mlir_other_type(file->arena, "buffer") : NULL;
-        }
+        case 41: return read_tensor(file, cursor, false, false);  // a buffer (what Pin gives) is its array
         default: break;
     }
     return mlir_other_type(file->arena, "a vhlo type that HLO does not know");
