@@ -258,15 +258,17 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     HLO_TRY(keep_bytes(&executable->program, request->program->code, request->program->code_size));
     HLO_TRY(keep_bytes(&executable->options, request->options, request->options_size));
     HLO_TRY(pjrt_options_parse(executable->arena, request->options, request->options_size, &parsed));
+    executable->portable = parsed.portable && parsed.num_replicas * parsed.num_partitions == 1;
     HLO_TRY(read_program(request->program, &executable->module));
     apply_options(executable->module, &parsed);
     HLO_TRY(hlo_verify(executable->module));
     HLO_TRY(simplify(executable->module));
     if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));
     HLO_TRY(finish_module(executable->module));
+    const bool named = parsed.assignment.count && !executable->portable;
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,
-                                    .device_assignment = parsed.assignment.count ? parsed.assignment.items : NULL,
+                                    .device_assignment = named ? parsed.assignment.items : NULL,
                                     .numerics = chosen_numerics()};
     HLO_TRY(target_compile(request->client, executable->module, &compile, &executable->executable));
     return hlo_protect(describe, executable);
@@ -335,7 +337,7 @@ HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedEx
         loaded->logical_ids[i] =
             (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
     }
-    if (!whole || !print_assignment(loaded, replicas, partitions)) {
+    if (!whole || (!executable->portable && !print_assignment(loaded, replicas, partitions))) {
         free_loaded(loaded);
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     }

@@ -200,20 +200,21 @@ PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
 PjrtError *pjrt_loaded_executable_addressable_devices(void *arguments) {
     PjrtLoadedExecutableAddressableDevicesArgs *args = arguments;
     args->addressable_devices = args->executable->devices;
-    args->num_addressable_devices = args->executable->device_count;
+    args->num_addressable_devices = args->executable->executable->portable ? 0 : args->executable->device_count;
     return NULL;
 }
 
 PjrtError *pjrt_loaded_executable_addressable_device_logical_ids(void *arguments) {
     PjrtLoadedExecutableAddressableDeviceLogicalIdsArgs *args = arguments;
     args->addressable_device_logical_ids = args->executable->logical_ids;
-    args->num_addressable_device_logical_ids = args->executable->device_count;
+    args->num_addressable_device_logical_ids =
+        args->executable->executable->portable ? 0 : args->executable->device_count;
     return NULL;
 }
 
 PjrtError *pjrt_loaded_executable_get_device_assignment(void *arguments) {
     PjrtLoadedExecutableGetDeviceAssignmentArgs *args = arguments;
-    args->serialized_bytes = args->executable->assignment.data;
+    args->serialized_bytes = args->executable->assignment.data ? args->executable->assignment.data : "";
     args->serialized_bytes_size = args->executable->assignment.length;
     args->serialized_device_assignment = NULL;
     args->serialized_device_assignment_deleter = free_nothing;
@@ -287,9 +288,12 @@ static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, const PjrtExecutable
 
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
-    if (args->execute_device) {
-        return pjrt_fail(HLO_UNIMPLEMENTED, "portable executables, which choose their device at each launch");
-    }
+    if (loaded->executable->portable && !args->execute_device)
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is portable: the launch has to name a device",
+                         target_executable_name(loaded->executable->executable));
+    if (args->execute_device && !loaded->executable->portable && args->execute_device != loaded->devices[0])
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
+                         target_executable_name(loaded->executable->executable));
     if (args->num_devices != loaded->device_count) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
                          target_executable_name(loaded->executable->executable), loaded->device_count,
@@ -315,6 +319,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         }
     }
     TargetExecuteOptions options = {0};
+    if (executable->portable) options.device = args->execute_device->device;
     if (args->options && PJRT_HAS(args->options, num_non_donatable_input_indices)) {
         options.non_donatable = args->options->non_donatable_input_indices;
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;

@@ -158,6 +158,7 @@ struct PjrtExecutable {
     atomic_int references;
     TargetExecutable *executable;
     PjrtClient *client;      // NULL for one compiled for a topology only
+    bool portable;           // has no device of its own: each launch names one
     HloModule *module;       // the per-device program: what OptimizedProgram shows
     SpmdBoundary *boundary;  // global shapes and shardings; NULL for one device
     HloArena *arena;         // owns the lists below
@@ -179,7 +180,7 @@ struct PjrtExecutable {
 
 struct PjrtLoadedExecutable {
     PjrtExecutable *executable;  // one reference
-    PjrtDevice **devices;        // of the assignment that this process reaches: all of them
+    PjrtDevice **devices;        // of the assignment that this process reaches: all of them; a portable one: any
     PjrtLogicalId *logical_ids;
     size_t device_count;
     HloText assignment;  // DeviceAssignmentProto

@@ -114,8 +114,9 @@ static HloStatus take_arguments(Execution *execution) {
     for (int64_t i = 0; i < total; i++) {
         HLO_TRY(target_event_wait(execution->arguments[i]->ready));
         if (execution->claimed[i]) execution->storages[i] = target_buffer_take_claimed(execution->arguments[i]);
-        HLO_FAIL_IF(!execution->storages[i], HLO_INVALID_ARGUMENT, "argument %lld has no content",
-                    (long long)(i % execution->argument_count));
+        HLO_FAIL_IF(!execution->storages[i], HLO_INVALID_ARGUMENT,
+                    "argument %lld was deleted or donated while %s was launched",
+                    (long long)(i % execution->argument_count), execution->executable->name);
     }
     return HLO_SUCCESS;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers that are filled later, views, other names of the same bytes, topologies that travel, poisoned launches.
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
 #include "pjrt/abi_transfer.h"
 #include "tests/pjrt/harness.h"
+#include "tests/support/compiled.h"
 
 enum { kF32 = 11, kS32 = 4 };
 
@@ -500,4 +503,130 @@ Test(pjrt_transfers, topologies_travel) {
     destroy_topology(slice);
     destroy_topology(other);
     destroy_topology(read.topology);
+}
+
+// ---- portable executables
+
+static PjrtLoadedExecutable *compile_portable(PjrtClient *client) {
+    HloText message = {0}, bytes = {0};
+    HloModule *module = compiled_parse(kTwice, &message);
+    cr_assert(module && !hlo_module_to_proto(module, &bytes));
+    // CompileOptionsProto {3: {4: 1, 5: 1}, 4: compile_portable_executable}
+    const unsigned char options[] = {0x1A, 4, 0x20, 1, 0x28, 1, 0x20, 1};
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = bytes.data,
+                           .code_size = bytes.length,
+                           .format = "hlo",
+                           .format_size = 3};
+    PjrtClientCompileArgs args = {.struct_size = sizeof(args),
+                                  .client = client,
+                                  .program = &program,
+                                  .compile_options = (const char *)options,
+                                  .compile_options_size = sizeof(options)};
+    harness_must(CALL(Client_Compile, &args), "Compile");
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+    return args.executable;
+}
+
+Test(pjrt_transfers, portable_programs_run_where_they_are_sent) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *executable = compile_portable(client);
+    PjrtLoadedExecutableAddressableDevicesArgs devices = {.struct_size = sizeof(devices), .executable = executable};
+    harness_must(CALL(LoadedExecutable_AddressableDevices, &devices), "AddressableDevices");
+    cr_expect_eq(devices.num_addressable_devices, 0);
+    PjrtLoadedExecutableGetDeviceAssignmentArgs assignment = {.struct_size = sizeof(assignment),
+                                                              .executable = executable};
+    harness_must(CALL(LoadedExecutable_GetDeviceAssignment, &assignment), "GetDeviceAssignment");
+    cr_expect_eq(assignment.serialized_bytes_size, 0);
+    for (int d = 0; d < 8; d += 5) {
+        PjrtBuffer *argument = harness_numbers(client, d, 2, 3, 1), *result = NULL;
+        PjrtBuffer *const arguments[] = {argument};
+        PjrtBuffer *const *const argument_lists[] = {arguments};
+        PjrtBuffer **const result_lists[] = {&result};
+        PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                                .executable = executable,
+                                                .argument_lists = argument_lists,
+                                                .num_devices = 1,
+                                                .num_args = 1,
+                                                .output_lists = result_lists,
+                                                .execute_device = device_of(client, d)};
+        harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+        PjrtBufferDeviceArgs where = {.struct_size = sizeof(where), .buffer = result};
+        harness_must(CALL(Buffer_Device, &where), "Device");
+        cr_expect_eq(where.device, device_of(client, d));
+        expect_numbers(result, 2, 2);
+        harness_destroy_buffer(result);
+        args.execute_device = device_of(client, 1);
+        harness_refused(CALL(LoadedExecutable_Execute, &args), 3, "argument 0");
+        args.execute_device = NULL;
+        harness_refused(CALL(LoadedExecutable_Execute, &args), 3, "portable");
+        harness_destroy_buffer(argument);
+    }
+    harness_destroy_executable(executable);
+    harness_destroy_client(client);
+}
+
+// ---- races
+
+typedef struct Race {
+    PjrtClient *client;
+    PjrtLoadedExecutable *executable;
+    PjrtBuffer *shared;
+    atomic_bool start;
+} Race;
+
+static void *launch_shared(void *argument) {
+    Race *race = argument;
+    while (!atomic_load(&race->start)) {
+    }
+    for (int i = 0; i < 50; i++) {
+        PjrtBuffer *result = NULL, *const arguments[] = {race->shared};
+        PjrtBuffer *const *const argument_lists[] = {arguments};
+        PjrtBuffer **const result_lists[] = {&result};
+        PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                                .executable = race->executable,
+                                                .argument_lists = argument_lists,
+                                                .num_devices = 1,
+                                                .num_args = 1,
+                                                .output_lists = result_lists};
+        PjrtError *error = CALL(LoadedExecutable_Execute, &args);
+        if (error) {  // somebody has deleted it
+            harness_refused(error, 3, "deleted");
+            continue;
+        }
+        error = error_of(result);  // or deletes it in this moment
+        if (error)
+            harness_refused(error, 3, "deleted");
+        else
+            expect_numbers(result, 2, 2);
+        harness_destroy_buffer(result);
+    }
+    return NULL;
+}
+
+static void *delete_shared(void *argument) {
+    Race *race = argument;
+    while (!atomic_load(&race->start)) {
+    }
+    PjrtBufferDeleteArgs args = {.struct_size = sizeof(args), .object = race->shared};
+    harness_must(CALL(Buffer_Delete, &args), "Delete");
+    return NULL;
+}
+
+// A buffer is deleted while others launch programs on it: each launch gets all of it or is refused.
+Test(pjrt_transfers, deletion_races_with_launches) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *executable = harness_compile_text(client, kTwice);
+    for (int round = 0; round < 10; round++) {
+        Race race = {.client = client, .executable = executable, .shared = harness_numbers(client, 0, 2, 3, 1)};
+        pthread_t threads[4];
+        for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, launch_shared, &race);
+        pthread_create(&threads[3], NULL, delete_shared, &race);
+        atomic_store(&race.start, true);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+        harness_destroy_buffer(race.shared);
+    }
+    harness_destroy_executable(executable);
+    harness_destroy_client(client);
 }
