@@ -77,7 +77,7 @@ bool spmd_needs_flattening(const HloModule *module) {
 
 HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     int64_t count;
-    bool changed;
+    bool changed = false;
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
