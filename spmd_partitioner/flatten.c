@@ -81,6 +81,10 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
+    // Passes append: what they made stands behind its users.
+    for (int64_t c = 0; changed && c < module->computations.count; c++) {
+        hlo_computation_sort(module->computations.items[c]);
+    }
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     Flattening flattening = {.module = module, .scratch = scratch};
     for (int64_t c = 0; c < count; c++) flattening.instructions += order[c]->instruction_count;

@@ -138,12 +138,76 @@ static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstru
 }
 const SpmdOp spmd_op_reverse = {.name = "reverse", .rule = reverse_rule, .partition = reverse_partition};
 
+// Parts beyond this number would make more messages than gathering them: such a dimension is needed whole.
+enum { CONCATENATED_PARTS = 8 };
+
 static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (d == along) continue;
-        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
+        if (d == along && op->operand_count > CONCATENATED_PARTS) continue;
+        int32_t factor = spmd_rule_factor(rule, d == along ? SPMD_PERMUTE : SPMD_PASS, op->shape->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
     }
 }
-const SpmdOp spmd_op_concatenate = {.name = "concatenate", .rule = concatenate_rule};
+
+// This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.
+static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
+                                int64_t first, int64_t size) {
+    SpmdSharding *whole = spmd_rule_sharding(windowed->rule, partitioner->arena, partitioner->mesh, part,
+                                             windowed->factors, windowed->sharding->manual);
+    whole->dims[along] = (SpmdAxes){0};
+    HloInstruction *array = spmd_operand_as(partitioner, part, whole);
+    int64_t length = array->shape->dims[along];
+    array = spmd_emit_pad(partitioner, array, along, size, size, NULL);
+    HloInstruction *at = spmd_emit_offset(partitioner, &windowed->sharding->dims[along], size);
+    HloType type = at->shape->type;
+    at = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, at, spmd_emit_scalar(partitioner, type, first - size));
+    at = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, at, spmd_emit_scalar(partitioner, type, 0));
+    at = spmd_emit_binary(partitioner, HLO_OP_MINIMUM, at, spmd_emit_scalar(partitioner, type, size + length));
+    return spmd_emit_dynamic_slice(partitioner, array, along, at, size);
+}
+
+// select(position < first, before, behind) along one dimension, by position in the whole result.
+static HloInstruction *choose_by_position(SpmdPartitioner *partitioner, const Windowed *windowed, int64_t along,
+                                          int64_t first, HloInstruction *before, HloInstruction *behind) {
+    const HloShape *shape = before->shape;
+    HloInstruction *offset = spmd_emit_offset(partitioner, &windowed->sharding->dims[along], shape->dims[along]);
+    HloType type = offset->shape->type;
+    HloInstruction *border =
+        spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, first), offset);
+    HloInstruction *place = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, along);
+    HloInstruction *inside = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, place,
+                                               spmd_emit_splat(partitioner, border, shape->dims, shape->rank));
+    return spmd_emit_select(partitioner, inside, before, behind);
+}
+
+// Along a cut dimension each device asks for what it lacks of every part, and puts them together by position.
+static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
+    Windowed windowed = begin(partitioner, op);
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    bool cut = windowed.sharding->dims[along].count > 0;
+    int64_t size = windowed.shape->dims[along];
+    HloInstruction *made = NULL;
+    for (int32_t i = 0; i < op->operand_count; i++) {
+        int64_t length = op->operands[i]->shape->dims[along];
+        bool is_free = !spmd_operand(partitioner, i).hlo;
+        if (cut && length == 0) continue;
+        if (!cut || !is_free) windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, i);
+        if (cut && is_free) {
+            operands[i] = cut_free(partitioner, &windowed, i, along, first, size);
+        } else {
+            if (cut) take_window(partitioner, &windowed, (int32_t)along, size, -first, size, NULL);
+            operands[i] = windowed.operand.hlo;
+        }
+        if (cut) {
+            made = made ? choose_by_position(partitioner, &windowed, along, first, made, operands[i]) : operands[i];
+        }
+        first += length;
+    }
+    if (!cut) return spmd_emit_by_factors(partitioner, windowed.rule, windowed.factors, operands);
+    spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_concatenate = {
+    .name = "concatenate", .rule = concatenate_rule, .partition = concatenate_partition};

@@ -69,7 +69,7 @@ static Value value_of_rank(Program *program, int64_t rank) {
 
 // ---- shardings ----
 
-// A sharding of the program's mesh: each axis goes to a random dimension or to replication.
+// A sharding of the program's mesh: each axis goes to a random dimension or to replication, seldom to a sum.
 static void put_sharding(Program *program, const Value *value) {
     int64_t owner[3], tiles[RANK + 1], order[3], count = 0;
     for (int64_t d = 0; d <= RANK; d++) tiles[d] = 1;
@@ -78,21 +78,21 @@ static void put_sharding(Program *program, const Value *value) {
         if (owner[a] > value->rank) owner[a] = value->rank;
         tiles[owner[a] == value->rank ? RANK : owner[a]] *= program->mesh[a];
     }
-    bool swapped = pick(program, 2);
+    bool swapped = pick(program, 2), unreduced = tiles[RANK] > 1 && pick(program, 8) == 0;
     for (int64_t d = 0; d <= value->rank; d++) {
         for (int64_t k = 0; k < program->mesh_rank; k++) {
             int64_t a = swapped ? program->mesh_rank - 1 - k : k;
             if (owner[a] == d) order[count++] = a;
         }
     }
-    if (tiles[RANK] == program->devices) {
+    if (tiles[RANK] == program->devices && !unreduced) {
         hlo_text_string(&program->body, "sharding={replicated}");
         return;
     }
     hlo_text_string(&program->body, "sharding={devices=[");
     for (int64_t d = 0; d < value->rank; d++)
         hlo_text_format(&program->body, d ? ",%lld" : "%lld", (long long)tiles[d]);
-    if (tiles[RANK] > 1) hlo_text_format(&program->body, ",%lld", (long long)tiles[RANK]);
+    if (tiles[RANK] > 1) hlo_text_format(&program->body, value->rank ? ",%lld" : "%lld", (long long)tiles[RANK]);
     hlo_text_string(&program->body, "]<=[");
     for (int64_t a = 0; a < program->mesh_rank; a++)
         hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)program->mesh[a]);
@@ -102,7 +102,9 @@ static void put_sharding(Program *program, const Value *value) {
         hlo_text_format(&program->body, a ? ",%lld" : "%lld", (long long)order[a]);
     }
     hlo_text_format(&program->body, "%s%s}", program->mesh_rank > 1 ? ")" : "",
-                    tiles[RANK] > 1 ? " last_tile_dim_replicate" : "");
+                    unreduced         ? " last_tile_dims={unreduced}"
+                    : tiles[RANK] > 1 ? " last_tile_dim_replicate"
+                                      : "");
 }
 
 static Value *parameter(Program *program, const Value *like) {
@@ -818,6 +820,62 @@ static void add_loop(Program *program) {
     hlo_text_free(&shape);
 }
 
+// Sums along the rows of a matrix, from its start or its end.
+static void add_scan(Program *program) {
+    Value a = {.rank = 2, .dims = {random_size(program), random_size(program)}}, carry = {.rank = 1};
+    int64_t dim = pick(program, 2);
+    carry.dims[0] = a.dims[1 - dim];
+    Value x = *parameter(program, &a), start = *parameter(program, &carry);
+    long long id = program->names++, width = (long long)carry.dims[0];
+    hlo_text_format(
+        &program->computations,
+        "step%lld {\n  x = f32[%lld] parameter(0)\n  c = f32[%lld] parameter(1)\n  s = f32[%lld] add(c, x)\n"
+        "  ROOT t = (f32[%lld], f32[%lld]) tuple(s, s)\n}\n\n",
+        id, width, width, width, width, width);
+    hlo_text_format(&program->body, "  scan%lld = (", id);
+    put_dims(&program->body, &a);
+    hlo_text_format(&program->body,
+                    ", f32[%lld]) scan(%s, %s), dimensions={%lld}, to_apply=step%lld, num_carries=1%s\n", width, x.name,
+                    start.name, (long long)dim, id, pick(program, 2) ? ", is_reverse=true" : "");
+    begin(program, &a);
+    hlo_text_format(&program->body, "get-tuple-element(scan%lld), index=0\n", id);
+}
+
+// Products of runs of rows with a matrix each, or of runs of a summed dimension.
+static void add_ragged_dot(Program *program) {
+    int64_t m = random_size(program), k = random_size(program), n = random_size(program);
+    bool rows = pick(program, 2);
+    Value lhs = {.rank = 2, .dims = {m, k}}, rhs = {.rank = rows ? 3 : 2, .dims = {rows ? 3 : k, rows ? k : n, n}};
+    Value result = {.rank = rows ? 2 : 3, .dims = {rows ? m : 3, rows ? n : m, n}};
+    Value a = *parameter(program, &lhs), b = *parameter(program, &rhs);
+    int64_t left = rows ? m : k, first = pick(program, left + 1), second = pick(program, left - first + 1);
+    long long id = program->names++;
+    hlo_text_format(&program->body, "  sizes%lld = s32[3] constant({%lld, %lld, %lld})\n", id, (long long)first,
+                    (long long)second, (long long)(left - first - second));
+    begin(program, &result);
+    hlo_text_format(&program->body,
+                    "ragged-dot(%s, %s, sizes%lld), lhs_contracting_dims={1}, rhs_contracting_dims={%d}, "
+                    "lhs_ragged_dims={%d}%s\n",
+                    a.name, b.name, id, rows ? 1 : 0, rows ? 0 : 1, rows ? ", rhs_group_dims={0}" : "");
+}
+
+static void add_batch_norm(Program *program) {
+    Value a = value_of_rank(program, 1), feature = {.rank = 1};
+    if (!a.rank || a.integer) return;
+    int64_t dim = pick(program, a.rank);
+    feature.dims[0] = a.dims[dim];
+    Value scale = *parameter(program, &feature), offset = *parameter(program, &feature);
+    long long id = program->names++, size = (long long)feature.dims[0];
+    hlo_text_format(&program->body, "  norm%lld = (", id);
+    put_dims(&program->body, &a);
+    hlo_text_format(&program->body,
+                    ", f32[%lld], f32[%lld]) batch-norm-training(%s, %s, %s), epsilon=1, feature_index=%lld\n", size,
+                    size, a.name, scale.name, offset.name, (long long)dim);
+    // The means, which are rounded once: what is rounded more often decides sorts differently.
+    begin(program, &feature);
+    hlo_text_format(&program->body, "get-tuple-element(norm%lld), index=1\n", id);
+}
+
 static void add_conditional(Program *program) {
     Value a = random_value(program);
     Value b = *parameter(program, &a), which = *index_value(program);
@@ -884,6 +942,9 @@ static const struct {
     {"sort-pairs", add_sort_pairs},
     {"random", add_random},
     {"cumulative", add_cumulative},
+    {"scan", add_scan},
+    {"ragged-dot", add_ragged_dot},
+    {"batch-norm", add_batch_norm},
 };
 const char *const generate_families[] = {"elementwise",
                                          "broadcast",
@@ -918,6 +979,9 @@ const char *const generate_families[] = {"elementwise",
                                          "sort-pairs",
                                          "random",
                                          "cumulative",
+                                         "scan",
+                                         "ragged-dot",
+                                         "batch-norm",
                                          NULL};
 
 static void add_family(Program *program, const char *family) {

@@ -171,6 +171,13 @@ static const Cut cuts[] = {
      " ROOT t = (f32[B], f32[B]) tuple(m, s)\n}\nENTRY e {\n p = f32[A,B] parameter(0)\n q = f32[B] parameter(1)\n"
      " ROOT c = (f32[A,B], f32[B]) scan(p, q), dimensions={0}, to_apply=step, num_carries=1, is_reverse=true\n}\n",
      ALL},
+    {"scan and batch-norm in the middle",
+     "step {\n x = f32[B] parameter(0)\n c = f32[B] parameter(1)\n s = f32[B] add(c, x)\n"
+     " ROOT t = (f32[B], f32[B]) tuple(s, s)\n}\nENTRY e {\n p = f32[A,B] parameter(0)\n q = f32[B] parameter(1)\n"
+     " n = (f32[A,B], f32[B], f32[B]) batch-norm-training(p, q, q), epsilon=1, feature_index=1\n"
+     " m = f32[A,B] get-tuple-element(n), index=0\n c = (f32[A,B], f32[B]) scan(m, q), dimensions={0}, to_apply=step, "
+     "num_carries=1\n d = f32[A,B] get-tuple-element(c), index=0\n ROOT r = f32[A,B] add(d, p)\n}\n",
+     ALL},
     {"gather",
      "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,1] parameter(1)\n ROOT c = f32[C,B] gather(p, i), "
      "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,B}\n}\n",

@@ -53,6 +53,15 @@ static const struct {
     {"p = f32[32] parameter(0), sharding={devices=[4]<=[4]}\n z = f32[] constant(0)\n"
      " ROOT g = f32[32] pad(p, z), padding=1_-1, sharding={devices=[4]<=[4]}",
      "1 collective-permute"},
+    // Parts one behind the other: each device is sent what it lacks, nobody gathers.
+    {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f32[64,8] parameter(1), "
+     "sharding={devices=[4,1]<=[4]}\n"
+     " ROOT c = f32[128,8] concatenate(p, q), dimensions={0}, sharding={devices=[4,1]<=[4]}",
+     "4 collective-permute"},
+    {"p = f32[60,8] parameter(0), sharding={devices=[4,1]<=[4]}\n z = f32[] constant(3)\n"
+     " s = f32[4,8] broadcast(z), dimensions={}\n"
+     " ROOT c = f32[64,8] concatenate(s, p), dimensions={0}, sharding={devices=[4,1]<=[4]}",
+     "1 collective-permute"},
     // Random bits never communicate.
     {"s = u64[2] parameter(0), sharding={replicated}\n"
      " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, "
