@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// <complex.h> with the C11 constructors, which clang lacks where the C library offers them to gcc only.
+// <complex.h> with the C11 constructors, which clang lacks where the C library offers them to gcc only, and the
+// functions of complex numbers as XLA defines them: at infinities and NaN it goes its own way rather than that of C's
+// Annex G. The evaluator and the compiled engine share them. Any thread.
 #ifndef MESHLO_HLO_BASE_COMPLEX_H_
 #define MESHLO_HLO_BASE_COMPLEX_H_
 
@@ -16,5 +18,23 @@
 static inline double _Complex hlo_complex_multiply(double _Complex a, double _Complex b) {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
+
+// XLA's elementwise functions, computed in double; of several values the principal one.
+double hlo_complex_abs(double _Complex z);  // NaN when either part is, also beside an infinity
+double _Complex hlo_complex_exp(double _Complex z);
+double _Complex hlo_complex_expm1(double _Complex z);  // exp(z) - 1, accurate near 0
+double _Complex hlo_complex_log(double _Complex z);
+double _Complex hlo_complex_log1p(double _Complex z);  // log(1 + z), accurate near 0
+double _Complex hlo_complex_sin(double _Complex z);
+double _Complex hlo_complex_cos(double _Complex z);
+double _Complex hlo_complex_tan(double _Complex z);
+double _Complex hlo_complex_tanh(double _Complex z);
+double _Complex hlo_complex_sqrt(double _Complex z);  // of a negative number +i, whatever the sign of its zero
+double _Complex hlo_complex_rsqrt(double _Complex z);
+double _Complex hlo_complex_cbrt(double _Complex z);
+double _Complex hlo_complex_sign(double _Complex z);      // z / |z|, and 0 of 0
+double _Complex hlo_complex_logistic(double _Complex z);  // 1 / (1 + exp(-z))
+double _Complex hlo_complex_power(double _Complex base, double _Complex exponent);
+double _Complex hlo_complex_atan2(double _Complex y, double _Complex x);  // -i log((x + i y) / sqrt(x^2 + y^2))
 
 #endif

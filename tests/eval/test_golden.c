@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op against XLA:CPU: the cases of golden.txt, made by make_golden.py. Inputs come from the same formulas.
+// Every op against XLA:CPU, in the evaluator and in the compiled engine: the cases of golden.txt, or of the file that
+// MESHLO_GOLDEN names, made by make_golden.py. Inputs come from the same formulas.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "hlo/eval/eval.h"
 #include "hlo/text/text.h"
+#include "tests/support/compiled.h"
 
 static uint64_t mix(int64_t parameter, int64_t index) {
     uint64_t x = (uint64_t)index * 0x9E3779B97F4A7C15u + (uint64_t)(parameter + 1) * 0xBF58476D1CE4E5B9u;
@@ -118,26 +120,43 @@ static void fail_with(const Case *c, HloStatus status) {
     hlo_status_free(status);
 }
 
-static HloLiteral *run_case(const Case *c) {
+// Runs the parsed case in the evaluator or compiled; NULL after a failure.
+static HloLiteral *run_module(const Case *c, const HloModule *module, HloLiteral **arguments, bool compiled) {
+    HloLiteral *result = NULL;
+    if (compiled) {
+        const CompiledCheck check = {.threads = 1, .allow_fallback = true};
+        HloText message = {0};
+        bool ok = compiled_run_on_one(module, arguments, &check, &result, &message);
+        cr_expect(ok, "%s: %s", c->name, message.data);
+        hlo_text_free(&message);
+        return result;
+    }
+    HloStatus status =
+        hlo_evaluate(module, (const HloLiteral *const *)arguments, module->entry->parameters.count, NULL, &result);
+    if (status) fail_with(c, status);
+    return result;
+}
+
+static HloLiteral *run_case(const Case *c, bool compiled) {
     HloModule *module = NULL;
     HloStatus status = hlo_parse(c->text.data, c->text.length, NULL, &module);
     if (status) {
         fail_with(c, status);
         return NULL;
     }
-    HloLiteral *arguments[8] = {NULL}, *result = NULL;
+    HloLiteral *arguments[8] = {NULL};
     int64_t count = module->entry->parameters.count;
     for (int64_t p = 0; p < count; p++)
         arguments[p] = make_input(module->entry->parameters.items[p]->shape, c->modes[p], p);
-    status = hlo_evaluate(module, (const HloLiteral *const *)arguments, count, NULL, &result);
-    if (status) fail_with(c, status);
+    HloLiteral *result = run_module(c, module, arguments, compiled);
     for (int64_t p = 0; p < count; p++) hlo_literal_free(arguments[p]);
     hlo_module_free(module);
     return result;
 }
 
-Test(golden, every_case_agrees_with_xla) {
-    FILE *file = fopen(MESHLO_SOURCE_DIR "/tests/eval/golden.txt", "r");
+static void check_every_case(bool compiled) {
+    const char *other = getenv("MESHLO_GOLDEN");
+    FILE *file = fopen(other ? other : MESHLO_SOURCE_DIR "/tests/eval/golden.txt", "r");
     cr_assert_not_null(file);
     Case c = {0};
     HloLiteral *result = NULL;
@@ -151,9 +170,9 @@ Test(golden, every_case_agrees_with_xla) {
             result = NULL;
             output = 0;
             cr_assert_eq(sscanf(line, "case %127s %lf %lf %15s", c.name, &c.rtol, &c.atol, c.modes), 4, "%s", line);
-        } else if (!strncmp(line, "out ", 4)) {
+        } else if (!strncmp(line, "out ", 4) || !strcmp(line, "out\n")) {
             if (output == 0) {
-                result = run_case(&c);
+                result = run_case(&c, compiled);
                 cases++;
             }
             line[strcspn(line, "\n")] = 0;
@@ -168,5 +187,13 @@ Test(golden, every_case_agrees_with_xla) {
     hlo_literal_free(result);
     free(line);
     fclose(file);
-    cr_expect_gt(cases, 1000, "only %lld cases", (long long)cases);
+    cr_expect_gt(cases, other ? 3000 : 1800, "only %lld cases", (long long)cases);
+}
+
+Test(golden, the_evaluator_agrees_with_xla) {
+    check_every_case(false);
+}
+
+Test(golden, the_compiled_engine_agrees_with_xla) {
+    check_every_case(true);
 }

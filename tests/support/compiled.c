@@ -180,6 +180,12 @@ bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLitera
     return ok;
 }
 
+bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const CompiledCheck *check,
+                         HloLiteral **result, HloText *message) {
+    *result = NULL;
+    return run_with(module, &arguments, check, result, message);
+}
+
 // ---- comparing
 
 static double type_tolerance(HloType type, double f32_tolerance) {

@@ -29,6 +29,10 @@ HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
 // message on failure.
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message);
 
+// Runs a module of one device on these arguments. *result becomes a heap literal. False with a message on failure.
+bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const CompiledCheck *check,
+                         HloLiteral **result, HloText *message);
+
 // Runs the module both ways and compares every element. False with a message on a difference or an error.
 bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message);
 
