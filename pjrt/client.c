@@ -119,31 +119,59 @@ static HloStatus make_client(const char *spec, PjrtClient **result) {
     return HLO_SUCCESS;
 }
 
-// The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
-// documents. Other options (frameworks pass their name and version) are ignored.
+HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const char *name, char *text, size_t size) {
+    for (size_t i = 0; i < count; i++) {
+        const PjrtNamedValue *option = &options[i];
+        if (option->name_size != strlen(name) || memcmp(option->name, name, option->name_size) != 0) continue;
+        HLO_FAIL_IF(option->type != PJRT_VALUE_STRING, HLO_INVALID_ARGUMENT, "the option %s is no string", name);
+        HLO_FAIL_IF(option->value_size >= size, HLO_INVALID_ARGUMENT, "the option %s is too long", name);
+        memcpy(text, option->value.string, option->value_size);
+        text[option->value_size] = 0;
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
     const char *environment = getenv("MESHLO_TOPOLOGY");
     const char *chosen = environment && *environment ? environment : "v2-8";
-    size_t length = strlen(chosen);
-    for (size_t i = 0; i < count; i++) {
-        const PjrtNamedValue *option = &options[i];
-        if (option->name_size != 8 || memcmp(option->name, "topology", 8) != 0) continue;
-        HLO_FAIL_IF(option->type != PJRT_VALUE_STRING, HLO_INVALID_ARGUMENT, "the option topology is no string");
-        chosen = option->value.string;
-        length = option->value_size;
-    }
-    HLO_FAIL_IF(length >= size, HLO_INVALID_ARGUMENT, "the topology's name is too long");
-    memcpy(spec, chosen, length);
-    spec[length] = 0;
+    HLO_FAIL_IF(strlen(chosen) >= size, HLO_INVALID_ARGUMENT, "MESHLO_TOPOLOGY is too long");
+    memcpy(spec, chosen, strlen(chosen) + 1);
+    return pjrt_read_option(options, count, "topology", spec, size);
+}
+
+const char *pjrt_platform_name(const PjrtTopology *topology) {
+    return *topology->platform ? topology->platform : target_client_platform(topology->client);
+}
+
+// The option `numerics` says otherwise than MESHLO_NUMERICS.
+static HloStatus choose_numerics(const PjrtNamedValue *options, size_t count, TargetClient *client) {
+    char text[8] = "";
+    HLO_TRY(pjrt_read_option(options, count, "numerics", text, sizeof(text)));
+    if (!*text) return HLO_SUCCESS;
+    bool tpu = strcmp(text, "tpu") == 0;
+    HLO_FAIL_IF(!tpu && strcmp(text, "exact") != 0, HLO_INVALID_ARGUMENT,
+                "the option numerics is '%s'; expected exact or tpu", text);
+    target_client_set_numerics(client, tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT);
     return HLO_SUCCESS;
+}
+
+static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count, PjrtClient **result) {
+    char spec[1024], platform[sizeof((*result)->topology.platform)] = "";
+    HLO_TRY(pjrt_choose_spec(options, count, spec, sizeof(spec)));
+    HLO_TRY(pjrt_read_option(options, count, "platform", platform, sizeof(platform)));
+    HLO_TRY(make_client(spec, result));
+    memcpy((*result)->topology.platform, platform, sizeof(platform));
+    HloStatus status = choose_numerics(options, count, (*result)->client);
+    if (!status) return HLO_SUCCESS;
+    free_client(*result);
+    *result = NULL;
+    return status;
 }
 
 PjrtError *pjrt_client_create(void *arguments) {
     PjrtClientCreateArgs *args = arguments;
     PJRT_CHECK_SIZE(args, client);
-    char spec[1024];
-    PJRT_TRY(pjrt_choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
-    return pjrt_error_from(make_client(spec, &args->client));
+    return pjrt_error_from(make_chosen_client(args->create_options, args->num_options, &args->client));
 }
 
 PjrtError *pjrt_client_destroy(void *arguments) {
@@ -169,7 +197,7 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
 
 PjrtError *pjrt_client_platform_name(void *arguments) {
     PjrtClientPlatformNameArgs *args = arguments;
-    args->platform_name = target_client_platform(args->client->client);
+    args->platform_name = pjrt_platform_name(&args->client->topology);
     args->platform_name_size = strlen(args->platform_name);
     return NULL;
 }

@@ -88,6 +88,7 @@ struct PjrtDevice {
 // The devices of a machine: a client's, or those of an ahead-of-time topology (which owns its client then).
 struct PjrtTopology {
     TargetClient *client;
+    char platform[32];  // the name the user chose, or "" for the machine's own: tpu or cpu
     PjrtDeviceDescription **descriptions;
     size_t count;
     bool owned;  // made by TopologyDescription_Create: its user destroys it
@@ -108,6 +109,12 @@ struct PjrtClient {
 // The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
 // documents; other options (frameworks pass their name and version) are ignored. INVALID_ARGUMENT when it has no room.
 HLO_NODISCARD HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size);
+// Copies the string option `name` into `text`, with a NUL, where it is given; `text` stays as it is otherwise.
+// INVALID_ARGUMENT when it is no string or has no room.
+HLO_NODISCARD HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const char *name, char *text,
+                                         size_t size);
+// The platform's name: the option `platform`, for frameworks that treat TPUs in their own way, or the machine's own.
+const char *pjrt_platform_name(const PjrtTopology *topology);
 // Fills a description with the attributes that frameworks ask for.
 void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices);
 // True if the machine is more than one slice.

@@ -43,7 +43,11 @@ PjrtError *pjrt_topology_description_create(void *arguments) {
     } else {
         PJRT_TRY(pjrt_choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
     }
-    return pjrt_error_from(make_topology(spec, &args->topology));
+    char platform[sizeof(args->topology->platform)] = "";
+    PJRT_TRY(pjrt_read_option(args->create_options, args->num_options, "platform", platform, sizeof(platform)));
+    PJRT_TRY(make_topology(spec, &args->topology));
+    memcpy(args->topology->platform, platform, sizeof(platform));
+    return NULL;
 }
 
 PjrtError *pjrt_topology_description_destroy(void *arguments) {
@@ -59,7 +63,7 @@ PjrtError *pjrt_topology_description_destroy(void *arguments) {
 
 PjrtError *pjrt_topology_description_platform_name(void *arguments) {
     PjrtTopologyDescriptionPlatformNameArgs *args = arguments;
-    args->platform_name = target_client_platform(args->topology->client);
+    args->platform_name = pjrt_platform_name(args->topology);
     args->platform_name_size = strlen(args->platform_name);
     return NULL;
 }

@@ -154,6 +154,10 @@ const char *target_client_spec(const TargetClient *client) {
 TargetNumerics target_client_numerics(const TargetClient *client) {
     return client->numerics;
 }
+void target_client_set_numerics(TargetClient *client, TargetNumerics numerics) {
+    HLO_BUG_IF(numerics == TARGET_NUMERICS_DEFAULT);
+    client->numerics = numerics;
+}
 int64_t target_client_device_count(const TargetClient *client) {
     return client->device_count;
 }

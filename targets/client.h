@@ -137,6 +137,8 @@ HLO_EXPORT const char *target_client_platform_version(const TargetClient *client
 HLO_EXPORT const char *target_client_spec(const TargetClient *client);
 // The numerics that TARGET_NUMERICS_DEFAULT stands for on this client.
 HLO_EXPORT TargetNumerics target_client_numerics(const TargetClient *client);
+// Sets them. To be called before the client compiles: executables keep what they were compiled with.
+HLO_EXPORT void target_client_set_numerics(TargetClient *client, TargetNumerics numerics);
 // How many devices the machine has; all of them are this process's.
 HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
 // Device number `index` of the client's list, in jax.devices() order; NULL outside it.

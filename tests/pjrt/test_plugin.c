@@ -341,3 +341,48 @@ Test(pjrt_plugin, descriptions_of_devices_tell_memories) {
     cr_expect_eq(kind.kind_id, 1);
     harness_destroy_client(client);
 }
+
+// A client made with these string options; *error is what the plugin says.
+static PjrtClient *client_with(const char *const (*pairs)[2], size_t count, PjrtError **error) {
+    PjrtNamedValue options[4];
+    cr_assert_leq(count, 4);
+    for (size_t i = 0; i < count; i++) {
+        options[i] = (PjrtNamedValue){.struct_size = sizeof(options[i]),
+                                      .name = pairs[i][0],
+                                      .name_size = strlen(pairs[i][0]),
+                                      .type = PJRT_VALUE_STRING,
+                                      .value.string = pairs[i][1],
+                                      .value_size = strlen(pairs[i][1])};
+    }
+    PjrtClientCreateArgs args = {.struct_size = sizeof(args), .create_options = options, .num_options = count};
+    *error = CALL(Client_Create, &args);
+    return args.client;
+}
+
+Test(pjrt_plugin, a_platform_of_another_name) {
+    static const char *const pairs[][2] = {{"platform", "meshlo"}, {"topology", "v5e-4"}, {"numerics", "exact"}};
+    PjrtError *error;
+    PjrtClient *client = client_with(pairs, 3, &error);
+    harness_must(error, "Client_Create");
+    PjrtClientPlatformNameArgs name = {.struct_size = sizeof(name), .client = client};
+    harness_must(CALL(Client_PlatformName, &name), "PlatformName");
+    cr_expect_eq(name.platform_name_size, 6);
+    cr_expect_str_eq(name.platform_name, "meshlo");
+    harness_destroy_client(client);
+}
+
+Test(pjrt_plugin, create_options_without_sense_are_refused) {
+    static const struct {
+        const char *pair[1][2];
+        const char *says;
+    } cases[] = {{{{"numerics", "f64"}}, "expected exact or tpu"},
+                 {{{"numerics", "exactly so"}}, "too long"},
+                 {{{"platform", "a name of more than thirty-one letters"}}, "too long"},
+                 {{{"topology", "v9-8"}}, "v9-8"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        PjrtError *error;
+        PjrtClient *client = client_with(cases[i].pair, 1, &error);
+        cr_expect_null(client);
+        harness_refused(error, 3, cases[i].says);
+    }
+}

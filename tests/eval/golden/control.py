@@ -56,12 +56,13 @@ ENTRY e {{
         case(f"constant.{t}", f"ENTRY e {{\n  c = {t}[] constant({zero})\n  b = {t}[3] broadcast(c), dimensions={{}}\n  p0 = {t}[3] parameter(0)\n"
              f"  ROOT r = {t}[3] add(b, p0)\n}}\n", "s")
     for t in each([], INTEGERS):
+        # Any order gives the same: which one XLA takes depends on the processor.
         case(f"reduce.general.{t}", f"""c {{
   x = {t}[] parameter(0)
   y = {t}[] parameter(1)
-  two = {t}[] constant(2)
-  d = {t}[] multiply(x, two)
-  ROOT z = {t}[] add(d, y)
+  p = {t}[] multiply(x, y)
+  s = {t}[] add(x, y)
+  ROOT z = {t}[] add(p, s)
 }}
 ENTRY e {{
   p0 = {t}[2,3] parameter(0)

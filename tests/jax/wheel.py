@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A program for the wheel jax-meshlo: run it with JAX_PLATFORMS=meshlo where the wheel is installed. Fails with an assertion."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+assert jax.default_backend() == "meshlo" and len(jax.devices()) == 8, jax.devices()
+assert jax.devices()[3].coords == [1, 0, 0] and jax.devices()[3].core_on_chip == 1
+
+# f64, and f32 products that are not rounded to bf16.
+x = np.linspace(-1, 1, 12).reshape(3, 4)
+assert np.array_equal(jnp.asarray(x) * 2, x * 2)
+np.testing.assert_allclose(jnp.asarray(x) @ x.T, x @ x.T, rtol=1e-15, atol=1e-16)
+np.testing.assert_allclose(jnp.asarray(x, jnp.float32) @ x.T.astype(np.float32), x @ x.T, rtol=0, atol=1e-6)
+
+TYPES = ("bool int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 float8_e3m4 float8_e4m3 float8_e4m3fn "
+         "float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz bfloat16 float16 float32 float64 complex64 complex128").split()
+for name in TYPES:
+    one = jnp.ones((4,), name)
+    product = one * one
+    assert product.dtype == name, (name, product.dtype)
+    assert np.array_equal(np.asarray(product).astype(np.complex128), np.ones(4)), (name, product)
+
+# Rules that JAX has for TPUs only, donation, and arrays on several devices.
+square = x @ x.T
+values, vectors = jnp.linalg.eigh(square)
+np.testing.assert_allclose(vectors @ jnp.diag(values) @ vectors.T, square, atol=1e-12)
+given = jnp.ones(3)
+kept = jax.jit(lambda v: v + 1, donate_argnums=0)(given)
+assert given.is_deleted() and float(kept.sum()) == 6
+mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
+whole = np.arange(64.0).reshape(8, 8)
+parts = jax.device_put(whole, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a", "b")))
+np.testing.assert_array_equal(jax.jit(lambda v: v @ v)(parts), whole @ whole)
+print("the wheel works")
