@@ -4,11 +4,15 @@
 
 #include <string.h>
 
+#include "hlo/ir/custom_call.h"
+
 #include "spmd_partitioner/emit.h"
 
-static void same_dims(SpmdRule *rule, int32_t dims) {
+// The first `dims` dimensions of all tensors are the same, but for `along` (-1: none), which is needed whole.
+static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
     const HloShape *result = rule->tensors[spmd_rule_result(rule, 0)].shape;
     for (int32_t d = 0; d < dims; d++) {
+        if (d == along) continue;
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, result->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
             if (rule->tensors[t].shape->rank > d) spmd_rule_map(rule, t, d, factor);
@@ -27,9 +31,9 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     switch (spmd_custom_call_kind(op)) {
         case SPMD_CALL_IDENTITY:
         case SPMD_CALL_INSPECT:
-        case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank); return;
-        case SPMD_CALL_TOPK: same_dims(rule, rank - 1); return;
-        case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0); return;
+        case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
+        case SPMD_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_option(op, "reduction_dim", rank - 1)); return;
+        case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
         case SPMD_CALL_SINK:
         case SPMD_CALL_FULL_TO_SHARD:
         case SPMD_CALL_SHARD_TO_FULL:

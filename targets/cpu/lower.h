@@ -39,6 +39,8 @@ CpuLowerFunction cpu_lower_fft;
 CpuLowerFunction cpu_lower_cholesky;
 CpuLowerFunction cpu_lower_triangular_solve;
 CpuLowerFunction cpu_lower_custom_call;
+CpuLowerFunction cpu_lower_top_k_call;
+CpuLowerFunction cpu_lower_approximate_top_k;
 
 // Whether the node is a reduction to the largest or smallest element and its place, which cpu_lower_arg_extreme() turns
 // into one kernel that reads the first operand alone. *largest tells which.

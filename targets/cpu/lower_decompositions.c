@@ -179,6 +179,14 @@ static HloStatus cpu_call_evaluator(CpuLowering *lowering, CpuNode *node, CpuSte
     return cpu_lower_give_up(lowering, node);
 }
 
+static HloStatus cpu_call_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_lower_top_k_call(lowering, node, step);
+}
+
+static HloStatus cpu_call_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_lower_approximate_top_k(lowering, node, step);
+}
+
 // These two come here only where shapes or types keep them from being what build.c makes of them.
 static HloStatus cpu_call_identity(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return cpu_call_evaluator(lowering, node, step);

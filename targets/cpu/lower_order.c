@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sort and top-k. Comparators that compare keys one after the other are recognised; others are called.
+#include <string.h>
+
+#include "hlo/base/memory.h"
 #include "targets/cpu/scalar.h"
 #include "targets/cpu/sort.h"
 
@@ -35,7 +38,8 @@ static const HloInstruction *strip_canonical(const HloInstruction *key, bool *ca
     return found == 0 || found == 3 ? key : NULL;
 }
 
-// compare(key(left i), key(right i)) or the other way round, strictly: the key of operand i.
+// compare(key(left i), key(right i)) or the other way round, strictly: the key of operand i. Floats in their partial
+// order, which says nothing of NaN, are sorted with NaN above infinity.
 static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
     if (compare->opcode != HLO_OP_COMPARE) return false;
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(compare, Compare);
@@ -48,11 +52,11 @@ static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
     if (a / 2 != b / 2 || a == b || (!less && attributes->direction != HLO_ComparisonDirection_GT)) return false;
     const bool floating = hlo_type_is_float(left->shape->type);
     const bool total = attributes->type == HLO_ComparisonType_TOTALORDER;
-    if (left_canonical != right_canonical || (floating && !total)) return false;
+    if (left_canonical != right_canonical) return false;
     if (hlo_type_is_complex(left->shape->type)) return false;
     key->operand = (int)(a / 2);
     key->descending = less != (a < b);
-    key->order = floating && left_canonical ? CPU_SORT_NUMERIC : CPU_SORT_TOTAL;
+    key->order = floating && (left_canonical || !total) ? CPU_SORT_NUMERIC : CPU_SORT_TOTAL;
     return true;
 }
 
@@ -63,26 +67,32 @@ static HloStatus run_sort(const void *data, void *const *arguments, CpuPool *poo
     return cpu_sort(pool, sort, arguments + sort->count, (const void *const *)arguments);
 }
 
-HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+// How the first `count` operands are sorted along a dimension; NULL when the comparator has no compiled form.
+static CpuSort *new_sort(CpuLowering *lowering, const CpuNode *node, int32_t count, int64_t dimension) {
     const HloShape *shape = node->operands[0]->shape;
-    const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Sort)->dimensions.items[0];
     CpuSort *sort = HLO_ARENA_NEW(lowering->arena, CpuSort, 1);
     CpuSortKey *key = HLO_ARENA_NEW(lowering->arena, CpuSortKey, 1);
-    HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, node->operand_count);
-    for (int32_t i = 0; i < node->operand_count; i++) types[i] = node->operands[i]->shape->type;
-    *sort = (CpuSort){
-        .outer = 1, .length = shape->dims[dimension], .inner = 1, .count = node->operand_count, .types = types};
+    HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, count);
+    for (int32_t i = 0; i < count; i++) types[i] = node->operands[i]->shape->type;
+    *sort = (CpuSort){.outer = 1, .length = shape->dims[dimension], .inner = 1, .count = count, .types = types};
     for (int64_t d = 0; d < dimension; d++) sort->outer *= shape->dims[d];
     for (int64_t d = dimension + 1; d < shape->rank; d++) sort->inner *= shape->dims[d];
     if (read_key(node->instruction->called[0]->root, key)) {
         sort->keys = key;
         sort->key_count = 1;
-    } else {
-        const CpuScalarFunction *function = cpu_scalar_compile(lowering, node->instruction->called[0]);
-        if (!function) return cpu_lower_give_up(lowering, node);
-        sort->less = cpu_scalar_less;
-        sort->context = (void *)(uintptr_t)function;
+        return sort;
     }
+    const CpuScalarFunction *function = cpu_scalar_compile(lowering, node->instruction->called[0]);
+    if (!function) return NULL;
+    sort->less = cpu_scalar_less;
+    sort->context = (void *)(uintptr_t)function;
+    return sort;
+}
+
+HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Sort)->dimensions.items[0];
+    const CpuSort *sort = new_sort(lowering, node, node->operand_count, dimension);
+    if (!sort) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_sort, sort);
     step->cost *= sort->less ? 400 : 20;
     return HLO_SUCCESS;
@@ -114,5 +124,122 @@ HloStatus cpu_lower_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
                            attributes->largest};
     cpu_step_kernel(lowering, node, step, run_top_k, kernel);
     step->cost *= 4;
+    return HLO_SUCCESS;
+}
+
+// The custom call: k and the order follow from the result and the comparator, as the evaluator reads them.
+HloStatus cpu_lower_top_k_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const HloInstruction *call = node->instruction;
+    const HloShape *shape = node->operands[0]->shape;
+    if (node->operand_count != 1 || node->result_count != 2 || shape->rank == 0 || hlo_type_is_complex(shape->type))
+        return cpu_lower_give_up(lowering, node);
+    const HloShape *values = node->results[0]->shape;
+    const int64_t length = shape->dims[shape->rank - 1], k = values->rank ? values->dims[values->rank - 1] : 0;
+    const int64_t rows = length ? node->operands[0]->elements / length : 0;
+    if (values->type != shape->type || k > length || node->results[0]->elements != rows * k ||
+        node->results[1]->elements != rows * k || node->results[1]->shape->type != HLO_S32)
+        return cpu_lower_give_up(lowering, node);
+    CpuSortKey key = {.descending = true};
+    if (call->called_count == 1 && !read_key(call->called[0]->root, &key)) return cpu_lower_give_up(lowering, node);
+    TopKKernel *kernel = HLO_ARENA_NEW(lowering->arena, TopKKernel, 1);
+    *kernel = (TopKKernel){shape->type, rows, length, k, key.descending};
+    cpu_step_kernel(lowering, node, step, run_top_k, kernel);
+    step->cost *= 4;
+    return HLO_SUCCESS;
+}
+
+// ---- approximate top-k: exactly the first k in the comparator's order
+
+typedef struct ApproximateKernel {
+    const CpuSort *sort;
+    int64_t k;
+} ApproximateKernel;
+
+// Rows next to each other by one key: the positions of the first k, then every array's elements there.
+static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
+                           const void *const *inputs) {
+    const CpuSort *sort = kernel->sort;
+    const CpuSortKey *key = sort->keys;
+    const int64_t picked = sort->outer * kernel->k;
+    int32_t *positions = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)picked, sizeof(int32_t)));
+    HLO_FAIL_IF(!positions, HLO_RESOURCE_EXHAUSTED, "no memory for the first %lld of rows", (long long)kernel->k);
+    const HloStatus status = cpu_top_k(pool, sort->types[key->operand], sort->outer, sort->length, kernel->k,
+                                       key->descending, NULL, positions, inputs[key->operand]);
+    for (int a = 0; a < sort->count && !status; a++) {
+        const size_t width = (size_t)hlo_type_bytes(sort->types[a]);
+        for (int64_t i = 0; i < picked; i++)
+            memcpy((char *)outputs[a] + (size_t)i * width,
+                   (const char *)inputs[a] + (size_t)(i / kernel->k * sort->length + positions[i]) * width, width);
+    }
+    cpu_pool_scratch_give(pool, positions);
+    return status;
+}
+
+// All other cases: sorts copies and keeps their beginnings.
+static HloStatus sort_and_cut(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
+                              const void *const *inputs) {
+    const CpuSort *sort = kernel->sort;
+    const int64_t line = sort->length * sort->inner, kept = kernel->k * sort->inner;
+    void *sorted[CPU_SCALAR_LIMIT] = {0};
+    bool room = true;
+    for (int a = 0; a < sort->count; a++) {
+        sorted[a] = cpu_pool_scratch_take(
+            pool, hlo_array_bytes((size_t)(sort->outer * line), (size_t)hlo_type_bytes(sort->types[a])));
+        room = room && sorted[a];
+    }
+    HloStatus status =
+        room ? cpu_sort(pool, sort, sorted, inputs)
+             : hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to sort %lld elements", (long long)(sort->outer * line));
+    for (int a = 0; a < sort->count; a++) {
+        const int64_t width = hlo_type_bytes(sort->types[a]);
+        for (int64_t o = 0; o < sort->outer && !status && kept; o++)
+            memcpy((char *)outputs[a] + o * kept * width, (const char *)sorted[a] + o * line * width,
+                   (size_t)(kept * width));
+        cpu_pool_scratch_give(pool, sorted[a]);
+    }
+    return status;
+}
+
+static HloStatus run_approximate_top_k(const void *data, void *const *arguments, CpuPool *pool) {
+    const ApproximateKernel *kernel = data;
+    const CpuSort *sort = kernel->sort;
+    const void *const *inputs = (const void *const *)arguments;
+    void *const *outputs = arguments + 2 * sort->count;
+    if (sort->key_count && sort->inner == 1) return pick_rows(pool, kernel, outputs, inputs);
+    return sort_and_cut(pool, kernel, outputs, inputs);
+}
+
+// Whether the results are the operands with less along at most one dimension, which becomes *dimension.
+static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
+    const HloShape *whole = node->operands[0]->shape;
+    *dimension = whole->rank - 1;
+    for (int32_t a = 0; a < count; a++) {
+        const HloShape *from = node->operands[a]->shape, *to = node->results[a]->shape;
+        if (from->rank != whole->rank || to->rank != whole->rank || from->type != to->type) return false;
+        for (int64_t d = 0; d < whole->rank; d++) {
+            if (from->dims[d] != whole->dims[d] || to->dims[d] != node->results[0]->shape->dims[d] ||
+                to->dims[d] > whole->dims[d])
+                return false;
+            if (to->dims[d] < whole->dims[d]) *dimension = d;
+        }
+    }
+    for (int64_t d = 0; d < whole->rank; d++)
+        if (d != *dimension && node->results[0]->shape->dims[d] != whole->dims[d]) return false;
+    return true;
+}
+
+HloStatus cpu_lower_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const int32_t count = node->operand_count / 2;
+    int64_t dimension;
+    if (count < 1 || count > CPU_SCALAR_LIMIT || node->operand_count != 2 * count || node->result_count != count ||
+        node->instruction->called_count != 1 || node->operands[0]->shape->rank < 1 ||
+        !cut_dimension(node, count, &dimension))
+        return cpu_lower_give_up(lowering, node);
+    ApproximateKernel *kernel = HLO_ARENA_NEW(lowering->arena, ApproximateKernel, 1);
+    kernel->sort = new_sort(lowering, node, count, dimension);
+    kernel->k = node->results[0]->shape->dims[dimension];
+    if (!kernel->sort) return cpu_lower_give_up(lowering, node);
+    cpu_step_kernel(lowering, node, step, run_approximate_top_k, kernel);
+    step->cost *= kernel->sort->less ? 400 : 8;
     return HLO_SUCCESS;
 }

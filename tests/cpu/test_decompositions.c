@@ -56,6 +56,42 @@ ParameterizedTest(Program *program, decompositions, identities_hold) {
     hlo_file_content_free(&content);
 }
 
+// Top-k by custom call has a compiled form (no fallback is allowed here), along any dimension.
+typedef struct TopK {
+    char text[900];
+} TopK;
+
+#define MORE                                                                                         \
+    "HloModule m\nmore { x = f32[] parameter(0)\n y = f32[] parameter(1)\n i = s32[] parameter(2)\n" \
+    " j = s32[] parameter(3)\n ROOT z = pred[] compare(x, y), direction=GT }\n"
+
+ParameterizedTestParameters(custom_calls, top_k) {
+    static TopK programs[] = {
+        {MORE
+         "ENTRY e { a = f32[3,70] parameter(0)\n n = s32[3,70] iota(), iota_dimension=1\n l = f32[] constant(-inf)\n"
+         " m = s32[] constant(-1)\n ROOT t = (f32[3,4], s32[3,4]) custom-call(a, n, l, m), "
+         "custom_call_target=\"ApproxTopK\", called_computations={more} }\n"},
+        {MORE
+         "ENTRY e { a = f32[70,3] parameter(0)\n n = s32[70,3] iota(), iota_dimension=0\n l = f32[] constant(-inf)\n"
+         " m = s32[] constant(-1)\n ROOT t = (f32[5,3], s32[5,3]) custom-call(a, n, l, m), "
+         "custom_call_target=\"ApproxTopK\", called_computations={more} }\n"},
+        {"HloModule m\nless { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+         "direction=LT }\nENTRY e { a = f32[3,70] parameter(0)\n ROOT t = (f32[3,4], s32[3,4]) custom-call(a), "
+         "custom_call_target=\"TopK\", called_computations={less} }\n"},
+    };
+    return cr_make_param_array(TopK, programs, HLO_COUNT_OF(programs));
+}
+
+ParameterizedTest(TopK *program, custom_calls, top_k) {
+    HloText message = {0};
+    HloModule *module = compiled_parse(program->text, &message);
+    cr_assert_not_null(module, "%s", message.data);
+    const CompiledCheck check = {.seed = 5};
+    cr_expect(compiled_equals_eval(module, &check, &message), "%s", message.data);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
+
 typedef struct Refusal {
     char text[400];
     char part[80];
