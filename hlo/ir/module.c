@@ -161,6 +161,14 @@ HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena,
     return walk.order;
 }
 
+HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
+    CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
+                     .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
+    for (int64_t i = 0; i < module->computations.count; i++) place(&walk, module->computations.items[i]);
+    *count = walk.count;
+    return walk.order;
+}
+
 void hlo_module_remove_unreachable(HloModule *module) {
     bool *reached = HLO_ARENA_NEW(module->arena, bool, module->computation_limit);
     int64_t count;

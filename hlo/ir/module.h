@@ -74,6 +74,8 @@ HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from)
 HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
 // Reachable computations, callees before callers, the entry last. Allocated in `arena`.
 HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count);
+// All computations, also those that nothing reaches, callees before callers and else in the order of their creation.
+HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
 // A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner

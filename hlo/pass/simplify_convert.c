@@ -34,6 +34,10 @@ static HloInstruction *convert_twice(HloInstruction *i) {
     if (!is_lossless(x->shape->type, inner->shape->type)) return NULL;
     bool known = hlo_type_is_integer(i->shape->type) || is_plain_float(i->shape->type) || i->shape->type == HLO_PRED;
     if (!known) return NULL;
+    // Integers wrap around where the floats between would have been cut off at the ends.
+    bool wraps = hlo_type_is_integer(x->shape->type) && hlo_type_is_float(inner->shape->type) &&
+                 hlo_type_is_integer(i->shape->type) && !is_lossless(x->shape->type, i->shape->type);
+    if (wraps) return NULL;
     return x->shape->type == i->shape->type ? x : hlo_pass_convert(i, x, i->shape->type);
 }
 

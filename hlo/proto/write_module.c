@@ -187,7 +187,7 @@ static HloStatus write_module(void *argument) {
     hlo_wire_string_field(text, 2, module->entry->name);
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t count;
-    HloComputation **order = hlo_module_post_order(module, scratch, &count);
+    HloComputation **order = hlo_module_whole_post_order(module, scratch, &count);
     for (int64_t i = 0; i < count; i++) write_computation(text, order[i]);
     write_program_shape(text, 4, module->entry, module);
     hlo_wire_varint(text, 6, (uint64_t)module->entry->id);

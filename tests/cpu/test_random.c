@@ -1,26 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// compiled == eval over random programs. MESHLO_RANDOM_PROGRAMS sets their number.
+// compiled == eval, and text and protobuf lose nothing, over random programs. MESHLO_RANDOM_PROGRAMS sets their number,
+// MESHLO_RANDOM_SEED the first. A failure is shown on the shortest program of its seed that still fails.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "hlo/proto/proto.h"
+#include "hlo/text/text.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random_module.h"
 
-static int64_t program_count(void) {
-    const char *text = getenv("MESHLO_RANDOM_PROGRAMS");
-    return text ? atoll(text) : 1500;
+static int64_t setting(const char *name, int64_t usual) {
+    const char *text = getenv(name);
+    return text ? atoll(text) : usual;
 }
 
-Test(random, compiled_equals_eval) {
-    for (int64_t seed = 0; seed < program_count(); seed++) {
+static HloStatus print(const HloModule *module, HloText *text) {
+    HloPrintOptions options = hlo_print_default();
+    options.print_large_constants = true;
+    return hlo_print(module, &options, text);
+}
+
+// The module that its own text gives, and that text; NULL with a message on error.
+static HloModule *reread(const HloModule *module, HloText *text, HloText *message) {
+    HloStatus status = print(module, text);
+    if (!status) return compiled_parse(text->data, message);
+    hlo_text_string(message, hlo_status_message(status));
+    hlo_status_free(status);
+    return NULL;
+}
+
+static bool is_lossless(const HloModule *module, const char *text, HloText *message) {
+    HloText wire = {0}, again = {0};
+    HloModule *decoded = NULL;
+    HloStatus status = hlo_module_to_proto(module, &wire);
+    if (!status) status = hlo_module_from_proto(wire.data, wire.length, &decoded);
+    if (!status) status = print(decoded, &again);
+    bool ok = !status && strcmp(text, again.data) == 0;
+    if (!ok)
+        hlo_text_format(message, "the protobuf reads back as\n%s", status ? hlo_status_message(status) : again.data);
+    hlo_status_free(status);
+    hlo_module_free(decoded);
+    hlo_text_free(&wire);
+    hlo_text_free(&again);
+    return ok;
+}
+
+// False with a message when the printed form, read back from text or protobuf, prints as another. The form of the form:
+// a first printing may put computations into XLA's order.
+static bool keeps_its_form(const HloModule *module, HloText *message) {
+    HloText first = {0}, second = {0}, third = {0};
+    HloModule *once = reread(module, &first, message);
+    HloModule *twice = once ? reread(once, &second, message) : NULL;
+    HloModule *thrice = twice ? reread(twice, &third, message) : NULL;
+    bool ok = thrice && strcmp(second.data, third.data) == 0;
+    if (thrice && !ok) hlo_text_format(message, "%s\nreads back as\n%s", second.data, third.data);
+    ok = ok && is_lossless(twice, third.data, message);
+    hlo_module_free(once);
+    hlo_module_free(twice);
+    hlo_module_free(thrice);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+    hlo_text_free(&third);
+    return ok;
+}
+
+// One program; false with a message and its text.
+static bool holds(int64_t seed, int operations, HloText *text, HloText *message) {
+    random_module((uint64_t)seed, operations, text);
+    HloModule *module = compiled_parse(text->data, message);
+    if (!module) return false;
+    const CompiledCheck check = {.seed = (uint64_t)seed, .threads = 1, .allow_fallback = true};
+    bool ok = compiled_equals_eval(module, &check, message) && keeps_its_form(module, message);
+    hlo_module_free(module);
+    return ok;
+}
+
+// The shortest program of the seed that fails too.
+static void shrink(int64_t seed, int operations) {
+    for (int fewer = 1; fewer <= operations; fewer++) {
         HloText text = {0}, message = {0};
-        random_module((uint64_t)seed, 10 + (int)(seed % 30), &text);
-        HloModule *module = compiled_parse(text.data, &message);
-        cr_assert_not_null(module, "seed %d: %s", (int)seed, message.data);
-        const CompiledCheck check = {.seed = (uint64_t)seed, .threads = 1};
-        cr_assert(compiled_equals_eval(module, &check, &message), "seed %d: %s\n%s", (int)seed, message.data,
-                  text.data);
-        hlo_module_free(module);
+        bool ok = holds(seed, fewer, &text, &message);
+        cr_assert(ok, "seed %lld, %d operations: %s\n%s", (long long)seed, fewer, message.data, text.data);
+        hlo_text_free(&text);
+        hlo_text_free(&message);
+    }
+}
+
+Test(random, compiled_equals_eval, .timeout = 20000) {
+    int64_t first = setting("MESHLO_RANDOM_SEED", 0), count = setting("MESHLO_RANDOM_PROGRAMS", 1500);
+    for (int64_t seed = first; seed < first + count; seed++) {
+        HloText text = {0}, message = {0};
+        int operations = 10 + (int)(seed % 30);
+        bool ok = holds(seed, operations, &text, &message);
+        if (!ok) shrink(seed, operations);
+        cr_assert(ok, "seed %lld: %s\n%s", (long long)seed, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "tests/support/random_module.h"
 #include "hlo/eval/eval.h"
 
 enum { VALUES = 24, MAX_DIM = 4 };
@@ -211,5 +212,19 @@ Test(pass_random, optimised_programs_compute_the_same_bits, .timeout = 900) {
         check_same_results(seed % 3 ? "simplify" : "simplify,dot-canonicalizer,reshape-mover,simplify", text.data, 0);
         hlo_text_free(&text);
         hlo_module_free(module);
+    }
+}
+
+// The programs of tests/support: more ops and types, and floats that round. Rewrites keep the bits of all of them.
+Test(pass_random, optimised_programs_of_every_op_compute_the_same, .timeout = 900) {
+    static const char *const passes[] = {"simplify", "while-loop-unroller,simplify", "scatter-expander,gather-expander",
+                                         "call-inliner,conditional-simplifier,while-loop-simplifier,dce",
+                                         "constant-folding,cse,reshape-mover,dce"};
+    int64_t programs = program_count(600);
+    for (int64_t seed = 0; seed < programs; seed++) {
+        HloText text = {0};
+        random_module((uint64_t)seed, 6 + (int)(seed % 25), &text);
+        check_same_results(passes[seed % (int64_t)HLO_COUNT_OF(passes)], text.data, 0);
+        hlo_text_free(&text);
     }
 }

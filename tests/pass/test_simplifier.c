@@ -56,6 +56,9 @@ static const RuleCase rules[] = {
      P0("s8[4]") "  ROOT r = f32[4] convert(x)\n"},
     {P0("f32[4]") "  a = bf16[4] convert(x)\n  ROOT r = f32[4] convert(a)\n",
      P0("f32[4]") "  a = bf16[4] convert(x)\n  ROOT r = f32[4] convert(a)\n"},
+    // -1 becomes 0 through the float, but 4294967295 without it.
+    {P0("s16[4]") "  a = f32[4] convert(x)\n  ROOT r = u32[4] convert(a)\n",
+     P0("s16[4]") "  a = f32[4] convert(x)\n  ROOT r = u32[4] convert(a)\n"},
     {P0("bf16[4]") "  a = f32[4] convert(x)\n  ROOT r = bf16[4] convert(a)\n", "  ROOT x = bf16[4] parameter(0)\n"},
     {P0("f32[2,3]") "  a = f32[6] reshape(x)\n  ROOT r = f32[3,2] reshape(a)\n",
      P0("f32[2,3]") "  ROOT r = f32[3,2] reshape(x)\n"},
