@@ -246,6 +246,7 @@ SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const Spmd
                        SpmdReason reason) {
     if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
     if (!hlo_shape_is_array(local.global)) return local;
+    keep &= ~spmd_sharding_used(to);  // a sum cannot be cut along its own axes
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
@@ -378,6 +379,7 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
     }
     bool now = array->annotated || (partial && !can_stay_partial(partitioner, op, reduction));
     SpmdAtomSet keep = partial && reduction == HLO_OP_ADD ? taken_as_sum(partitioner->plan, op, leaf) : 0;
+    if (!array->annotated && partial && !(partial & ~keep)) now = false;  // its users take the sum as it is
     if (now) local = spmd_reshard(partitioner, local, array->sharding, keep, (SpmdReason){.op = op, .what = "result"});
     spmd_define_as(partitioner, leaf, &local);
 }

@@ -107,17 +107,84 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
 const SpmdOp spmd_op_reduce_window = {
     .name = "reduce-window", .rule = reduce_window_rule, .partition = reduce_window_partition};
 
+// ---- select-and-scatter
+
+// Windows inside of the array, and sums: then sources that do not exist add nothing, and nothing outside is selected.
+static bool may_exchange(const HloInstruction *op, const HloWindowDimension *window) {
+    return window->padding_low == 0 && window->padding_high == 0 && window->base_dilation == 1 &&
+           window->window_dilation == 1 && hlo_computation_binary_opcode(op->called[1]) == HLO_OP_ADD;
+}
+
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (!is_trivial(&window->dims[d])) continue;
-        int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
+        if (!is_trivial(&window->dims[d]) && !may_exchange(op, &window->dims[d])) continue;
+        SpmdFactorKind kind = is_trivial(&window->dims[d]) ? SPMD_PASS : SPMD_PERMUTE;
+        int32_t factor = spmd_rule_factor(rule, kind, op->shape->dims[d]);
         spmd_rule_map(rule, 0, d, factor);
         spmd_rule_map(rule, 1, d, factor);
         spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
     }
 }
-const SpmdOp spmd_op_select_and_scatter = {.name = "select-and-scatter", .rule = select_and_scatter_rule};
+
+// What one device needs along a cut dimension to make its `shard` of the result: all windows that touch it.
+typedef struct ScatterHalo {
+    int64_t first;  // number of the first window, counted from that which starts with the shard; 0 or less
+    int64_t count;  // of windows
+    int64_t start;  // of the shard in the elements that are needed
+    int64_t size;   // of those elements
+} ScatterHalo;
+
+static ScatterHalo scatter_halo(const HloWindowDimension *window, int64_t shard) {
+    int64_t before = (window->size - 1) / window->stride;
+    ScatterHalo halo = {.first = -before, .count = shard / window->stride + before, .start = before * window->stride};
+    halo.size = (halo.count - 1) * window->stride + window->size;
+    if (halo.size < halo.start + shard) halo.size = halo.start + shard;
+    return halo;
+}
+
+// Factors whose cut windowed dimensions begin every shard with a window.
+static SpmdAxes *scatter_factors(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    SpmdAxes *factors = spmd_choose(partitioner, rule, true);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        int64_t shard = spmd_shard_size(op->shape->dims[d], spmd_axes_product(partitioner->mesh, &axes));
+        if (axes.count && shard % window->dims[d].stride) return spmd_choose(partitioner, rule, false);
+    }
+    return factors;
+}
+
+static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    const SpmdRule *rule = partitioner->plan->rules[op->id];
+    SpmdAxes *factors = scatter_factors(partitioner, op, rule);
+    SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
+                                                factors, spmd_manual_axes(partitioner, op));
+    const HloShape *result = spmd_local_shape(partitioner->arena, partitioner->mesh, op->shape, sharding);
+    SpmdLocal array = spmd_factor_operand(partitioner, rule, factors, 0);
+    SpmdLocal source = spmd_factor_operand(partitioner, rule, factors, 1);
+    SpmdReason reason = {.op = op, .what = "neighbours' elements"};
+    HloInstruction *zero = spmd_emit_scalar(partitioner, source.hlo->shape->type, 0);
+    for (int32_t d = 0; d < result->rank; d++) {
+        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        int64_t stride = window->dims[d].stride, shard = result->dims[d];
+        ScatterHalo halo = scatter_halo(&window->dims[d], shard);
+        array.hlo = spmd_emit_window(partitioner, array, d, shard, -halo.start, halo.size, NULL, &reason);
+        source.hlo = spmd_emit_window(partitioner, source, d, shard / stride, halo.first, halo.count, zero, &reason);
+    }
+    HloInstruction *operands[3] = {array.hlo, source.hlo, spmd_operand_whole(partitioner, 2)};
+    HloInstruction *made = spmd_clone(partitioner, op, array.hlo->shape, operands, 3);
+    for (int32_t d = 0; d < result->rank; d++) {
+        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        ScatterHalo halo = scatter_halo(&window->dims[d], result->dims[d]);
+        made = spmd_emit_slice(partitioner, made, d, halo.start, halo.start + result->dims[d], 1);
+    }
+    spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
+    return HLO_SUCCESS;
+}
+const SpmdOp spmd_op_select_and_scatter = {
+    .name = "select-and-scatter", .rule = select_and_scatter_rule, .partition = select_and_scatter_partition};
 
 // ---- convolution ----
 

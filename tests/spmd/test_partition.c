@@ -62,6 +62,19 @@ static const struct {
      " s = f32[4,8] broadcast(z), dimensions={}\n"
      " ROOT c = f32[64,8] concatenate(s, p), dimensions={0}, sharding={devices=[4,1]<=[4]}",
      "1 collective-permute"},
+    // The gradient of a pool whose windows do not cross shards, and of one whose windows do.
+    {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n s = f32[32,8] parameter(1), "
+     "sharding={devices=[4,1]<=[4]}\n"
+     " z = f32[] constant(0)\n ROOT c = f32[64,8] select-and-scatter(p, s, z), window={size=2x1 stride=2x1}, "
+     "select=most, "
+     "scatter=sum, sharding={devices=[4,1]<=[4]}",
+     ""},
+    {"p = f32[64,8] parameter(0), sharding={devices=[4,1]<=[4]}\n s = f32[31,8] parameter(1), "
+     "sharding={devices=[4,1]<=[4]}\n"
+     " z = f32[] constant(0)\n ROOT c = f32[64,8] select-and-scatter(p, s, z), window={size=3x1 stride=2x1}, "
+     "select=most, "
+     "scatter=sum, sharding={devices=[4,1]<=[4]}",
+     "3 collective-permute"},
     // Random bits never communicate.
     {"s = u64[2] parameter(0), sharding={replicated}\n"
      " ROOT r = (u64[2], u32[10,6]) rng-bit-generator(s), algorithm=rng_three_fry, sharding={{replicated}, "
@@ -93,7 +106,10 @@ Test(partition, minimal_collectives) {
         HloText text = {0};
         hlo_text_format(&text,
                         "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
-                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nENTRY e {\n %s\n}\n",
+                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nmost {\n x = f32[] parameter(0)\n"
+                        " y = f32[] parameter(1)\n ROOT l = pred[] compare(x, y), direction=GE\n}\n\nsum {\n"
+                        " x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\n\n"
+                        "ENTRY e {\n %s\n}\n",
                         minimal[i].body);
         expect_collectives(text.data, NULL, minimal[i].want);
         hlo_text_free(&text);

@@ -67,6 +67,12 @@ static const struct {
      ""},
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f64[6,8] convert(p), " U, ""},
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = s32[6,8] convert(p), " U, "1 all-reduce"},
+    // The indices cut the result along the axes that its sum is over: found by random programs.
+    {"p = f32[5,8] parameter(0), sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}\n i = s32[2] parameter(1), "
+     "sharding={devices=[2,2]<=[4] last_tile_dim_replicate}\n g = f32[2,3] gather(p, i), offset_dims={1}, "
+     "collapsed_slice_dims={1}, start_index_map={1}, index_vector_dim=1, slice_sizes={3,1}\n"
+     " ROOT c = f32[2,3] custom-call(g), custom_call_target=\"Sharding\", " U,
+     "1 all-gather"},
     // Everything else takes the finished sum.
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), sharding={replicated}", "1 all-reduce"},
     {"p = f32[6,8] parameter(0), " U "\n ROOT s = f32[6,8] exponential(p), " U, "1 all-reduce"},
