@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "hlo/base/clock.h"
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
 #include "tools/verbs.def"
@@ -81,9 +82,7 @@ HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, .
 }
 
 double cli_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-9 * (double)hlo_clock_nanoseconds();
 }
 
 void cli_progress(const CliContext *context, const char *what) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runner: verifies, times, dumps and checks, so that passes need not.
 #include <regex.h>
-#include <time.h>
 
+#include "hlo/base/clock.h"
 #include "hlo/base/file.h"
 #include "hlo/pass/pass.h"
 #include "hlo/text/text.h"
@@ -18,12 +18,6 @@ typedef struct Run {
     bool has_pattern;
     int64_t number;  // runs of passes so far
 } Run;
-
-static int64_t nanoseconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static HloStatus dump(const Run *run, const char *stage) {
     HloText path = {0}, text = {0};
@@ -125,9 +119,9 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
         .env = {.fold_elements = run->options.fold_elements, .unroll_instructions = run->options.unroll_instructions}};
     HashCall before = {.module = run->module};
     HLO_TRY(hlo_protect(hash_body, &before));
-    int64_t start = nanoseconds_now();
+    int64_t start = hlo_clock_nanoseconds();
     HloStatus status = hlo_protect(pass_body, &call);
-    int64_t end = nanoseconds_now();
+    int64_t end = hlo_clock_nanoseconds();
     if (!status) status = after_pass(run, &call, before.hash);
     if (!status) status = dump_after(run, pass->name);
     if (status) return hlo_status_annotate(status, "pass %s", pass->name);

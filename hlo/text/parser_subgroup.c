@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
 // of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
+#include "hlo/base/arithmetic.h"
 #include "hlo/text/parser.h"
 
 enum { MOST_DIMS = 64 };
@@ -30,15 +31,6 @@ typedef struct Pieces {
     int64_t count;
 } Pieces;
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // False if some tile dimension is not made of whole factors of the iota's dims.
 static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
     int64_t source = 0, tile = 0;
@@ -54,7 +46,7 @@ static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
         }
         while (tile_left == 1 && tile > 0) tile_left = tiles.items[--tile];
         if (source_left == 1 && tile_left == 1) return true;
-        int64_t piece = gcd(source_left, tile_left);
+        int64_t piece = hlo_gcd(source_left, tile_left);
         if (piece == 1 || pieces->count >= 4 * MOST_DIMS - 1) return false;
         pieces->size[pieces->count] = piece;
         pieces->source[pieces->count] = iota->permutation.count ? iota->permutation.items[source] : source;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides
 // whole.
+#include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/emit.h"
 
 // Walks one side of a reshape, from major to minor.
@@ -18,15 +19,6 @@ static bool advance(Side *side) {
         side->left = side->shape->dims[side->dim];
     }
     return true;
-}
-
-static int64_t greatest_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 // A factor of one side alone.
@@ -55,7 +47,7 @@ static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
     Side b = {.shape = op->shape, .tensor = spmd_rule_result(rule, 0), .dim = -1, .left = 1};
     if (hlo_shape_elements(from) != hlo_shape_elements(op->shape) || hlo_shape_elements(from) == 0) return;
     while (advance(&a) && advance(&b)) {
-        int64_t common = greatest_divisor(a.left, b.left);
+        int64_t common = hlo_gcd(a.left, b.left);
         if (common == 1) {
             add_apart(rule, &a, &b);
             continue;

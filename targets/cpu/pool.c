@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "hlo/base/clock.h"
 #include "hlo/base/memory.h"
 
 enum { kMaximumWorkers = 1024, kCacheLine = 64, kSpinNanoseconds = 50000, kScratchSlots = 16 };
@@ -75,21 +75,15 @@ static void relax(void) {
 #endif
 }
 
-static int64_t now_nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 // Spins until *word differs from `seen` or the spinning time is over; true when it differs.
 static bool spin_while_equal(_Atomic uint32_t *word, uint32_t seen) {
-    const int64_t deadline = now_nanoseconds() + kSpinNanoseconds;
+    const int64_t deadline = hlo_clock_nanoseconds() + kSpinNanoseconds;
     do {
         for (int i = 0; i < 64; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
             relax();
         }
-    } while (now_nanoseconds() < deadline);
+    } while (hlo_clock_nanoseconds() < deadline);
     return false;
 }
 
