@@ -2,6 +2,9 @@
 // Field numbers: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
 #include "pjrt/options.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "hlo/proto/wire.h"
 
 typedef struct Source {
@@ -64,6 +67,60 @@ static HloStatus read_build_options(const Source *source, HloSpan span, PjrtComp
     return status;
 }
 
+// ---- env_option_overrides: a map of names to {1: string, 2: bool, 3: int64, 4: double}
+
+typedef enum OptionKind { OPTION_BOOL, OPTION_INT, OPTION_FLOAT } OptionKind;
+
+static const struct {
+    const char *name;
+    OptionKind kind;
+} known_options[] = {
+#define COMPILE_OPTION(name, kind) {name, OPTION_##kind},
+#include "pjrt/compile_options.def"
+#undef COMPILE_OPTION
+};
+
+static bool is_bool(const char *text) {
+    static const char *const words[] = {"true", "false", "True", "False", "1", "0"};
+    for (size_t i = 0; i < HLO_COUNT_OF(words); i++)
+        if (strcmp(text, words[i]) == 0) return true;
+    return false;
+}
+
+// Only values given as text can be of the wrong kind: numbers convert.
+static HloStatus check_value(const char *name, OptionKind kind, const char *text) {
+    static const char *const kinds[] = {"bool", "int64", "double"};
+    char *end = NULL;
+    if (kind == OPTION_INT) (void)strtoll(text, &end, 10);
+    if (kind == OPTION_FLOAT) (void)strtod(text, &end);
+    const bool fits = kind == OPTION_BOOL ? is_bool(text) : *text && *end == 0;
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "While setting option %s, '%s' is not a valid %s value.", name, text,
+                kinds[kind]);
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_override(const Source *source, HloSpan entry) {
+    HloWireReader reader = hlo_wire_reader(source->begin, entry), inner;
+    HloWireField field, part;
+    HloStatus status;
+    const char *name = "", *text = NULL;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number != 2) continue;
+        inner = hlo_wire_reader(source->begin, field.bytes);
+        while (hlo_wire_next(&inner, &part, &status))
+            if (part.number == 1) text = hlo_wire_string(source->arena, part.bytes);
+        HLO_TRY(status);
+    }
+    HLO_TRY(status);
+    for (size_t i = 0; i < HLO_COUNT_OF(known_options); i++) {
+        if (strcmp(name, known_options[i].name) != 0) continue;
+        return text ? check_value(name, known_options[i].kind, text) : HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(strncmp(name, "xla_", 4) != 0, HLO_INVALID_ARGUMENT, "No such compile option: '%s'", name);
+    return HLO_SUCCESS;
+}
+
 HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, PjrtCompileOptions *options) {
     Source source = {arena, bytes};
     HloWireReader reader = hlo_wire_reader(bytes, (HloSpan){bytes, length});
@@ -73,6 +130,7 @@ HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, 
     while (hlo_wire_next(&reader, &field, &status)) {
         if (field.number == 3) HLO_TRY(read_build_options(&source, field.bytes, options));
         if (field.number == 4) options->portable = field.value != 0;
+        if (field.number == 7) HLO_TRY(check_override(&source, field.bytes));
     }
     HLO_TRY(status);
     if (options->num_replicas == 0) options->num_replicas = 1;

@@ -13,7 +13,8 @@ typedef struct PjrtCompileOptions {
     bool portable;  // compiled for any one device
 } PjrtCompileOptions;
 
-// Reads serialised options; lists live in `arena`. INVALID_ARGUMENT for malformed bytes and counts that make no sense.
+// Reads serialised options; lists live in `arena`. INVALID_ARGUMENT for malformed bytes, counts that make no sense
+// and options of the caller that nobody knows.
 HLO_NODISCARD HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length,
                                            PjrtCompileOptions *options);
 // Appends a DeviceAssignmentProto of `replicas` x `partitions` device ids (replica-major).

@@ -98,6 +98,7 @@ static const HloShape *choose_layout(HloArena *arena, const HloShape *shape, con
 
 // A layout in text, "{0,1:T(8,128)}", put on a shape.
 static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape **shape) {
+    if ((*shape)->rank == 0) return HLO_SUCCESS;  // "{}": there is nothing to order
     HloText text = {0};
     hlo_shape_print(&text, *shape, false);
     hlo_text_string(&text, mode);

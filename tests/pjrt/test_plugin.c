@@ -386,3 +386,52 @@ Test(pjrt_plugin, create_options_without_sense_are_refused) {
         harness_refused(error, 3, cases[i].says);
     }
 }
+
+// compiler_options of JAX: unknown names and values of the wrong kind are errors in XLA's words.
+Test(pjrt_plugin, unknown_compile_options_are_refused) {
+    static const struct {
+        const char *name, *value, *want;
+    } cases[] = {{"xla_embed_ir_in_executable", "false", NULL},
+                 {"xla_some_flag_of_a_tpu", "whatever", NULL},
+                 {"optimization_level", "2", NULL},
+                 {"exec_time_optimization_effort", "0.5", NULL},
+                 {"xla_embed_ir_in_executable", "perhaps", "is not a valid bool value."},
+                 {"optimization_level", "two", "is not a valid int64 value."},
+                 {"invalid_key", "x", "No such compile option: 'invalid_key'"}};
+    PjrtClient *client = harness_client("v2-8");
+    const Golden *add = golden("add");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        // CompileOptionsProto {7: {1: name, 2: {1: value}}}
+        unsigned char options[128];
+        const size_t name = strlen(cases[i].name), value = strlen(cases[i].value);
+        size_t at = 0;
+        const unsigned char head[] = {0x3A, (unsigned char)(name + value + 6), 0x0A, (unsigned char)name};
+        const unsigned char middle[] = {0x12, (unsigned char)(value + 2), 0x0A, (unsigned char)value};
+        memcpy(options + at, head, sizeof(head));
+        at += sizeof(head);
+        memcpy(options + at, cases[i].name, name);
+        at += name;
+        memcpy(options + at, middle, sizeof(middle));
+        at += sizeof(middle);
+        memcpy(options + at, cases[i].value, value);
+        at += value;
+        PjrtProgram program = {.struct_size = sizeof(program),
+                               .code = (char *)(uintptr_t)add->bytes,
+                               .code_size = add->length,
+                               .format = "mlir",
+                               .format_size = 4};
+        PjrtClientCompileArgs args = {.struct_size = sizeof(args),
+                                      .client = client,
+                                      .program = &program,
+                                      .compile_options = (const char *)options,
+                                      .compile_options_size = at};
+        PjrtError *error = CALL(Client_Compile, &args);
+        if (cases[i].want) {
+            harness_refused(error, 3, cases[i].want);
+            continue;
+        }
+        harness_must(error, cases[i].name);
+        harness_destroy_executable(args.executable);
+    }
+    harness_destroy_client(client);
+}
