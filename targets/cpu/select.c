@@ -34,32 +34,47 @@ static int64_t insert_candidate(Candidate *best, int64_t count, int64_t k, Candi
     return count < k ? count + 1 : k;
 }
 
-// Keys of one block of the row; 32-bit ones are widened.
-static void block_keys(const TopKJob *job, const char *row, int64_t at, int64_t count, uint64_t *keys) {
-    bool invertible;
-    const int width = hlo_type_bytes(job->type);
-    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, count,
-                       &invertible);
-    if (cpu_sort_key_bits(job->type) == 64) return;
-    for (int64_t i = count - 1; i >= 0; i--) {
-        uint32_t narrow;
-        memcpy(&narrow, (const char *)keys + 4 * i, 4);
-        keys[i] = narrow;
+enum { kKeyBlock = 512 };
+
+// Whether some key is below the limit: the only question that most blocks of a row ever ask.
+#define ANY_BELOW(T)                                               \
+    static bool any_below_##T(const T *keys, int64_t n, T limit) { \
+        int any = 0;                                               \
+        for (int64_t i = 0; i < n; i++) any |= keys[i] < limit;    \
+        return any;                                                \
     }
+ANY_BELOW(uint32_t)
+ANY_BELOW(uint64_t)
+
+static uint64_t key_at(const uint64_t *keys, bool wide, int64_t i) {
+    return wide ? keys[i] : ((const uint32_t *)keys)[i];
+}
+
+// Keys of the elements from `at`; returns whether one of them belongs to the best.
+static bool block_keys(const TopKJob *job, const char *row, int64_t at, int64_t n, bool wide, const Candidate *worst,
+                       uint64_t *keys) {
+    bool invertible;
+    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys,
+                       row + at * hlo_type_bytes(job->type), 1, n, &invertible);
+    if (!worst) return true;
+    return wide ? any_below_uint64_t(keys, n, worst->key)
+                : any_below_uint32_t((const uint32_t *)keys, n, (uint32_t)worst->key);
 }
 
 static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
-    enum { kBlock = 512 };
-    uint64_t keys[kBlock];
+    uint64_t keys[kKeyBlock];
     const int width = hlo_type_bytes(job->type);
+    const bool wide = cpu_sort_key_bits(job->type) == 64;
     const char *input = job->input + row * job->length * width;
     int64_t count = 0;
-    for (int64_t at = 0; at < job->length; at += kBlock) {
-        const int64_t n = job->length - at < kBlock ? job->length - at : kBlock;
-        block_keys(job, input, at, n, keys);
-        for (int64_t i = 0; i < n; i++)
-            if (count < job->k || keys[i] < best[job->k - 1].key)
-                count = insert_candidate(best, count, job->k, (Candidate){keys[i], (int32_t)(at + i)});
+    for (int64_t at = 0; at < job->length; at += kKeyBlock) {
+        const int64_t n = job->length - at < kKeyBlock ? job->length - at : kKeyBlock;
+        if (!block_keys(job, input, at, n, wide, count < job->k ? NULL : &best[job->k - 1], keys)) continue;
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t key = key_at(keys, wide, i);
+            if (count < job->k || key < best[job->k - 1].key)
+                count = insert_candidate(best, count, job->k, (Candidate){key, (int32_t)(at + i)});
+        }
     }
     for (int64_t i = 0; i < job->k; i++) {
         if (job->positions) job->positions[row * job->k + i] = best[i].position;
