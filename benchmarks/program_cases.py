@@ -183,11 +183,13 @@ CLOCK = time.process_time if os.environ.get("BENCH_CLOCK") == "processor" else t
 
 
 def best(function, seconds=0.5):
-    """The least of many runs."""
+    """The least of many runs, three at least."""
     least, end, once = 1e9, time.perf_counter() + seconds, CLOCK()
     function()
     batch = 1 + int(1e-4 / (CLOCK() - once + 1e-7))  # the clock itself takes time
-    while time.perf_counter() < end:
+    runs = 0
+    while runs < 3 or time.perf_counter() < end:
+        runs += 1
         start = CLOCK()
         for _ in range(batch):
             function()
