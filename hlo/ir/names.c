@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/names.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 // Length of `name` without a trailing ".123", whose number goes to *number; the whole length and 0 if there is none.
@@ -21,6 +19,20 @@ static size_t stem_length(const char *name, size_t length, int64_t *number) {
     return end - 1;
 }
 
+// Writes ".123" and gives its length; `to` has room for 21 characters. Printing through printf() took a tenth of the
+// time in which programs are read.
+static size_t write_number(char *to, int64_t number) {
+    char digits[20];
+    size_t count = 0, length = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    to[length++] = '.';
+    while (count) to[length++] = digits[--count];
+    return length;
+}
+
 // True if number `number` of a stem is in use. Number 0 is the bare stem and "stem.0": one name to XLA.
 static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *stem, size_t length, int64_t number) {
     if (number == 0 && hlo_string_map_get(taken, stem, length)) return true;
@@ -28,8 +40,7 @@ static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *ste
     size_t room = length + 24;
     char *name = room <= sizeof(small) ? small : hlo_arena_allocate_uninitialised(arena, room);
     memcpy(name, stem, length);
-    size_t end = length + (size_t)snprintf(name + length, room - length, ".%" PRId64, number);
-    return hlo_string_map_get(taken, name, end) != NULL;
+    return hlo_string_map_get(taken, name, length + write_number(name + length, number)) != NULL;
 }
 
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
@@ -47,8 +58,10 @@ const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *
         while (is_taken(arena, taken, wanted, stem, *next)) ++*next;
         number = (*next)++;
     }
-    const char *name = numbered || number > 0 ? hlo_arena_format(arena, "%.*s.%" PRId64, (int)stem, wanted, number)
-                                              : hlo_arena_string(arena, wanted, stem);
-    hlo_string_map_set(arena, taken, name, strlen(name), owner);
+    char *name = hlo_arena_allocate_uninitialised(arena, stem + 24);
+    memcpy(name, wanted, stem);
+    size_t end = stem + (numbered || number > 0 ? write_number(name + stem, number) : 0);
+    name[end] = 0;
+    hlo_string_map_set(arena, taken, name, end, owner);
     return name;
 }

@@ -47,7 +47,16 @@ HloStatus import_error(const ImportPlace *place, HloCode code, const char *forma
     return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, file, (long long)line, message);
 }
 
+// The place where a map keeps what was made for an object of the picture, or NULL.
+static const void *made_for(const HloIntMap *map, const void *object) {
+    const int64_t *found = hlo_int_map_find(map, (uintptr_t)object);
+    return found ? (const void *)(uintptr_t)*found : NULL;
+}
+
 const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location) {
+    Importer *importer = place->importer;
+    const HloMetadata *known = made_for(&importer->metadata, location);
+    if (known) return known;
     const char *file = NULL, *name = NULL;
     int64_t line = 0;
     find_place(location, &file, &line, &name, 0);
@@ -57,6 +66,7 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
     if (name) metadata->op_name = hlo_arena_text(arena, name);
     if (file) metadata->source_file = hlo_arena_text(arena, file);
     metadata->source_line = line;
+    hlo_int_map_set(importer->arena, &importer->metadata, (uintptr_t)location, (int64_t)(uintptr_t)metadata);
     return metadata;
 }
 
@@ -161,8 +171,13 @@ HloStatus import_shape(const ImportPlace *place, const MlirType *type, const Hlo
         return import_error(place, HLO_UNIMPLEMENTED, "a value's type has no shape in HLO: %s",
                             type && type->name ? type->name : "unknown");
     }
+    // Instructions of one type share their shape, which never changes.
+    Importer *importer = place->importer;
+    *shape = made_for(&importer->shapes, type);
+    if (*shape) return HLO_SUCCESS;
     HloArena *arena = import_arena(place);
     *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, type->shape));
+    hlo_int_map_set(importer->arena, &importer->shapes, (uintptr_t)type, (int64_t)(uintptr_t)*shape);
     return HLO_SUCCESS;
 }
 
@@ -211,9 +226,10 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
     HloModule *module = place->importer->module;
+    HloArenaMark mark = hlo_arena_mark(place->importer->arena);
     const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
     for (int64_t i = 0; i < operand_count; i++) operand_shapes[i] = operands[i]->shape;
-    HloInferRequest request = {.arena = module->arena,
+    HloInferRequest request = {.arena = place->importer->arena,
                                .opcode = opcode,
                                .operands = operand_shapes,
                                .operand_count = operand_count,
@@ -234,7 +250,8 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
         hlo_text_free(&text);
         return status;
     }
-    if (!shape) shape = hlo_shape_with_default_layout(module->arena, inferred);
+    if (!shape) shape = hlo_shape_with_default_layout(module->arena, hlo_shape_copy(module->arena, inferred));
+    hlo_arena_reset(place->importer->arena, mark);
     *result = hlo_instruction_new(place->computation, opcode, shape, operands, operand_count, attributes, NULL);
     if (called_count) hlo_instruction_set_called(*result, called, called_count);
     (*result)->metadata = import_metadata(place, place->operation->location);
@@ -400,6 +417,23 @@ static HloStatus import_root(ImportPlace *place, const MlirOperation *terminator
     return HLO_SUCCESS;
 }
 
+// A function takes and returns what its type says.
+static HloStatus check_signature(const MlirOperation *function, const MlirOperation *terminator, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(function, "function_type");
+    const MlirType *type = attribute ? attribute->type : NULL;
+    const MlirBlock *block = &function->regions[0].blocks[0];
+    HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_FUNCTION, HLO_INVALID_ARGUMENT, "function %s has no type", name);
+    bool same = type->input_count == block->argument_count && type->result_count == terminator->operand_count;
+    for (int64_t i = 0; same && i < type->input_count; i++) {
+        same = mlir_type_equal(type->inputs[i], block->arguments[i]->type);
+    }
+    for (int64_t i = 0; same && i < type->result_count; i++) {
+        same = mlir_type_equal(type->results[i], terminator->operands[i]->type);
+    }
+    HLO_FAIL_IF(!same, HLO_INVALID_ARGUMENT, "function %s takes or returns other types than it declares", name);
+    return HLO_SUCCESS;
+}
+
 static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name) {
     const MlirOperation *operation = function->operation;
     HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
@@ -412,6 +446,7 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     HLO_TRY(import_parameters(importer, computation, operation, block));
     const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
+    HLO_TRY(check_signature(operation, terminator, name));
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)operation};
     HLO_TRY(import_root(&place, terminator));
     function->computation = computation;
@@ -502,11 +537,15 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     HloInstruction *root = importer->module->entry->root;
     const MlirAttribute *attributes = mlir_attribute(function, "res_attrs");
     if (!attributes || attributes->kind != MLIR_ARRAY || attributes->count == 0) return HLO_SUCCESS;
+    bool one = attributes->count == 1 && !hlo_shape_is_tuple(root->shape);
+    bool each = hlo_shape_is_tuple(root->shape) && root->shape->element_count == attributes->count;
+    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT, "the entry has attributes for %lld results, which it has not",
+                (long long)attributes->count);
     const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
     const MlirAttribute **written = HLO_ARENA_NEW(importer->arena, const MlirAttribute *, attributes->count);
     bool any = false;
     for (int64_t i = 0; i < attributes->count; i++) {
-        const HloShape *shape = attributes->count == 1 ? root->shape : root->shape->elements[i];
+        const HloShape *shape = one ? root->shape : root->shape->elements[i];
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
         if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
         HLO_TRY(import_sharding(importer, sharding, shape->rank, &shardings[i]));
@@ -514,7 +553,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
         any |= shardings[i] != NULL;
     }
     if (!any) return HLO_SUCCESS;
-    if (attributes->count == 1) {
+    if (one) {
         // A root that is also used elsewhere, or is a parameter, keeps its own annotation.
         HloInstruction *copy =
             hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);

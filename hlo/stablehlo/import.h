@@ -10,6 +10,8 @@ typedef struct Importer {
     HloArena *arena;                     // scratch and the MLIR picture
     HloStringMap functions;              // name -> ImportedFunction
     HloStringMap rows;                   // operation -> ImportRow
+    HloIntMap shapes;                    // MlirType's address -> HloShape in the module
+    HloIntMap metadata;                  // location's address -> HloMetadata in the module
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
     int depth;

@@ -246,6 +246,10 @@ static const Refusal refusals[] = {
     {"#a = loc(#b)\n#b = loc(#a)\nfunc.func @main() { return } loc(#a)", 1, 10, "part of itself"},
     {"func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 1.0>>) { return }", 0, 0, "quantized"},
     {"func.func @main(%a: tensor<*xf32>) { return }", 0, 0, "unranked"},
+    // Found by fuzz_stablehlo: the results' attributes were looked up by the declared number of results.
+    {"func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {a}, tensor<f32> {mhlo.sharding = \"{replicated}\"}) {\n"
+     "  return %a : tensor<2xf32>\n}",
+     0, 0, "other types than it declares"},
     {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
 };
 
