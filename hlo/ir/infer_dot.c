@@ -82,8 +82,8 @@ HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
-    // Operands: left, right, the left's scales, the right's. A scale array has the rank of its side (or is a scalar), and
-    // each of its dimensions divides the side's.
+    // Operands: left, right, the left's scales, the right's. A scale array has the rank of its side (or is a scalar),
+    // and each of its dimensions divides the side's.
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
     for (int64_t i = 0; i < 2; i++) {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "check.h"
-#include "tests/support/random_module.h"
 #include "hlo/eval/eval.h"
+#include "tests/support/random_module.h"
 
 enum { VALUES = 24, MAX_DIM = 4 };
 
