@@ -10,9 +10,13 @@ import os
 _RECORD = os.environ["MESHLO_SUITE_RECORD"]
 
 
+def _on_one_line(node):
+    return " ".join(node.split())  # names of subtests may hold several
+
+
 def _append(event, node):
     with open(_RECORD, "a", encoding="utf-8") as record:
-        record.write(f"{event}\t{node}\n")
+        record.write(f"{event}\t{_on_one_line(node)}\n")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -20,8 +24,8 @@ def pytest_collection_modifyitems(config, items):
     if os.path.exists(_RECORD):
         with open(_RECORD, encoding="utf-8") as record:
             seen = {line.rstrip("\n").split("\t", 1)[1] for line in record}
-    left_out = [item for item in items if item.nodeid in seen]
-    items[:] = [item for item in items if item.nodeid not in seen]
+    left_out = [item for item in items if _on_one_line(item.nodeid) in seen]
+    items[:] = [item for item in items if _on_one_line(item.nodeid) not in seen]
     config.hook.pytest_deselected(items=left_out)
 
 
