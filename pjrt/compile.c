@@ -216,12 +216,28 @@ static HloStatus simplify(HloModule *module) {
     return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
 }
 
-// A donated array is of use to a result of the same shape in the same order and memory; without one it is not taken.
+static bool is_row_major(const HloShape *shape) {
+    for (int32_t i = 0; shape->layout && i < shape->rank; i++)
+        if (shape->layout->minor_to_major.items[i] != shape->rank - 1 - i) return false;
+    return true;
+}
+
+// Whether `result` can live in the memory of `given`: as many bytes in the same memory, in the same order. Between
+// arrays of other sizes the order is the same only when both are dense row by row.
+static bool fits(const HloShape *given, const HloShape *result) {
+    if (hlo_shape_equal(given, result, HLO_COMPARE_IGNORE_LAYOUT))
+        return hlo_shape_equal(given, result, HLO_COMPARE_ALL);
+    const HloLayout *from = given->layout, *to = result->layout;
+    if ((from ? from->memory_space : 0) != (to ? to->memory_space : 0)) return false;
+    return hlo_shape_bytes(given) == hlo_shape_bytes(result) && is_row_major(given) && is_row_major(result);
+}
+
+// A donated array is of use to a result that fits into its memory; without one it is not taken.
 static bool has_taker(const HloModule *module, const HloShape *given) {
     const HloShape *results = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
     const int64_t leaves = hlo_shape_leaf_count(results);
     for (int64_t i = 0; i < leaves; i++)
-        if (hlo_shape_equal(hlo_shape_leaf(results, i), given, HLO_COMPARE_ALL)) return true;
+        if (fits(given, hlo_shape_leaf(results, i))) return true;
     return false;
 }
 

@@ -237,6 +237,34 @@ Test(pjrt_transfers, aliases_get_their_content_later) {
     harness_destroy_client(client);
 }
 
+// A reshaped result lives in the memory of what it was made from; one of another size leaves the argument alone.
+Test(pjrt_transfers, a_donated_array_serves_a_result_of_other_sizes) {
+    static const struct {
+        const char *text;
+        bool taken;
+    } cases[] = {
+        {"HloModule m, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[2,3]{1,0})->f32[6]{0}}\n"
+         "ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[6] reshape(x) }\n",
+         true},
+        {"HloModule m, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[2,3]{1,0})->f32[2,2]{1,0}}\n"
+         "ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[2,2] slice(x), slice={[0:2], [0:2]} }\n",
+         false},
+        {"HloModule m, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[2,3]{1,0})->f32[2,3]{0,1}}\n"
+         "ENTRY e { x = f32[2,3] parameter(0) ROOT y = f32[2,3] negate(x) }\n",
+         false},
+    };
+    PjrtClient *client = harness_client("v2-8");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        PjrtLoadedExecutable *executable = harness_compile_text(client, cases[i].text);
+        PjrtBuffer *x = harness_numbers(client, 0, 2, 3, 1), *y = launch(executable, x, 0);
+        cr_expect_eq(is_deleted(x), cases[i].taken, "%s", cases[i].text);
+        harness_destroy_buffer(x);
+        harness_destroy_buffer(y);
+        harness_destroy_executable(executable);
+    }
+    harness_destroy_client(client);
+}
+
 Test(pjrt_transfers, donations_wait_for_what_they_depend_on) {
     PjrtClient *client = harness_client("v2-8");
     for (int code = 0; code <= 10; code += 10) {
