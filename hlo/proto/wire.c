@@ -2,7 +2,10 @@
 #include "hlo/proto/wire.h"
 
 HloWireReader hlo_wire_reader(const unsigned char *begin, HloSpan span) {
-    return (HloWireReader){begin, span.data, span.data + span.length};
+    // A field that is no text has no bytes, and no place either.
+    static const unsigned char nothing;
+    const unsigned char *data = span.data ? span.data : &nothing;
+    return (HloWireReader){begin, data, data + span.length};
 }
 
 static HloStatus malformed(const HloWireReader *reader, const char *what) {

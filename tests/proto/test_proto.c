@@ -89,3 +89,32 @@ Test(proto, every_form_of_groups_survives) {
         hlo_module_free(again);
     }
 }
+
+// A number where an opcode's text should be: the fuzzer read through a null pointer.
+Test(proto, an_opcode_that_is_a_number) {
+    static const unsigned char bytes[] = {0x1A, 12, 0x0A, 1, 'e', 0x12, 7, 0x0A, 1, 'x', 0x10, 5, 0x1A, 0};
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_proto((const char *)bytes, sizeof(bytes), &module);
+    cr_assert_not_null(status);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+    cr_expect_null(module);
+}
+
+// Any byte of a good module replaced by others: read or refused, under the sanitizers.
+Test(proto, bent_bytes_are_read_or_refused) {
+    static const unsigned char others[] = {0, 8, 16, 26, 127, 255};
+    unsigned char bent[sizeof(jaxlib_iota_groups)];
+    int64_t refused = 0;
+    for (size_t at = 0; at < sizeof(bent); at++)
+        for (size_t i = 0; i < sizeof(others); i++) {
+            memcpy(bent, jaxlib_iota_groups, sizeof(bent));
+            bent[at] = others[i];
+            HloModule *module = NULL;
+            HloStatus status = hlo_module_from_proto((const char *)bent, sizeof(bent), &module);
+            refused += status != NULL;
+            hlo_status_free(status);
+            hlo_module_free(module);
+        }
+    cr_expect_gt(refused, 100);
+}
