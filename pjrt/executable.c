@@ -302,6 +302,15 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     return NULL;
 }
 
+// A launch that calls back is over when the call returns, as on XLA's CPU: what callbacks print stands before what the
+// program prints next. Callbacks run on other threads, and errors travel with the results all the same.
+static void wait_for_callbacks(const Launch *launch, size_t devices, bool handed_out) {
+    for (size_t d = 0; d < devices; d++) {
+        hlo_status_free(target_event_wait(launch->events[d]));
+        if (!handed_out) target_event_release(launch->events[d]);
+    }
+}
+
 PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     PjrtLoadedExecutableExecuteArgs *args = arguments;
     PJRT_CHECK_SIZE(args, device_complete_events);
@@ -328,15 +337,17 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     TargetHostTransfers transfers = {0};
     HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
     if (transfers.context) options.transfers = &transfers;
+    const bool waits = transfers.context != NULL;
     TargetTrace trace;
     const bool traced = !status && pjrt_profiler_trace(&trace);
     if (traced) options.trace = &trace;
     if (!status) {
         status = target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
                                 (int64_t)args->num_args, launch.result_lists,
-                                args->device_complete_events ? launch.events : NULL);
+                                args->device_complete_events || waits ? launch.events : NULL);
         if (status && transfers.context) transfers.release(transfers.context);
         if (status && traced) trace.release(trace.context);
+        if (!status && waits) wait_for_callbacks(&launch, args->num_devices, args->device_complete_events != NULL);
     }
     bool whole = !status && hand_out(args, executable, args->executable->devices[0]->client, &launch);
     hlo_free(launch.memory);

@@ -236,6 +236,28 @@ Test(pjrt_callbacks, a_channel_without_callback_is_refused_at_launch) {
     harness_destroy_client(client);
 }
 
+// What a callback prints has to stand before what the program prints after its launch.
+Test(pjrt_callbacks, are_over_when_the_launch_returns) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *executable = harness_compile_text(client, kAsk);
+    for (int i = 0; i < 20; i++) {
+        PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *result = NULL;
+        Callback callback = {0};
+        harness_must(launch(executable, argument, &callback, 1, &result, NULL), "Execute");
+        cr_expect_eq(callback.values[5], 12.0f);
+        PjrtBufferReadyEventArgs args = {.struct_size = sizeof(args), .buffer = result};
+        harness_must(CALL(Buffer_ReadyEvent, &args), "ReadyEvent");
+        PjrtEventIsReadyArgs ready = {.struct_size = sizeof(ready), .event = args.event};
+        harness_must(CALL(Event_IsReady, &ready), "IsReady");
+        cr_expect(ready.is_ready);
+        harness_must(await_event(args.event), "ready");
+        harness_destroy_buffer(argument);
+        harness_destroy_buffer(result);
+    }
+    harness_destroy_executable(executable);
+    harness_destroy_client(client);
+}
+
 // The executable, its arguments and the client go while the callback is being waited for.
 Test(pjrt_callbacks, everything_may_be_destroyed_meanwhile) {
     PjrtClient *client = harness_client("v2-8");
