@@ -135,8 +135,20 @@ Test(pjrt_plugin, hostile_programs_are_refused) {
     }
     PjrtError *error;
     harness_compile(client, "no bytecode", 11, 1, &error);
-    harness_refused(error, 12, "bytecode");
+    harness_refused(error, 3, "the operation 'no' is unknown");
     free(bytes);
+    harness_destroy_client(client);
+}
+
+Test(pjrt_plugin, programs_may_come_as_text) {
+    static const char text[] =
+        "module @m {\n  func.func public @main(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+        "    %0 = stablehlo.add %arg0, %arg0 : tensor<2x3xf32>\n    return %0 : tensor<2x3xf32>\n  }\n}\n";
+    PjrtClient *client = harness_client("v2-8");
+    PjrtError *error;
+    PjrtLoadedExecutable *executable = harness_compile(client, text, sizeof(text) - 1, 1, &error);
+    harness_must(error, "compile");
+    harness_destroy_executable(executable);
     harness_destroy_client(client);
 }
 
