@@ -273,6 +273,13 @@ HloStatus target_program_place(const TargetProgram *program, int64_t index, cons
     return status;
 }
 
+static HloStatus check_count(const TargetProgram *program, int64_t argument_count) {
+    HLO_FAIL_IF(argument_count != program->boundary->parameter_count, HLO_INVALID_ARGUMENT,
+                "%lld arguments; %s takes %lld", (long long)argument_count, target_executable_name(program->executable),
+                (long long)program->boundary->parameter_count);
+    return HLO_SUCCESS;
+}
+
 // Whether each device holds the same elements under both shardings, however they are written.
 static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const TargetArray *array) {
     const SpmdBoundaryArray *want = &boundary->parameters[index];
@@ -333,9 +340,7 @@ static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, 
 HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments, int64_t argument_count,
                              TargetArray **results) {
     const SpmdBoundary *boundary = program->boundary;
-    HLO_FAIL_IF(argument_count != boundary->parameter_count, HLO_INVALID_ARGUMENT, "%lld arguments; %s takes %lld",
-                (long long)argument_count, target_executable_name(program->executable),
-                (long long)boundary->parameter_count);
+    HLO_TRY(check_count(program, argument_count));
     for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_parts(boundary, i, arguments[i]));
     Run run = {0};
     HloStatus status = new_run(boundary->num_partitions, boundary->parameter_count, boundary->result_count, &run);
@@ -371,9 +376,7 @@ static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments
 HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments, int64_t argument_count,
                               HloLiteral **results) {
     const SpmdBoundary *boundary = program->boundary;
-    HLO_FAIL_IF(argument_count != boundary->parameter_count, HLO_INVALID_ARGUMENT, "%lld arguments; %s takes %lld",
-                (long long)argument_count, target_executable_name(program->executable),
-                (long long)boundary->parameter_count);
+    HLO_TRY(check_count(program, argument_count));
     int64_t count = argument_count + boundary->result_count;
     TargetArray **arrays = hlo_allocate_zeroed((size_t)count + 1, sizeof *arrays);
     HLO_FAIL_IF(!arrays, HLO_RESOURCE_EXHAUSTED, "no memory for a call");

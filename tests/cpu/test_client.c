@@ -8,34 +8,16 @@
 
 #include "tests/support/compiled.h"
 
-static HloModule *parse(const char *text) {
-    HloText message = {0};
-    HloModule *module = compiled_parse(text, &message);
-    cr_assert_not_null(module, "%s", message.data);
-    return module;
-}
-
-static void succeed(HloStatus status) {
-    cr_assert_null(status, "%s", hlo_status_message(status));
-}
-
-static void fail_with(HloStatus status, HloCode code, const char *words) {
-    cr_assert_not_null(status);
-    cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
-    cr_expect_not_null(strstr(hlo_status_message(status), words), "%s", hlo_status_message(status));
-    hlo_status_free(status);
-}
-
 static TargetClient *new_client(const char *spec) {
     TargetClient *client = NULL;
-    succeed(target_client_new_with_threads(spec, 2, &client));
+    must_succeed(target_client_new_with_threads(spec, 2, &client));
     return client;
 }
 
 static TargetExecutable *compile(TargetClient *client, const char *text) {
-    HloModule *module = parse(text);
+    HloModule *module = compiled_must_parse(text);
     TargetExecutable *executable = NULL;
-    succeed(target_compile(client, module, NULL, &executable));
+    must_succeed(target_compile(client, module, NULL, &executable));
     hlo_module_free(module);
     return executable;
 }
@@ -45,14 +27,14 @@ static TargetBuffer *vector(TargetClient *client, int64_t device, int64_t count,
     for (int64_t i = 0; i < count; i++) values[i] = first + (float)i;
     const TargetHostArray array = {values, HLO_F32, 1, &count, NULL};
     TargetBuffer *buffer = NULL;
-    succeed(
+    must_succeed(
         target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, device)), &buffer));
     return buffer;
 }
 
 static float first_of(TargetBuffer *buffer) {
     float value = 0;
-    succeed(target_buffer_to_host_raw(buffer, &value, 0, sizeof value));
+    must_succeed(target_buffer_to_host_raw(buffer, &value, 0, sizeof value));
     return value;
 }
 
@@ -103,16 +85,17 @@ Test(buffer, keeps_strided_arrays) {
     const int64_t dims[2] = {3, 2}, strides[2] = {4, 12}, column_major[2] = {0, 1};
     const TargetHostArray array = {values, HLO_S32, 2, dims, strides};
     TargetBuffer *buffer = NULL;
-    succeed(target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
+    must_succeed(
+        target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
     int32_t row_major[6], transposed[6];
-    succeed(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL));
-    succeed(target_buffer_to_host(buffer, transposed, sizeof transposed, column_major));
+    must_succeed(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL));
+    must_succeed(target_buffer_to_host(buffer, transposed, sizeof transposed, column_major));
     const int32_t expected[6] = {1, 4, 2, 5, 3, 6};
     cr_expect_arr_eq(row_major, expected, sizeof expected);
     cr_expect_arr_eq(transposed, values, sizeof values);
-    fail_with(target_buffer_to_host(buffer, row_major, 8, NULL), HLO_INVALID_ARGUMENT, "8 bytes");
+    must_fail(target_buffer_to_host(buffer, row_major, 8, NULL), HLO_INVALID_ARGUMENT, "8 bytes");
     target_buffer_delete(buffer);
-    fail_with(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL), HLO_INVALID_ARGUMENT, "deleted");
+    must_fail(target_buffer_to_host(buffer, row_major, sizeof row_major, NULL), HLO_INVALID_ARGUMENT, "deleted");
     target_buffer_release(buffer);
     target_client_release(client);
 }
@@ -128,9 +111,9 @@ Test(buffer, extends_narrow_integers_of_the_host) {
         const TargetHostArray array = {values, types[i], 1, &count, NULL};
         TargetBuffer *buffer = NULL;
         int8_t back[4];
-        succeed(
+        must_succeed(
             target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, 0)), &buffer));
-        succeed(target_buffer_to_host(buffer, back, sizeof back, NULL));
+        must_succeed(target_buffer_to_host(buffer, back, sizeof back, NULL));
         cr_expect_arr_eq(back, expected[i], sizeof back, "%s", hlo_type_text(types[i]));
         target_buffer_release(buffer);
     }
@@ -159,13 +142,13 @@ static void count_call(HloStatus status, void *argument) {
 Test(event, calls_back_once_before_and_after) {
     TargetEvent *event = target_event_new();
     int calls = 0;
-    succeed(target_event_on_ready(event, count_call, &calls));
+    must_succeed(target_event_on_ready(event, count_call, &calls));
     cr_expect_eq(calls, 0);
     target_event_set(event, hlo_error(HLO_ABORTED, "no"));
     cr_expect_eq(calls, 1);
-    succeed(target_event_on_ready(event, count_call, &calls));
+    must_succeed(target_event_on_ready(event, count_call, &calls));
     cr_expect_eq(calls, 2);
-    fail_with(target_event_wait(event), HLO_ABORTED, "no");
+    must_fail(target_event_wait(event), HLO_ABORTED, "no");
     target_event_release(event);
 }
 
@@ -177,14 +160,14 @@ Test(execute, donates_memory_in_place) {
     cr_expect_eq(target_executable_result_alias(executable, 0), 0);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
     const void *before, *after;
-    succeed(target_buffer_data(buffer, &before));
-    succeed(run_one(executable, buffer, &result));
+    must_succeed(target_buffer_data(buffer, &before));
+    must_succeed(run_one(executable, buffer, &result));
     cr_expect(target_buffer_is_deleted(buffer));
-    succeed(target_buffer_data(result, &after));
+    must_succeed(target_buffer_data(result, &after));
     cr_expect_eq(before, after);
     cr_expect_float_eq(first_of(result), 6, 0);
     TargetBuffer *none = NULL;
-    fail_with(run_one(executable, buffer, &none), HLO_INVALID_ARGUMENT, "deleted or donated");
+    must_fail(run_one(executable, buffer, &none), HLO_INVALID_ARGUMENT, "deleted or donated");
     target_buffer_release(buffer);
     target_buffer_release(result);
     target_executable_release(executable);
@@ -202,7 +185,7 @@ Test(execute, keeps_donors_that_no_result_can_take) {
     for (int i = 0; i < 2; i++) {
         TargetExecutable *executable = compile(client, programs[i]);
         TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
-        succeed(run_one(executable, buffer, &result));
+        must_succeed(run_one(executable, buffer, &result));
         cr_expect_eq(target_buffer_is_deleted(buffer), i == 0);
         target_buffer_release(buffer);
         target_buffer_release(result);
@@ -239,9 +222,9 @@ Test(execute, leaves_a_held_buffer_alone_when_donated) {
     TargetExecutable *executable = compile(client, kDonated);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
     const float *data;
-    succeed(target_buffer_data(buffer, (const void **)&data));
+    must_succeed(target_buffer_data(buffer, (const void **)&data));
     target_buffer_hold_external(buffer);
-    succeed(run_one(executable, buffer, &result));
+    must_succeed(run_one(executable, buffer, &result));
     cr_expect_float_eq(first_of(result), 6, 0);
     cr_expect_float_eq(data[0], 5, 0);
     target_buffer_drop_external(buffer);
@@ -261,7 +244,7 @@ Test(execute, refuses_a_buffer_that_is_donated_and_read) {
     TargetBuffer *const list[2] = {buffer, buffer};
     TargetBuffer *const *const lists[1] = {list};
     TargetBuffer **const results[1] = {&result};
-    fail_with(target_execute(executable, NULL, lists, 2, results, NULL), HLO_INVALID_ARGUMENT, "same buffer");
+    must_fail(target_execute(executable, NULL, lists, 2, results, NULL), HLO_INVALID_ARGUMENT, "same buffer");
     cr_expect_not(target_buffer_is_deleted(buffer));
     target_buffer_release(buffer);
     target_executable_release(executable);
@@ -272,11 +255,11 @@ Test(execute, checks_arguments_by_name) {
     TargetClient *client = new_client("cpu:2");
     TargetExecutable *executable = compile(client, kIncrement);
     TargetBuffer *five = vector(client, 0, 5, 0), *elsewhere = vector(client, 1, 4, 0), *result = NULL;
-    fail_with(run_one(executable, five, &result), HLO_INVALID_ARGUMENT, "f32[5]");
-    fail_with(run_one(executable, elsewhere, &result), HLO_INVALID_ARGUMENT, "CpuDevice(id=1)");
-    fail_with(run_one(executable, NULL, &result), HLO_INVALID_ARGUMENT, "missing");
+    must_fail(run_one(executable, five, &result), HLO_INVALID_ARGUMENT, "f32[5]");
+    must_fail(run_one(executable, elsewhere, &result), HLO_INVALID_ARGUMENT, "CpuDevice(id=1)");
+    must_fail(run_one(executable, NULL, &result), HLO_INVALID_ARGUMENT, "missing");
     target_executable_delete(executable);
-    fail_with(run_one(executable, five, &result), HLO_FAILED_PRECONDITION, "deleted");
+    must_fail(run_one(executable, five, &result), HLO_FAILED_PRECONDITION, "deleted");
     target_buffer_release(five);
     target_buffer_release(elsewhere);
     target_executable_release(executable);
@@ -287,13 +270,13 @@ Test(execute, passes_errors_on) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *executable = compile(client, kIncrement);
     TargetBuffer *good = vector(client, 0, 4, 0), *bad = NULL, *result = NULL;
-    succeed(target_buffer_from_error(target_buffer_shape(good), target_buffer_memory(good),
-                                     hlo_error(HLO_DATA_LOSS, "a lost shard"), &bad));
-    succeed(run_one(executable, bad, &result));
+    must_succeed(target_buffer_from_error(target_buffer_shape(good), target_buffer_memory(good),
+                                          hlo_error(HLO_DATA_LOSS, "a lost shard"), &bad));
+    must_succeed(run_one(executable, bad, &result));
     TargetBuffer *second = NULL;
-    succeed(run_one(executable, result, &second));
+    must_succeed(run_one(executable, result, &second));
     float value;
-    fail_with(target_buffer_to_host_raw(second, &value, 0, 4), HLO_DATA_LOSS, "a lost shard");
+    must_fail(target_buffer_to_host_raw(second, &value, 0, 4), HLO_DATA_LOSS, "a lost shard");
     target_buffer_release(good);
     target_buffer_release(bad);
     target_buffer_release(result);
@@ -320,7 +303,7 @@ Test(execute, keeps_the_order_of_donated_chains) {
     TargetBuffer *buffer = vector(client, 0, 4, 0);
     for (int i = 0; i < 200; i++) {
         TargetBuffer *next = NULL;
-        succeed(run_one(i % 50 == 0 ? slow : increment, buffer, &next));
+        must_succeed(run_one(i % 50 == 0 ? slow : increment, buffer, &next));
         target_buffer_release(buffer);
         buffer = next;
     }
@@ -341,17 +324,17 @@ Test(execute, outlives_the_client_of_its_caller) {
     TargetExecutable *slow = compile(client, kSlow);
     TargetBuffer *buffer = vector(client, 0, 4, 0), *first = NULL, *second = NULL;
     TargetEvent *done = target_event_new();
-    succeed(run_one(slow, buffer, &first));
-    succeed(run_one(slow, first, &second));
+    must_succeed(run_one(slow, buffer, &first));
+    must_succeed(run_one(slow, first, &second));
     TargetEvent *ready = target_buffer_ready_event(second);
-    succeed(target_event_on_ready(ready, signal_event, done));
+    must_succeed(target_event_on_ready(ready, signal_event, done));
     target_event_release(ready);
     target_buffer_release(buffer);
     target_buffer_release(first);
     target_buffer_release(second);
     target_executable_release(slow);
     target_client_release(client);
-    succeed(target_event_wait(done));
+    must_succeed(target_event_wait(done));
     target_event_release(done);
 }
 
@@ -366,7 +349,7 @@ static void *call_many_times(void *argument) {
     TargetExecutable *executable = compile(caller->client, caller->text);
     for (int i = 0; i < 200; i++) {
         TargetBuffer *buffer = vector(caller->client, 0, 4, (float)i), *result = NULL;
-        succeed(run_one(executable, buffer, &result));
+        must_succeed(run_one(executable, buffer, &result));
         caller->result += first_of(result);
         target_buffer_release(buffer);
         target_buffer_release(result);
@@ -411,7 +394,7 @@ Test(execute, runs_ten_thousand_queued_sums) {
         results[d] = &outs[d];
     }
     for (int i = 0; i < 10000; i++) {
-        succeed(target_execute(executable, NULL, lists, 1, results, NULL));
+        must_succeed(target_execute(executable, NULL, lists, 1, results, NULL));
         for (int d = 0; d < 8 && i < 9999; d++) target_buffer_release(outs[d]);
     }
     for (int d = 0; d < 8; d++) {
@@ -445,14 +428,14 @@ Test(execute, names_a_deadlock) {
         const float x = d < 2 ? 1 : -1;
         const TargetHostArray scalar = {&x, HLO_F32, 0, NULL, NULL};
         arguments[d][0] = vector(client, d, 8, 0);
-        succeed(target_buffer_from_host(&scalar, target_device_default_memory(target_client_device(client, d)),
-                                        &arguments[d][1]));
+        must_succeed(target_buffer_from_host(&scalar, target_device_default_memory(target_client_device(client, d)),
+                                             &arguments[d][1]));
         lists[d] = arguments[d];
         results[d] = &outs[d];
     }
-    succeed(target_execute(executable, NULL, lists, 2, results, NULL));
+    must_succeed(target_execute(executable, NULL, lists, 2, results, NULL));
     float value;
-    fail_with(target_buffer_to_host_raw(outs[3], &value, 0, 4), HLO_FAILED_PRECONDITION,
+    must_fail(target_buffer_to_host_raw(outs[3], &value, 0, 4), HLO_FAILED_PRECONDITION,
               "device 0 waits at all-reduce %r for device 2, 3");
     for (int d = 0; d < 4; d++) {
         target_buffer_release(outs[d]);
@@ -464,7 +447,7 @@ Test(execute, names_a_deadlock) {
 
 Test(compile, names_devices_without_a_group) {
     TargetClient *client = new_client("cpu:4");
-    HloModule *module = parse(
+    HloModule *module = compiled_must_parse(
         "HloModule groups, num_partitions=4\n"
         "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
         "ENTRY main {\n  p = f32[8] parameter(0)\n"
@@ -482,7 +465,7 @@ Test(compile, names_devices_without_a_group) {
 
 Test(compile, names_collectives_that_device_numbers_part) {
     TargetClient *client = new_client("cpu:4");
-    HloModule *module = parse(
+    HloModule *module = compiled_must_parse(
         "HloModule parted, num_partitions=4\n"
         "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
         "yes { p = f32[8] parameter(0)\n"
@@ -493,7 +476,7 @@ Test(compile, names_collectives_that_device_numbers_part) {
         "  c = pred[] compare(i, two), direction=LT\n"
         "  ROOT way = f32[8] conditional(c, p, p), true_computation=yes, false_computation=no\n}\n");
     TargetExecutable *executable = NULL;
-    fail_with(target_compile(client, module, NULL, &executable), HLO_FAILED_PRECONDITION,
+    must_fail(target_compile(client, module, NULL, &executable), HLO_FAILED_PRECONDITION,
               "all-reduce %r: device 0, 1 would wait for ever for device 2, 3, which %way sends another way");
     hlo_module_free(module);
     target_client_release(client);
@@ -511,8 +494,8 @@ Test(fork, child_goes_on) {
     TargetClient *client = new_client("cpu:1");
     TargetExecutable *slow = compile(client, kSlow), *increment = compile(client, kIncrement);
     TargetBuffer *buffer = vector(client, 0, 4, 0), *result = NULL, *after = NULL;
-    succeed(run_one(slow, buffer, &result));
-    succeed(run_one(increment, result, &after));
+    must_succeed(run_one(slow, buffer, &result));
+    must_succeed(run_one(increment, result, &after));
     cr_expect_float_eq(first_of(after), 2, 0);
     const pid_t child = fork();
     if (child == 0) _exit(use_after_fork(client, increment));
@@ -547,7 +530,7 @@ static bool run_without_memory(TargetClient *client, const HloModule *module, Ta
 
 Test(memory, failures_are_errors) {
     TargetClient *client = new_client("cpu:1");
-    HloModule *module = parse(kIncrement);
+    HloModule *module = compiled_must_parse(kIncrement);
     TargetBuffer *buffer = vector(client, 0, 4, 0);
     int64_t countdown = 0;
     while (!run_without_memory(client, module, buffer, countdown)) cr_assert(++countdown < 2000);

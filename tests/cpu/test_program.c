@@ -24,25 +24,6 @@ static const char kLayer[] =
 
 static const SpmdMeshAxis kMesh[] = {{"x", 4}, {"y", 2}};
 
-static void expect_ok(HloStatus status) {
-    cr_assert_null(status, "%s", hlo_status_message(status));
-}
-
-static void expect_refusal(HloStatus status, const char *message) {
-    cr_assert_not_null(status, "not refused: %s", message);
-    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-    cr_expect_not_null(strstr(hlo_status_message(status), message), "%s", hlo_status_message(status));
-    hlo_status_free(status);
-}
-
-static HloModule *parse(const char *text) {
-    HloText message = {0};
-    HloModule *module = compiled_parse(text, &message);
-    cr_assert_not_null(module, "%s", message.data);
-    hlo_text_free(&message);
-    return module;
-}
-
 static void expect_near(const HloLiteral *have, const HloLiteral *want) {
     cr_assert(hlo_shape_equal(have->shape, want->shape, HLO_COMPARE_IGNORE_LAYOUT));
     for (int64_t i = 0; i < hlo_shape_elements(want->shape); i++)
@@ -52,12 +33,12 @@ static void expect_near(const HloLiteral *have, const HloLiteral *want) {
 
 // The layer on v2-8 with `shards`, in f32.
 static TargetProgram *layer_program(TargetClient *client, const char *const *shards, int64_t count) {
-    HloModule *module = parse(kLayer);
+    HloModule *module = compiled_must_parse(kLayer);
     TargetProgramOptions options = {
         .spmd = {.mesh = kMesh, .mesh_axis_count = 2, .shards = shards, .shard_count = count},
         .numerics = TARGET_NUMERICS_EXACT};
     TargetProgram *program = NULL;
-    expect_ok(target_program_new(client, module, &options, &program));
+    must_succeed(target_program_new(client, module, &options, &program));
     hlo_module_free(module);
     return program;
 }
@@ -80,14 +61,14 @@ ParameterizedTestParameters(program, call_equals_the_evaluator) {
 ParameterizedTest(const Cut *cut, program, call_equals_the_evaluator) {
     const char *shards[] = {cut->x, cut->w};
     TargetClient *client = NULL;
-    expect_ok(target_client_new("v2-8", &client));
+    must_succeed(target_client_new("v2-8", &client));
     TargetProgram *program = layer_program(client, shards, 2);
-    HloModule *module = parse(kLayer);
+    HloModule *module = compiled_must_parse(kLayer);
     HloLiteral *arguments[2], *results[2] = {0}, *want = NULL;
     for (int i = 0; i < 2; i++)
         arguments[i] = compiled_random(module->entry->parameters.items[i]->shape, (uint64_t)i + 1);
-    expect_ok(hlo_evaluate(module, (const HloLiteral *const *)arguments, 2, NULL, &want));
-    expect_ok(target_program_call(program, (const HloLiteral *const *)arguments, 2, results));
+    must_succeed(hlo_evaluate(module, (const HloLiteral *const *)arguments, 2, NULL, &want));
+    must_succeed(target_program_call(program, (const HloLiteral *const *)arguments, 2, results));
     for (int i = 0; i < 2; i++) {
         expect_near(results[i], want->elements[i]);
         hlo_literal_free(results[i]);
@@ -103,21 +84,21 @@ ParameterizedTest(const Cut *cut, program, call_equals_the_evaluator) {
 Test(program, results_are_arguments) {
     const char *shards[] = {"p0=x,-", "r0=x,-"};
     TargetClient *client = NULL;
-    expect_ok(target_client_new("v2-8", &client));
+    must_succeed(target_client_new("v2-8", &client));
     TargetProgram *program = layer_program(client, shards, 2);
     const SpmdBoundary *boundary = target_program_boundary(program);
     HloLiteral *x = compiled_random(boundary->parameters[0].global, 1);
     HloLiteral *w = compiled_random(boundary->parameters[1].global, 2);
     TargetArray *arguments[2], *once[2], *twice[2];
-    expect_ok(target_program_place(program, 0, x, &arguments[0]));
-    expect_ok(target_program_place(program, 1, w, &arguments[1]));
-    expect_ok(target_program_run(program, arguments, 2, once));
+    must_succeed(target_program_place(program, 0, x, &arguments[0]));
+    must_succeed(target_program_place(program, 1, w, &arguments[1]));
+    must_succeed(target_program_run(program, arguments, 2, once));
     TargetArray *next[2] = {once[0], arguments[1]};
-    expect_ok(target_program_run(program, next, 2, twice));
+    must_succeed(target_program_run(program, next, 2, twice));
     HloLiteral *first[2], *second[2], *on_devices = NULL;
-    expect_ok(target_program_call(program, (const HloLiteral *const[]){x, w}, 2, first));
-    expect_ok(target_program_call(program, (const HloLiteral *const[]){first[0], w}, 2, second));
-    expect_ok(target_array_to_literal(twice[0], &on_devices));
+    must_succeed(target_program_call(program, (const HloLiteral *const[]){x, w}, 2, first));
+    must_succeed(target_program_call(program, (const HloLiteral *const[]){first[0], w}, 2, second));
+    must_succeed(target_array_to_literal(twice[0], &on_devices));
     cr_expect(hlo_literal_equal(on_devices, second[0]));
     cr_expect_eq(target_array_device_count(twice[0]), 8);
     cr_expect_eq(target_buffer_shape(target_array_shard(twice[0], 3))->dims[0], 3);
@@ -142,20 +123,20 @@ Test(program, stands_in_mesh_order) {
     static const int64_t order[] = {0, 1, 2, 3, 6, 7, 4, 5};  // jax.make_mesh((4, 2)) on v2-8
     static const int64_t other[] = {7, 6, 5, 4, 3, 2, 1, 0};
     TargetClient *client = NULL;
-    expect_ok(target_client_new("v2-8", &client));
+    must_succeed(target_client_new("v2-8", &client));
     TargetProgram *program = layer_program(client, shards, 1);
     for (int64_t i = 0; i < 8; i++)
         cr_expect_eq(target_executable_device(target_program_executable(program), i)->id, order[i]);
     target_program_free(program);
-    HloModule *module = parse(kLayer);
+    HloModule *module = compiled_must_parse(kLayer);
     TargetProgramOptions options = {.spmd = {.mesh = kMesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 1},
                                     .device_assignment = other};
-    expect_ok(target_program_new(client, module, &options, &program));
+    must_succeed(target_program_new(client, module, &options, &program));
     for (int64_t i = 0; i < 8; i++)
         cr_expect_eq(target_executable_device(target_program_executable(program), i)->id, other[i]);
     // What is partitioned already is taken as it is.
     TargetProgram *again = NULL;
-    expect_ok(target_program_new(client, target_program_module(program), NULL, &again));
+    must_succeed(target_program_new(client, target_program_module(program), NULL, &again));
     cr_expect_eq(target_program_report(again)->collective_count, target_program_report(program)->collective_count);
     target_program_free(again);
     target_program_free(program);
@@ -166,25 +147,27 @@ Test(program, stands_in_mesh_order) {
 Test(program, refuses_what_does_not_fit) {
     const char *shards[] = {"p0=x,-", "p1=-,-"}, *others[] = {"p0=y,-", "p1=-,-"};
     TargetClient *client = NULL, *small = NULL;
-    expect_ok(target_client_new("v2-8", &client));
-    expect_ok(target_client_new("cpu:4", &small));
+    must_succeed(target_client_new("v2-8", &client));
+    must_succeed(target_client_new("cpu:4", &small));
     TargetProgram *program = layer_program(client, shards, 2), *other = layer_program(client, others, 2);
     const SpmdBoundary *boundary = target_program_boundary(program);
     HloLiteral *x = compiled_random(boundary->parameters[0].global, 1);
     HloLiteral *w = compiled_random(boundary->parameters[1].global, 2);
     TargetArray *arguments[2], *results[2], *none = NULL;
-    expect_ok(target_program_place(other, 0, x, &arguments[0]));
-    expect_ok(target_program_place(program, 1, w, &arguments[1]));
-    expect_refusal(target_program_place(program, 0, w, &none),
-                   "argument 0 is f32[10,10]; the program takes f32[12,10]");
-    expect_refusal(target_program_place(program, 2, w, &none), "2 arguments, there is no number 2");
-    expect_refusal(target_program_run(program, arguments, 1, results), "1 arguments; layer takes 2");
-    expect_refusal(target_program_call(program, (const HloLiteral *const[]){x}, 1, NULL), "1 arguments; layer takes 2");
-    expect_refusal(target_program_run(program, arguments, 2, results), "argument 0 is f32[12,10]{");
-    HloModule *module = parse(kLayer);
+    must_succeed(target_program_place(other, 0, x, &arguments[0]));
+    must_succeed(target_program_place(program, 1, w, &arguments[1]));
+    must_fail(target_program_place(program, 0, w, &none), HLO_INVALID_ARGUMENT,
+              "argument 0 is f32[10,10]; the program takes f32[12,10]");
+    must_fail(target_program_place(program, 2, w, &none), HLO_INVALID_ARGUMENT, "2 arguments, there is no number 2");
+    must_fail(target_program_run(program, arguments, 1, results), HLO_INVALID_ARGUMENT, "1 arguments; layer takes 2");
+    must_fail(target_program_call(program, (const HloLiteral *const[]){x}, 1, NULL), HLO_INVALID_ARGUMENT,
+              "1 arguments; layer takes 2");
+    must_fail(target_program_run(program, arguments, 2, results), HLO_INVALID_ARGUMENT, "argument 0 is f32[12,10]{");
+    HloModule *module = compiled_must_parse(kLayer);
     TargetProgramOptions options = {.spmd = {.mesh = kMesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 2}};
     TargetProgram *too_large = NULL;
-    expect_refusal(target_program_new(small, module, &options, &too_large), "the program needs 8 devices");
+    must_fail(target_program_new(small, module, &options, &too_large), HLO_INVALID_ARGUMENT,
+              "the program needs 8 devices");
     hlo_module_free(module);
     for (int i = 0; i < 2; i++) target_array_release(arguments[i]);
     hlo_literal_free(x);
@@ -202,7 +185,7 @@ Test(program, a_scalar_is_read_twice_in_one_loop) {
         "ENTRY main { a = f32[] parameter(0) b = f32[] sine(a) c = f32[] cosine(a) d = f32[] add(b, c)\n"
         "  ROOT e = f32[] multiply(d, a) }\n";
     HloText message = {0};
-    HloModule *module = parse(text);
+    HloModule *module = compiled_must_parse(text);
     CompiledCheck check = {.spec = "cpu:1", .seed = 1};
     cr_expect(compiled_equals_eval(module, &check, &message), "%s", message.data);
     hlo_text_free(&message);

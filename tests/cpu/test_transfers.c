@@ -7,24 +7,6 @@
 #include "spmd_partitioner/spmd.h"
 #include "tests/support/compiled.h"
 
-static HloModule *parse(const char *text) {
-    HloText message = {0};
-    HloModule *module = compiled_parse(text, &message);
-    cr_assert_not_null(module, "%s", message.data);
-    return module;
-}
-
-static void succeed(HloStatus status) {
-    cr_assert_null(status, "%s", hlo_status_message(status));
-}
-
-static void fail_with(HloStatus status, HloCode code, const char *words) {
-    cr_assert_not_null(status);
-    cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
-    cr_expect_not_null(strstr(hlo_status_message(status), words), "%s", hlo_status_message(status));
-    hlo_status_free(status);
-}
-
 enum { kDevices = 8, kLog = 64 };
 
 // A host that adds 100 to what it was sent last and logs who called.
@@ -64,7 +46,7 @@ static void host_release(void *context) {
 static TargetBuffer *scalar(TargetClient *client, int64_t device, float value) {
     const TargetHostArray array = {&value, HLO_F32, 0, NULL, NULL};
     TargetBuffer *buffer = NULL;
-    succeed(
+    must_succeed(
         target_buffer_from_host(&array, target_device_default_memory(target_client_device(client, device)), &buffer));
     return buffer;
 }
@@ -93,14 +75,14 @@ static HloStatus run(TargetClient *client, TargetExecutable *executable, Host *h
 
 static TargetExecutable *compile(TargetClient *client, HloModule *module) {
     TargetExecutable *executable = NULL;
-    succeed(target_compile(client, module, NULL, &executable));
+    must_succeed(target_compile(client, module, NULL, &executable));
     hlo_module_free(module);
     return executable;
 }
 
 static TargetClient *new_client(void) {
     TargetClient *client = NULL;
-    succeed(target_client_new_with_threads("v2-8", 2, &client));
+    must_succeed(target_client_new_with_threads("v2-8", 2, &client));
     return client;
 }
 
@@ -118,7 +100,7 @@ static const char kAsk[] = "HloModule ask\nENTRY e {\n p = f32[] parameter(0)\n 
 
 Test(transfers, a_program_waits_for_its_host) {
     TargetClient *client = new_client();
-    TargetExecutable *executable = compile(client, parse(kAsk));
+    TargetExecutable *executable = compile(client, compiled_must_parse(kAsk));
     cr_assert_eq(target_executable_transfer_count(executable), 2);
     bool to_host = false;
     cr_expect_eq(target_executable_transfer(executable, 0, &to_host), 3);
@@ -127,12 +109,12 @@ Test(transfers, a_program_waits_for_its_host) {
     cr_expect(!to_host);
     Host host = {0};
     float result = 0;
-    succeed(run(client, executable, &host, 1, 5, &result));
+    must_succeed(run(client, executable, &host, 1, 5, &result));
     cr_expect_eq(result, 110);
     cr_expect_eq(host.log[0], 3);
     cr_expect_eq(host.log[1], 4);
     cr_expect_eq(host.released, 1);
-    fail_with(run(client, executable, NULL, 1, 5, &result), HLO_INVALID_ARGUMENT, "channel 3");
+    must_fail(run(client, executable, NULL, 1, 5, &result), HLO_INVALID_ARGUMENT, "channel 3");
     target_executable_release(executable);
     target_client_release(client);
 }
@@ -140,13 +122,13 @@ Test(transfers, a_program_waits_for_its_host) {
 // The results hold the callback's error; the next execution is none the worse.
 Test(transfers, an_error_of_the_host_is_the_result) {
     TargetClient *client = new_client();
-    TargetExecutable *executable = compile(client, parse(kAsk));
+    TargetExecutable *executable = compile(client, compiled_must_parse(kAsk));
     Host host = {.failure = HLO_DATA_LOSS};
     float result = 0;
-    fail_with(run(client, executable, &host, 1, 5, &result), HLO_DATA_LOSS, "does not want this");
+    must_fail(run(client, executable, &host, 1, 5, &result), HLO_DATA_LOSS, "does not want this");
     cr_expect_eq(host.receives[0], 0);
     host.failure = HLO_OK;
-    succeed(run(client, executable, &host, 1, 6, &result));
+    must_succeed(run(client, executable, &host, 1, 6, &result));
     cr_expect_eq(result, 112);
     cr_expect_eq(host.released, 2);
     target_executable_release(executable);
@@ -165,10 +147,10 @@ Test(transfers, stay_in_order_in_loops) {
         " w = (f32[], token[]) while(i), condition=condition, body=body\n"
         " ROOT r = f32[] get-tuple-element(w), index=0\n}\n";
     TargetClient *client = new_client();
-    TargetExecutable *executable = compile(client, parse(kLoop));
+    TargetExecutable *executable = compile(client, compiled_must_parse(kLoop));
     Host host = {0};
     float result = 0;
-    succeed(run(client, executable, &host, 1, 1, &result));
+    must_succeed(run(client, executable, &host, 1, 1, &result));
     cr_expect_eq(result, 501);
     cr_expect_eq(host.logged, 10);
     for (int i = 0; i < 10; i++) cr_expect_eq(host.log[i], i % 2 ? 4 : 3);
@@ -188,8 +170,8 @@ static TargetExecutable *partition(TargetClient *client, const char *annotation)
                     " g = f32[] get-tuple-element(rd), index=0\n ROOT a = f32[] add(g, p), "
                     "sharding={replicated}\n}\n",
                     annotation, annotation);
-    HloModule *module = parse(text.data), *partitioned = NULL;
-    succeed(spmd_partition(module, NULL, &partitioned, NULL));
+    HloModule *module = compiled_must_parse(text.data), *partitioned = NULL;
+    must_succeed(spmd_partition(module, NULL, &partitioned, NULL));
     hlo_module_free(module);
     hlo_text_free(&text);
     return compile(client, partitioned);
@@ -201,7 +183,7 @@ Test(transfers, one_device_speaks_for_all) {
     TargetExecutable *executable = partition(client, ", sharding={maximal device=5}");
     Host host = {0};
     float results[kDevices];
-    succeed(run(client, executable, &host, kDevices, 0, results));
+    must_succeed(run(client, executable, &host, kDevices, 0, results));
     for (int d = 0; d < kDevices; d++) {
         cr_expect_eq(host.sends[d], d == 5);
         cr_expect_eq(host.receives[d], d == 5);
@@ -216,7 +198,7 @@ Test(transfers, each_device_speaks_where_nothing_is_said) {
     TargetExecutable *executable = partition(client, "");
     Host host = {0};
     float results[kDevices];
-    succeed(run(client, executable, &host, kDevices, 0, results));
+    must_succeed(run(client, executable, &host, kDevices, 0, results));
     for (int d = 0; d < kDevices; d++) {
         cr_expect_eq(host.sends[d], 1);
         cr_expect_eq(results[d], (float)(100 + 2 * d));
@@ -229,7 +211,7 @@ Test(transfers, each_device_speaks_where_nothing_is_said) {
 static HloStatus nested_receive(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
     Host *host = context;
     float answer = 0;
-    succeed(run(target_executable_client(host->nested), host->nested, NULL, 1, host->last[place], &answer));
+    must_succeed(run(target_executable_client(host->nested), host->nested, NULL, 1, host->last[place], &answer));
     (void)channel;
     memcpy(data, &answer, (size_t)bytes);
     return HLO_SUCCESS;
@@ -237,20 +219,20 @@ static HloStatus nested_receive(void *context, int64_t place, int64_t channel, v
 
 Test(transfers, callbacks_run_programs) {
     TargetClient *client = new_client();
-    TargetExecutable *executable = compile(client, parse(kAsk));
-    Host host = {.nested = compile(client, parse("HloModule twice\nENTRY e {\n p = f32[] parameter(0)\n"
-                                                 " ROOT a = f32[] add(p, p)\n}\n"))};
+    TargetExecutable *executable = compile(client, compiled_must_parse(kAsk));
+    Host host = {.nested = compile(client, compiled_must_parse("HloModule twice\nENTRY e {\n p = f32[] parameter(0)\n"
+                                                               " ROOT a = f32[] add(p, p)\n}\n"))};
     TargetBuffer *argument = scalar(client, 0, 7), *results[20];
     TargetBuffer *const *lists[1] = {&argument};
     const TargetHostTransfers transfers = {host_send, nested_receive, host_release, &host};
     const TargetExecuteOptions options = {.transfers = &transfers};
     for (int i = 0; i < 20; i++) {
         TargetBuffer **result_lists[1] = {&results[i]};
-        succeed(target_execute(executable, &options, lists, 1, result_lists, NULL));
+        must_succeed(target_execute(executable, &options, lists, 1, result_lists, NULL));
     }
     for (int i = 0; i < 20; i++) {
         float value = 0;
-        succeed(target_buffer_to_host(results[i], &value, sizeof value, NULL));
+        must_succeed(target_buffer_to_host(results[i], &value, sizeof value, NULL));
         cr_expect_eq(value, 21);
         target_buffer_release(results[i]);
     }
@@ -263,12 +245,12 @@ Test(transfers, callbacks_run_programs) {
 
 Test(transfers, between_devices_are_refused_by_name) {
     TargetClient *client = new_client();
-    HloModule *module = parse(
+    HloModule *module = compiled_must_parse(
         "HloModule m\nENTRY e {\n p = f32[] parameter(0)\n t = token[] after-all()\n"
         " ab = (f32[], u32[], token[]) send(p, t), channel_id=3\n"
         " ROOT sd = token[] send-done(ab), channel_id=3\n}\n");
     TargetExecutable *executable = NULL;
-    fail_with(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED, "%ab");
+    must_fail(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED, "%ab");
     hlo_module_free(module);
     target_client_release(client);
 }
@@ -276,18 +258,19 @@ Test(transfers, between_devices_are_refused_by_name) {
 // A program of one device goes where the caller says.
 Test(transfers, elsewhere_runs_on_another_device) {
     TargetClient *client = new_client();
-    TargetExecutable *executable =
-        compile(client, parse("HloModule twice\nENTRY e {\n p = f32[] parameter(0)\n ROOT a = f32[] add(p, p)\n}\n"));
+    TargetExecutable *executable = compile(
+        client,
+        compiled_must_parse("HloModule twice\nENTRY e {\n p = f32[] parameter(0)\n ROOT a = f32[] add(p, p)\n}\n"));
     TargetBuffer *argument = scalar(client, 6, 7), *result = NULL;
     TargetBuffer *const *lists[1] = {&argument};
     TargetBuffer **result_lists[1] = {&result};
     TargetExecuteOptions options = {.device = target_client_device(client, 6)};
-    succeed(target_execute(executable, &options, lists, 1, result_lists, NULL));
+    must_succeed(target_execute(executable, &options, lists, 1, result_lists, NULL));
     cr_expect_eq(target_buffer_device(result), target_client_device(client, 6));
     float value = 0;
-    succeed(target_buffer_to_host(result, &value, sizeof value, NULL));
+    must_succeed(target_buffer_to_host(result, &value, sizeof value, NULL));
     cr_expect_eq(value, 14);
-    fail_with(target_execute(executable, NULL, lists, 1, result_lists, NULL), HLO_INVALID_ARGUMENT, "argument 0");
+    must_fail(target_execute(executable, NULL, lists, 1, result_lists, NULL), HLO_INVALID_ARGUMENT, "argument 0");
     target_buffer_release(result);
     target_buffer_release(argument);
     target_executable_release(executable);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/compiled.h"
 
+#include <criterion/criterion.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,25 @@ static uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
     return x ^ (x >> 31);
+}
+
+HloModule *compiled_must_parse(const char *text) {
+    HloText message = {0};
+    HloModule *module = compiled_parse(text, &message);
+    cr_assert_not_null(module, "%s", message.data);
+    hlo_text_free(&message);
+    return module;
+}
+
+void must_succeed(HloStatus status) {
+    cr_assert_null(status, "%s", hlo_status_message(status));
+}
+
+void must_fail(HloStatus status, HloCode code, const char *words) {
+    cr_assert_not_null(status, "not refused: %s", words);
+    cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
+    cr_expect_not_null(strstr(hlo_status_message(status), words), "%s", hlo_status_message(status));
+    hlo_status_free(status);
 }
 
 void compiled_fill(HloLiteral *literal, uint64_t seed) {

@@ -19,6 +19,14 @@ typedef struct CompiledCheck {
 // Parses `text`; on error writes it to `message` and returns NULL.
 HloModule *compiled_parse(const char *text, HloText *message);
 
+// Parses `text`; the test fails when it does not parse.
+HloModule *compiled_must_parse(const char *text);
+
+// The test fails with the message of an error.
+void must_succeed(HloStatus status);
+// Expects an error of this code whose message holds `words`, and frees it.
+void must_fail(HloStatus status, HloCode code, const char *words);
+
 // Fills an array literal with numbers that suit its type: floats in [-2, 2), small integers, predicates.
 void compiled_fill(HloLiteral *literal, uint64_t seed);
 
