@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/layout.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/ir/attributes.h"
@@ -77,7 +78,24 @@ static Choice choose(const EmuChip *chip, const HloShape *shape) {
     return best;
 }
 
+// The tiles of a layout whose minor dimensions are chosen: rows and lanes, then what packs narrow types into words.
+static void set_tiles(HloArena *arena, const Choice *choice, HloLayout *layout) {
+    const bool matrix = choice->second >= 0, packed = choice->bits < 32;
+    assert(choice->lanes >= 128); /* a tile is never narrower than the vector unit */
+    assert(!matrix || choice->rows >= 1);
+    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, 3);
+    tiles[0] =
+        matrix ? hlo_ints(arena, (int64_t[]){choice->rows, choice->lanes}, 2) : hlo_ints(arena, &choice->lanes, 1);
+    layout->tile_count = 1;
+    if (packed && !matrix) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){128}, 1);
+    if (packed) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){32 / choice->bits, 1}, 2);
+    layout->tiles = tiles;
+    // Elements below a byte are stored packed, which XLA writes down: s4[8,256]{1,0:T(8,128)(8,1)E(4)}.
+    if (choice->bits < 8) layout->element_size_in_bits = choice->bits;
+}
+
 const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape) {
+    assert(hlo_shape_is_array(shape)); /* tuples and tokens have no layout of their own */
     const Choice choice = choose(chip, shape);
     HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
     layout->tail_padding_alignment = 1;
@@ -86,14 +104,26 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
     if (choice.second >= 0) order[count++] = choice.second;
     for (int64_t dim = shape->rank - 1; dim >= 0; dim--)
         if (dim != choice.minor && dim != choice.second) order[count++] = dim;
+    assert(count == shape->rank); /* every dimension stands in the order once */
     layout->minor_to_major = (HloInts){order, count};
-    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, 3);
-    const bool matrix = choice.second >= 0, packed = choice.bits < 32;
-    tiles[0] = matrix ? hlo_ints(arena, (int64_t[]){choice.rows, choice.lanes}, 2) : hlo_ints(arena, &choice.lanes, 1);
-    layout->tile_count = 1;
-    if (packed && !matrix) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){128}, 1);
-    if (packed) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){32 / choice.bits, 1}, 2);
-    layout->tiles = tiles;
+    set_tiles(arena, &choice, layout);
+    return layout;
+}
+
+const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
+                                     HloInts minor_to_major) {
+    assert(hlo_shape_is_array(shape));
+    assert(minor_to_major.count == shape->rank); /* the caller has checked what users ask for */
+    Choice choice = choose(chip, shape);
+    if (choice.second >= 0) {
+        choice.minor = minor_to_major.items[0];
+        choice.second = minor_to_major.items[1];
+        choice.rows = tile_rows(chip, choice.bits, shape->dims[choice.second]);
+    }
+    HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
+    layout->tail_padding_alignment = 1;
+    layout->minor_to_major = hlo_ints(arena, minor_to_major.items, minor_to_major.count);
+    set_tiles(arena, &choice, layout);
     return layout;
 }
 

@@ -13,6 +13,11 @@ HLO_BEGIN_C
 // packing tiles of narrow types. Made in `arena`.
 HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape);
 
+// The layout of an array whose dimensions somebody has ordered, the most minor one first (each of them once): the same
+// order, with the tiles that emu_default_layout() would give it. Made in `arena`.
+HLO_EXPORT const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
+                                                HloInts minor_to_major);
+
 // Bytes that a buffer takes in HBM: its tiles as written in the layout, or as emu_default_layout() chooses them when it
 // has none; element_size_in_bits of the layout counts. Tuples are the sum of their leaves; tokens take nothing; an
 // array counts with 1 PiB at most. `chip` NULL (host processors): dense.

@@ -22,21 +22,17 @@ typedef struct WantedShape {
     HloText layout;  // to be freed
 } WantedShape;
 
-static HloStatus read_shape(int32_t type, const int64_t *dims, size_t num_dims, const PjrtMemoryLayout *layout,
-                            WantedShape *wanted) {
+static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int64_t *dims, size_t num_dims,
+                            const PjrtMemoryLayout *layout, WantedShape *wanted) {
     *wanted = (WantedShape){.shape = {.type = pjrt_type_to_hlo(type), .rank = (int32_t)num_dims, .dims = dims}};
     HLO_FAIL_IF(wanted->shape.type == HLO_INVALID, HLO_UNIMPLEMENTED, "buffer type %d is unknown", type);
     HLO_FAIL_IF(num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", num_dims);
-    HloStatus status = pjrt_layout_read(layout, num_dims, &wanted->layout);
-    if (status) hlo_text_free(&wanted->layout);
-    return status;
+    return pjrt_layout_choose(memory, &wanted->shape, layout, &wanted->layout);
 }
 
 // Hands out a buffer of a shape; frees what read_shape() made. `buffer` NULL: only that.
 static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedShape *wanted, PjrtBuffer **out) {
-    const char *layout = wanted->layout.data;
-    if (layout && pjrt_layout_is_row_major(layout, wanted->shape.rank)) layout = NULL;
-    *out = buffer ? pjrt_buffer_from(client, buffer, layout) : NULL;
+    *out = buffer ? pjrt_buffer_from(client, buffer, wanted->layout.data) : NULL;
     hlo_text_free(&wanted->layout);
     return *out ? NULL : no_memory();
 }
@@ -50,7 +46,7 @@ PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
     if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     HloStatus status = target_buffer_uninitialized(&wanted.shape, memory->memory, &buffer);
     if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
     hlo_text_free(&wanted.layout);
@@ -62,7 +58,7 @@ PjrtError *pjrt_client_create_error_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, buffer);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    PJRT_TRY(read_shape(args->memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     HloStatus error = status_of(args->error_code, args->error_message, args->error_message_size);
     HloStatus status = target_buffer_from_error(&wanted.shape, args->memory->memory, error, &buffer);
     if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
@@ -81,7 +77,7 @@ PjrtError *pjrt_client_create_alias_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, promise);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(args->type, args->dims, args->num_dims, args->layout, &wanted));
+    PJRT_TRY(read_shape(args->memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     PjrtPromise *promise = hlo_allocate(sizeof(*promise));
     HloStatus status = promise ? target_buffer_pending(&wanted.shape, args->memory->memory, &buffer)
                                : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");

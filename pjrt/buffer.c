@@ -61,7 +61,10 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     if (type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
     TargetBuffer *buffer;
     HloText layout = {0};
-    HloStatus status = pjrt_layout_read(args->device_layout, args->num_dims, &layout);
+    const HloShape shape = {.type = type, .rank = (int32_t)args->num_dims, .dims = args->dims};
+    HloStatus status = args->num_dims > 64 ? hlo_error(HLO_INVALID_ARGUMENT, "an array of rank %zu", args->num_dims)
+                                           : hlo_shape_check_dims(type, args->dims, (int64_t)args->num_dims);
+    if (!status) status = pjrt_layout_choose(memory->memory, &shape, args->device_layout, &layout);
     if (type == HLO_TOKEN) {
         HloShape token = {.type = HLO_TOKEN};
         if (!status) status = target_buffer_uninitialized(&token, memory->memory, &buffer);
@@ -79,9 +82,7 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     }
     // The data has been read: the caller's array is free at once, whatever it promised.
     args->done_with_host_buffer = pjrt_event_ready();
-    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, (int32_t)args->num_dims);
-    args->buffer =
-        args->done_with_host_buffer ? pjrt_buffer_from(args->client, buffer, plain ? NULL : layout.data) : NULL;
+    args->buffer = args->done_with_host_buffer ? pjrt_buffer_from(args->client, buffer, layout.data) : NULL;
     hlo_text_free(&layout);
     if (args->buffer) return NULL;
     if (args->done_with_host_buffer)

@@ -154,8 +154,11 @@ static HloStatus describe_layouts(PjrtExecutable *executable) {
     HLO_TRY(print_layouts(arena, result, results->items, results->sizes));
     executable->result_buffer_layouts = HLO_ARENA_NEW(arena, const char *, results->count + 1);
     for (size_t i = 0; i < results->count; i++) {
-        const int32_t rank = target_executable_result_shape(executable->executable, (int64_t)i)->rank;
-        if (!pjrt_layout_is_row_major(results->items[i], rank))
+        const TargetExecutable *target = executable->executable;
+        const TargetMemory *memory = target_device_memory(target_executable_device(target, 0),
+                                                          target_executable_result_memory(target, (int64_t)i));
+        const HloShape *shape = target_executable_result_shape(target, (int64_t)i);
+        if (!pjrt_layout_is_default(memory, shape, results->items[i]))
             executable->result_buffer_layouts[i] = results->items[i];
     }
     return HLO_SUCCESS;
@@ -216,32 +219,37 @@ static HloStatus simplify(HloModule *module) {
     return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
 }
 
-static bool is_row_major(const HloShape *shape) {
-    for (int32_t i = 0; shape->layout && i < shape->rank; i++)
-        if (shape->layout->minor_to_major.items[i] != shape->rank - 1 - i) return false;
-    return true;
+// Whether an array has the order of dimensions that the machine gives it.
+static bool has_default_order(HloModule *module, const TargetDevice *device, const HloShape *shape) {
+    if (!shape->layout) return true;
+    const HloInts have = shape->layout->minor_to_major;
+    const HloInts want =
+        target_memory_layout(target_device_default_memory(device), shape, NULL, module->arena)->minor_to_major;
+    return have.count == want.count && memcmp(have.items, want.items, (size_t)have.count * sizeof(*have.items)) == 0;
 }
 
 // Whether `result` can live in the memory of `given`: as many bytes in the same memory, in the same order. Between
-// arrays of other sizes the order is the same only when both are dense row by row.
-static bool fits(const HloShape *given, const HloShape *result) {
+// arrays of other sizes nobody can compare orders, so both must have the one that nobody asked for.
+static bool fits(HloModule *module, const TargetDevice *device, const HloShape *given, const HloShape *result) {
     if (hlo_shape_equal(given, result, HLO_COMPARE_IGNORE_LAYOUT))
         return hlo_shape_equal(given, result, HLO_COMPARE_ALL);
+    if (!hlo_shape_is_array(given) || !hlo_shape_is_array(result)) return false;
     const HloLayout *from = given->layout, *to = result->layout;
     if ((from ? from->memory_space : 0) != (to ? to->memory_space : 0)) return false;
-    return hlo_shape_bytes(given) == hlo_shape_bytes(result) && is_row_major(given) && is_row_major(result);
+    return hlo_shape_bytes(given) == hlo_shape_bytes(result) && has_default_order(module, device, given) &&
+           has_default_order(module, device, result);
 }
 
 // A donated array is of use to a result that fits into its memory; without one it is not taken.
-static bool has_taker(const HloModule *module, const HloShape *given) {
+static bool has_taker(HloModule *module, const TargetDevice *device, const HloShape *given) {
     const HloShape *results = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
     const int64_t leaves = hlo_shape_leaf_count(results);
     for (int64_t i = 0; i < leaves; i++)
-        if (fits(given, hlo_shape_leaf(results, i))) return true;
+        if (fits(module, device, given, hlo_shape_leaf(results, i))) return true;
     return false;
 }
 
-static void prune_donors(HloModule *module) {
+static void prune_donors(HloModule *module, const TargetDevice *device) {
     if (!module->entry_parameter_layouts) return;
     HloDonor *kept = HLO_ARENA_NEW(module->arena, HloDonor, module->donor_count);
     int64_t count = 0;
@@ -250,16 +258,19 @@ static void prune_donors(HloModule *module) {
         const HloShape *given = donor->parameter < module->entry_parameter_layout_count
                                     ? hlo_shape_at(module->entry_parameter_layouts[donor->parameter], donor->index)
                                     : NULL;
-        if (!given || has_taker(module, given)) kept[count++] = *donor;
+        if (!given || has_taker(module, device, given)) kept[count++] = *donor;
     }
     module->donors = kept;
     module->donor_count = count;
 }
 
-static HloStatus finish_module(HloModule *module) {
+static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *request) {
     static const char *const passes[] = {"memory-copies"};
     HloPassOptions options = {.skip_verify = true};
-    prune_donors(module);
+    const TargetDevice *device = target_client_device(request->client, 0);  // all devices of a machine are alike
+    // Programs in HLO say their layouts; StableHLO leaves them open unless it says so.
+    if (format_is(request->program, "mlir")) HLO_TRY(pjrt_settle_layouts(module, device));
+    prune_donors(module, device);
     return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
 }
 
@@ -280,7 +291,7 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     HLO_TRY(hlo_verify(executable->module));
     HLO_TRY(simplify(executable->module));
     if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));
-    HLO_TRY(finish_module(executable->module));
+    HLO_TRY(finish_module(executable->module, request));
     const bool named = parsed.assignment.count && !executable->portable;
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,

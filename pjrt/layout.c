@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts: what executables and buffers say of the order of their elements, and the extension that tells it. Arrays are
-// row-major in memory all the same; a layout is a name that they carry.
+// Layouts: what executables and buffers say of the order of their elements, and the extension that tells it. The names
+// are those of the real machine (order and tiles that depend on the shape); arrays are row-major in memory all the
+// same.
+#include <assert.h>
 #include <string.h>
 
 #include "pjrt/extensions.h"
 #include "pjrt/objects.h"
+
+enum { kMostDims = 64 };  // of an array
 
 // ---- text, as XLA writes layouts
 
@@ -29,31 +33,121 @@ void pjrt_layout_print(HloText *text, const HloShape *shape) {
     hlo_text_string(text, "}");
 }
 
-HloStatus pjrt_layout_read(const PjrtMemoryLayout *layout, size_t rank, HloText *text) {
-    if (!layout) return HLO_SUCCESS;
-    HLO_FAIL_IF(layout->type != PJRT_LAYOUT_TILED, HLO_UNIMPLEMENTED, "device layouts with strides");
-    const PjrtLayoutTiled *tiled = &layout->layout.tiled;
-    HLO_FAIL_IF(tiled->minor_to_major_size != rank, HLO_INVALID_ARGUMENT,
-                "a layout of %zu dimensions for an array of rank %zu", tiled->minor_to_major_size, rank);
-    hlo_text_string(text, "{");
-    print_list(text, (HloInts){tiled->minor_to_major, (int64_t)rank});
-    const int64_t *dims = tiled->tile_dims;
-    for (size_t i = 0; i < tiled->num_tiles; dims += tiled->tile_dim_sizes[i++]) {
-        hlo_text_string(text, i ? "(" : ":T(");
-        print_list(text, (HloInts){dims, (int64_t)tiled->tile_dim_sizes[i]});
-        hlo_text_string(text, ")");
+// ---- choosing
+
+// Whether the caller's order names each dimension once.
+static bool is_order(const PjrtLayoutTiled *tiled) {
+    bool seen[kMostDims] = {false};
+    for (size_t i = 0; i < tiled->minor_to_major_size; i++) {
+        const int64_t dim = tiled->minor_to_major[i];
+        if (dim < 0 || dim >= (int64_t)tiled->minor_to_major_size || seen[dim]) return false;
+        seen[dim] = true;
     }
-    hlo_text_string(text, "}");
-    return hlo_text_status(text);
+    return true;
 }
 
-bool pjrt_layout_is_row_major(const char *layout, int32_t rank) {
+static bool is_descending(const PjrtLayoutTiled *tiled) {
+    for (size_t i = 0; i < tiled->minor_to_major_size; i++)
+        if (tiled->minor_to_major[i] != (int64_t)(tiled->minor_to_major_size - 1 - i)) return false;
+    return true;
+}
+
+static HloStatus check_asked(const PjrtMemoryLayout *asked, size_t rank) {
+    HLO_FAIL_IF(asked->type != PJRT_LAYOUT_TILED, HLO_UNIMPLEMENTED, "layouts with strides");
+    const PjrtLayoutTiled *tiled = &asked->layout.tiled;
+    HLO_FAIL_IF(tiled->minor_to_major_size != rank || rank > kMostDims, HLO_INVALID_ARGUMENT,
+                "a layout of %zu dimensions for an array of rank %zu", tiled->minor_to_major_size, rank);
+    HLO_FAIL_IF(!is_order(tiled), HLO_INVALID_ARGUMENT, "a layout that is no order of dimensions");
+    return HLO_SUCCESS;
+}
+
+HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what) {
+    if (!asked) return HLO_SUCCESS;
+    HLO_TRY(check_asked(asked, rank));
+    const PjrtLayoutTiled *tiled = &asked->layout.tiled;
+    HLO_FAIL_IF(tiled->num_tiles || !is_descending(tiled), HLO_UNIMPLEMENTED, "%s in another order than row-major",
+                what);
+    return HLO_SUCCESS;
+}
+
+// The layout with the tiles that the caller wrote instead of the machine's.
+static const HloLayout *with_tiles(HloArena *arena, const HloLayout *layout, const PjrtLayoutTiled *tiled) {
+    HloLayout *result = hlo_arena_copy(arena, layout, sizeof(*result));
+    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, tiled->num_tiles);
+    const int64_t *dims = tiled->tile_dims;
+    for (size_t i = 0; i < tiled->num_tiles; dims += tiled->tile_dim_sizes[i++])
+        tiles[i] = hlo_ints(arena, dims, (int64_t)tiled->tile_dim_sizes[i]);
+    result->tiles = tiles;
+    result->tile_count = (int64_t)tiled->num_tiles;
+    return result;
+}
+
+HloStatus pjrt_layout_make(HloArena *arena, const TargetMemory *memory, const HloShape *shape,
+                           const PjrtMemoryLayout *asked, const HloLayout **layout) {
+    assert(hlo_shape_is_array(shape)); /* tokens have no layout: callers deal with them */
+    if (!asked) {
+        *layout = target_memory_layout(memory, shape, NULL, arena);
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(check_asked(asked, (size_t)shape->rank));
+    const PjrtLayoutTiled *tiled = &asked->layout.tiled;
+    HLO_FAIL_IF(memory->kind_id == TARGET_MEMORY_UNPINNED_HOST && (tiled->num_tiles || !is_descending(tiled)),
+                HLO_UNIMPLEMENTED, "%s memory holds row-major arrays only", memory->kind);
+    const HloInts order = {tiled->minor_to_major, (int64_t)tiled->minor_to_major_size};
+    *layout = target_memory_layout(memory, shape, &order, arena);
+    if (tiled->num_tiles) *layout = with_tiles(arena, *layout, tiled);
+    return HLO_SUCCESS;
+}
+
+typedef struct TextCall {
+    HloArena *arena;
+    const TargetMemory *memory;
+    const HloShape *shape;
+    const PjrtMemoryLayout *asked;
+    HloText *text;
+} TextCall;
+
+static HloStatus print_made(void *argument) {
+    const TextCall *call = argument;
+    const HloLayout *layout = NULL;
+    HLO_TRY(pjrt_layout_make(call->arena, call->memory, call->shape, call->asked, &layout));
+    pjrt_layout_print(call->text, hlo_shape_with_layout(call->arena, call->shape, layout));
+    return hlo_text_status(call->text);
+}
+
+// Appends the layout that an array gets in a memory.
+static HloStatus print_layout_of(const TargetMemory *memory, const HloShape *shape, const PjrtMemoryLayout *asked,
+                                 HloText *text) {
+    if (!hlo_shape_is_array(shape)) {
+        hlo_text_string(text, "{}");
+        return hlo_text_status(text);
+    }
+    TextCall call = {hlo_arena_new(), memory, shape, asked, text};
+    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(print_made, &call);
+    hlo_arena_free(call.arena);
+    return status;
+}
+
+HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape, HloText *text) {
+    return print_layout_of(memory, shape, NULL, text);
+}
+
+bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout) {
     HloText text = {0};
-    const HloShape shape = {.type = HLO_F32, .rank = rank};
-    pjrt_layout_print(&text, &shape);
-    const bool same = !text.failed && strcmp(text.data, layout) == 0;
+    HloStatus status = pjrt_layout_default(memory, shape, &text);
+    const bool same = !status && strcmp(text.data, layout) == 0;
+    hlo_status_free(status);
     hlo_text_free(&text);
     return same;
+}
+
+HloStatus pjrt_layout_choose(const TargetMemory *memory, const HloShape *shape, const PjrtMemoryLayout *asked,
+                             HloText *text) {
+    if (!asked || !hlo_shape_is_array(shape)) return HLO_SUCCESS;
+    HloStatus status = print_layout_of(memory, shape, asked, text);
+    if (status || pjrt_layout_is_default(memory, shape, text->data)) hlo_text_free(text);
+    return status;
 }
 
 // ---- handles: their text stands in the block or, of executables and buffers, elsewhere
@@ -73,13 +167,10 @@ static PjrtError *give_layout(const char *text, size_t size, PjrtLayout **out) {
     return NULL;
 }
 
-static PjrtError *give_default(size_t rank, PjrtLayout **out) {
-    const HloShape shape = {.type = HLO_F32, .rank = (int32_t)rank};
+static PjrtError *give_default(const TargetMemory *memory, const HloShape *shape, PjrtLayout **out) {
     HloText text = {0};
-    if (rank > 64) return pjrt_fail(HLO_INVALID_ARGUMENT, "a layout of rank %zu", rank);
-    pjrt_layout_print(&text, &shape);
-    PjrtError *error =
-        text.failed ? pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory") : give_layout(text.data, text.length, out);
+    HloStatus status = pjrt_layout_default(memory, shape, &text);
+    PjrtError *error = status ? pjrt_error_from(status) : give_layout(text.data, text.length, out);
     hlo_text_free(&text);
     return error;
 }
@@ -103,16 +194,31 @@ static PjrtError *layout_serialize(void *arguments) {
     return NULL;
 }
 
+// In the memory where the machine's first device keeps its arrays: all its devices are alike.
+static PjrtError *machine_default_layout(const TargetClient *client, PjrtDefaultLayoutArgs *args) {
+    const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    if (shape.type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
+    if (args->num_dims > kMostDims) return pjrt_fail(HLO_INVALID_ARGUMENT, "a layout of rank %zu", args->num_dims);
+    PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
+    return give_default(target_device_default_memory(target_client_device(client, 0)), &shape, &args->layout);
+}
+
 static PjrtError *client_default_layout(void *arguments) {
     PjrtDefaultLayoutArgs *args = arguments;
-    return give_default(args->num_dims, &args->layout);
+    return machine_default_layout(((const PjrtClient *)args->owner)->client, args);
+}
+
+static PjrtError *topology_default_layout(void *arguments) {
+    PjrtDefaultLayoutArgs *args = arguments;
+    return machine_default_layout(((const PjrtTopology *)args->owner)->client, args);
 }
 
 static PjrtError *buffer_layout(void *arguments) {
     PjrtBufferLayoutArgs *args = arguments;
     const char *text = args->buffer->layout;
     if (text) return give_layout(text, strlen(text), &args->layout);
-    return give_default((size_t)target_buffer_shape(args->buffer->buffer)->rank, &args->layout);
+    const TargetBuffer *buffer = args->buffer->buffer;
+    return give_default(target_buffer_memory(buffer), target_buffer_shape(buffer), &args->layout);
 }
 
 // The list belongs to the executable; made when first asked for.
@@ -156,7 +262,7 @@ PjrtExtension *pjrt_layouts_extension(PjrtExtension *next) {
         .serialize = layout_serialize,
         .client_default = client_default_layout,
         .buffer = buffer_layout,
-        .topology_default = client_default_layout,
+        .topology_default = topology_default_layout,
         .outputs = output_layouts,
         .parameters = parameter_layouts,
     };

@@ -128,24 +128,44 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory);
 // ---- buffers
 // ---------------------------------------------------------------------------------------------------------
 
-// Arrays are row-major in memory whatever layout their maker asked for: that is a name which the array carries along.
+// Arrays are row-major in memory whatever layout they have: that is a name which the array carries along.
 struct PjrtBuffer {
     TargetBuffer *buffer;
     PjrtClient *client;
-    char *layout;                           // "{0,1:T(8,128)}"; NULL for row-major
+    char *layout;                           // "{0,1:T(8,128)}"; NULL for the default of its shape and memory
     struct PjrtLayoutLists *_Atomic lists;  // the same as lists, made on demand
 };
 
 // A handle on a buffer; takes the reference. `layout` (copied) is what an executable or another buffer says of it; NULL
-// for row-major. NULL when memory is short (the reference is released then).
+// for the default one. NULL when memory is short (the reference is released then).
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout);
+
+// ---- layouts
+// ---------------------------------------------------------------------------------------------------------
+
 // Appends the layout of an array shape, row-major where it has none, without its memory space.
 void pjrt_layout_print(HloText *text, const HloShape *shape);
-// True if the text names the row-major layout without tiles of an array of this rank: "{2,1,0}".
-bool pjrt_layout_is_row_major(const char *layout, int32_t rank);
-// Appends the layout that a caller asks for; nothing for NULL. UNIMPLEMENTED for strides, INVALID_ARGUMENT for another
-// rank.
-HLO_NODISCARD HloStatus pjrt_layout_read(const PjrtMemoryLayout *layout, size_t rank, HloText *text);
+// The layout of an array in a memory, made in `arena`: what the caller asks for, with the machine's tiles if it names
+// none; the machine's own for NULL. UNIMPLEMENTED for strides, and in unpinned host memory for other orders than
+// row-major; INVALID_ARGUMENT for another rank or for what is no order. To be called under hlo_protect().
+HLO_NODISCARD HloStatus pjrt_layout_make(HloArena *arena, const TargetMemory *memory, const HloShape *shape,
+                                         const PjrtMemoryLayout *asked, const HloLayout **layout);
+// Writes that layout to the empty `text`, which stays empty when it is the default one. Errors as above.
+HLO_NODISCARD HloStatus pjrt_layout_choose(const TargetMemory *memory, const HloShape *shape,
+                                           const PjrtMemoryLayout *asked, HloText *text);
+// Appends the layout that an array has in a memory when nobody asks for one.
+HLO_NODISCARD HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape, HloText *text);
+// True if `layout` is that one.
+bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout);
+// UNIMPLEMENTED, saying `what`, unless the bytes that the caller describes are dense and row-major; NULL says so.
+HLO_NODISCARD HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what);
+
+// Gives the arguments and results of a program of one device the layouts that it leaves open (module attributes
+// HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are taken away): the machine's default ones or, where
+// the compiler may choose, those in which no transpose moves anything. Tiles are added to layouts without.
+// INVALID_ARGUMENT when an argument or result in unpinned host memory wants another order than row-major.
+HLO_NODISCARD HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevice *device);
+
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
 int32_t pjrt_type_from_hlo(HloType type);
 // HLO_INVALID for numbers that are unknown here.
@@ -171,7 +191,7 @@ struct PjrtExecutable {
     HloArena *arena;         // owns the lists below
     PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;
     PjrtStrings parameter_layouts, result_layouts;                    // "{1,0}", one an array
-    const char **result_buffer_layouts;                               // the same, NULL where it is row-major
+    const char **result_buffer_layouts;                               // the same, NULL where it is the default
     struct PjrtLayout **parameter_layout_list, **result_layout_list;  // handles on them, made on demand
     int32_t *result_types;
     int64_t *result_dims;

@@ -4,7 +4,6 @@
 
 #include "hlo/base/map.h"
 #include "hlo/proto/parts.h"
-#include "hlo/text/text.h"
 #include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
@@ -149,7 +148,7 @@ static void free_bytes(const char *bytes) {
     hlo_free((void *)(uintptr_t)bytes);
 }
 
-// The layout asked for, else row-major, in the memory of the kind.
+// The layout asked for, else the machine's, in the memory of the kind.
 static HloStatus canonical_shape(void *arguments) {
     static const int64_t spaces[] = {HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST};
     PjrtCanonicalShapeArgs *args = arguments;
@@ -158,23 +157,21 @@ static HloStatus canonical_shape(void *arguments) {
     HLO_FAIL_IF(args->memory_kind_id < 0 || (size_t)args->memory_kind_id >= HLO_COUNT_OF(spaces), HLO_INVALID_ARGUMENT,
                 "memory kind %d", args->memory_kind_id);
     HLO_FAIL_IF(args->num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", args->num_dims);
-    HloText bytes = {0}, whole = {0};
+    const TargetDevice *device = args->topology->descriptions[0]->device;
+    HLO_TRY(hlo_shape_check_dims(plain.type, plain.dims, plain.rank));
+    HloText bytes = {0};
     HloArena *arena = hlo_arena_new();
     HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    const HloShape *shape = hlo_shape_with_default_layout(arena, &plain);
-    HloStatus status = NULL;
-    if (args->layout) {
-        hlo_shape_print(&whole, &plain, false);
-        status = pjrt_layout_read(args->layout, args->num_dims, &whole);
-        if (!status && args->num_dims) status = hlo_parse_shape(arena, whole.data, whole.length, &shape);
-    }
-    if (!status && shape->layout) {
-        HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof(*layout));
+    const HloLayout *made = NULL;
+    const HloShape *shape = &plain;
+    HloStatus status = pjrt_layout_make(arena, target_device_memory(device, (TargetMemoryKind)args->memory_kind_id),
+                                        &plain, args->layout, &made);
+    if (!status) {
+        HloLayout *layout = hlo_arena_copy(arena, made, sizeof(*layout));
         layout->memory_space = spaces[args->memory_kind_id];
-        shape = hlo_shape_with_layout(arena, shape, layout);
+        shape = hlo_shape_with_layout(arena, &plain, layout);
     }
     if (!status) hlo_proto_write_shape(&bytes, 1, shape);
-    hlo_text_free(&whole);
     hlo_arena_free(arena);
     if (!status) status = hlo_text_status(&bytes);
     if (status) {

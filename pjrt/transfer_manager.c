@@ -52,12 +52,9 @@ static HloStatus open_slot(PjrtTransferManager *manager, Slot *slot, const PjrtS
     slot->staging = hlo_allocate(slot->size ? (size_t)slot->size : 1);
     HLO_FAIL_IF(!slot->staging, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes", (long long)slot->size);
     HloText text = {0};
-    HloStatus status = pjrt_layout_read(layout, spec->num_dims, &text);
-    if (status || !text.data || pjrt_layout_is_row_major(text.data, shape.rank))
-        hlo_text_free(&text);
-    else
-        slot->layout = text.data;
-    return status;
+    HLO_TRY(pjrt_layout_choose(manager->memory, &shape, layout, &text));
+    slot->layout = text.data;
+    return HLO_SUCCESS;
 }
 
 PjrtError *pjrt_client_create_buffers_for_async_host_to_device(void *arguments) {
@@ -185,11 +182,7 @@ PjrtError *pjrt_transfer_manager_transfer_literal(void *arguments) {
     const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
     if (!hlo_type_is_array(shape.type)) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
     PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
-    HloText layout = {0};
-    PJRT_TRY(pjrt_layout_read(args->layout, args->num_dims, &layout));
-    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
-    hlo_text_free(&layout);
-    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "literals in another order than row-major");
+    PJRT_TRY(pjrt_layout_check_row_major(args->layout, args->num_dims, "literals"));
     Slot *slot = find_slot(args->manager, args->buffer_index);
     if (!slot) return no_slot(args->manager, args->buffer_index);
     if (hlo_shape_bytes(&shape) != slot->size)

@@ -7,6 +7,8 @@
 #include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
+enum { kMostDims = 64 };  // of an array
+
 // ---- the caller's memory
 
 typedef struct ViewOwner {
@@ -32,11 +34,7 @@ PjrtError *pjrt_client_create_view_of_device_buffer(void *arguments) {
         .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
     if (!hlo_type_is_array(shape.type))
         return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->element_type);
-    HloText layout = {0};
-    PJRT_TRY(pjrt_layout_read(args->layout, args->num_dims, &layout));
-    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
-    hlo_text_free(&layout);
-    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "views of memory in another order than row-major");
+    PJRT_TRY(pjrt_layout_check_row_major(args->layout, args->num_dims, "views of memory"));
     ViewOwner *owner = hlo_allocate(sizeof(*owner));
     if (!owner) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
     *owner = (ViewOwner){args->on_delete_callback, args->on_delete_callback_arg};
@@ -70,12 +68,13 @@ PjrtError *pjrt_buffer_bitcast(void *arguments) {
     PJRT_CHECK_SIZE(args, out_buffer);
     const HloShape shape = {
         .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
+    if (!hlo_type_is_array(shape.type) || args->num_dims > kMostDims)
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "a bitcast to type %d, rank %zu", args->element_type, args->num_dims);
     HloText layout = {0};
-    PJRT_TRY(pjrt_layout_read(args->device_layout, args->num_dims, &layout));
-    const bool plain = !layout.data || pjrt_layout_is_row_major(layout.data, shape.rank);
+    PJRT_TRY(pjrt_layout_choose(target_buffer_memory(args->buffer->buffer), &shape, args->device_layout, &layout));
+    const bool plain = !layout.data && !args->buffer->layout;
     hlo_text_free(&layout);
-    if (!plain || args->buffer->layout)
-        return pjrt_fail(HLO_UNIMPLEMENTED, "bitcasts between layouts other than row-major");
+    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "bitcasts between layouts other than the default ones");
     TargetBuffer *cast;
     PJRT_TRY(target_buffer_bitcast(args->buffer->buffer, &shape, &cast));
     args->out_buffer = pjrt_buffer_from(args->buffer->client, cast, NULL);
@@ -95,7 +94,7 @@ PjrtError *pjrt_buffer_copy_to_device(void *arguments) {
 
 // ---- layouts as lists
 
-enum { kMostDims = 64, kMostTiles = 8 };
+enum { kMostTiles = 8 };
 
 typedef struct PjrtLayoutLists {
     int64_t order[kMostDims], tile_dims[kMostTiles * kMostDims];
@@ -113,7 +112,7 @@ static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
     return count;
 }
 
-// Reads what pjrt_layout_read() or pjrt_layout_print() wrote: "{1,0:T(8,128)(2,1)}".
+// Reads what pjrt_layout_print() wrote: "{1,0:T(8,128)(2,1)}".
 static void read_lists(const char *text, PjrtLayoutLists *lists) {
     const char *at = text + 1;
     lists->order_count = read_numbers(&at, lists->order, kMostDims);
@@ -133,12 +132,19 @@ static PjrtLayoutLists *lists_of(PjrtBuffer *buffer) {
     if (known) return known;
     fresh = hlo_allocate_zeroed(1, sizeof(*fresh));
     if (!fresh) return NULL;
-    const int32_t rank = target_buffer_shape(buffer->buffer)->rank;
-    if (buffer->layout) {
-        read_lists(buffer->layout, fresh);
-    } else {
-        fresh->order_count = (size_t)rank;
-        for (int32_t i = 0; i < rank; i++) fresh->order[i] = rank - 1 - i;
+    HloText text = {0};
+    HloStatus status = NULL;
+    if (buffer->layout)
+        hlo_text_string(&text, buffer->layout);
+    else
+        status = pjrt_layout_default(target_buffer_memory(buffer->buffer), target_buffer_shape(buffer->buffer), &text);
+    if (!status) status = hlo_text_status(&text);
+    if (!status) read_lists(text.data, fresh);
+    hlo_text_free(&text);
+    if (status) {  // memory is short: nothing else can happen to a buffer's own layout
+        hlo_status_free(status);
+        hlo_free(fresh);
+        return NULL;
     }
     if (atomic_compare_exchange_strong(&buffer->lists, &known, fresh)) return fresh;
     hlo_free(fresh);

@@ -340,6 +340,7 @@ SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction 
         case HLO_OP_MULTIPLY:
         case HLO_OP_DOT: sums = partial[0] && partial[1] ? 0 : partial[0] | partial[1]; break;
         case HLO_OP_DIVIDE: sums = partial[1] ? 0 : partial[0]; break;
+        case HLO_OP_CUSTOM_CALL: sums = spmd_custom_call_kind(op) == SPMD_CALL_IDENTITY ? partial[0] : 0; break;
         default: return 0;
     }
     return sums & taken_as_sum(partitioner->plan, op, 0);

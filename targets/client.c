@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients, devices and memories.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/layout.h"
 #include "emulator/topology.h"
 #include "targets/internal.h"
 #include "targets/tpu/identity.h"
@@ -175,6 +177,23 @@ TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind 
 }
 TargetMemory *target_device_default_memory(const TargetDevice *device) {
     return device->memories[0];
+}
+
+const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape, const HloInts *minor_to_major,
+                                      HloArena *arena) {
+    assert(hlo_shape_is_array(shape));                               /* others have no layout */
+    assert(!minor_to_major || minor_to_major->count == shape->rank); /* the caller has checked the user's order */
+    const EmuTopology *topology = memory->device->client->topology;
+    if (emu_topology_is_tpu(topology) && memory->kind_id != TARGET_MEMORY_UNPINNED_HOST) {
+        return minor_to_major ? emu_layout_in_order(arena, &topology->chip, shape, *minor_to_major)
+                              : emu_default_layout(arena, &topology->chip, shape);
+    }
+    const HloShape bare = {.type = shape->type, .rank = shape->rank, .dims = shape->dims};
+    const HloLayout *plain = hlo_shape_with_default_layout(arena, &bare)->layout;
+    if (!minor_to_major) return plain;
+    HloLayout *ordered = hlo_arena_copy(arena, plain, sizeof(*ordered));
+    ordered->minor_to_major = hlo_ints(arena, minor_to_major->items, minor_to_major->count);
+    return ordered;
 }
 
 void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics) {

@@ -149,6 +149,12 @@ HLO_EXPORT TargetDevice *target_client_find_device(const TargetClient *client, i
 HLO_EXPORT TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind);
 // memories[0]: where arguments and results live.
 HLO_EXPORT TargetMemory *target_device_default_memory(const TargetDevice *device);
+// The layout that the machine's runtime gives an array in a memory, made in `arena`: tiled on a TPU, with the order of
+// dimensions that pads least, or in the order `minor_to_major` (each dimension once; NULL: the machine chooses).
+// Row-major without tiles on host devices and, in the default order, in unpinned host memory. For people and
+// frameworks: buffers here are dense whatever it says.
+HLO_EXPORT const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape,
+                                                 const HloInts *minor_to_major, HloArena *arena);
 // What the device's buffers hold now and held at most.
 HLO_EXPORT void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics);
 // Forgets the peak.

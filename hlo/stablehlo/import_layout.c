@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the arguments and results of @main lie: mhlo.memory_kind and mhlo.layout_mode become the module's entry
-// layouts.
+// layouts; which layouts are left open is noted for whoever knows the machine.
 #include <string.h>
 
 #include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 
 // The memory space of a kind's name; HLO_ABSENT for names that mean nothing here.
@@ -55,47 +56,6 @@ HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape)
     return HLO_SUCCESS;
 }
 
-// The layout that the compiler gives an argument if it may choose: where no row fills the 128 lanes of a TPU, the last
-// dimension that does becomes the minor one.
-static const HloShape *choose_argument_layout(HloArena *arena, const HloShape *shape) {
-    enum { kLanes = 128 };
-    int64_t *order = HLO_ARENA_NEW(arena, int64_t, shape->rank), count = 0;
-    int32_t minor = shape->rank - 1;
-    while (minor > 0 && shape->dims[minor] < kLanes) minor--;
-    if (shape->rank == 0 || shape->dims[minor] < kLanes) minor = shape->rank - 1;
-    if (shape->rank) order[count++] = minor;
-    for (int32_t d = shape->rank - 1; d >= 0; d--)
-        if (d != minor) order[count++] = d;
-    return with_order(arena, shape, order);
-}
-
-// The layout that the compiler gives a result if it may choose: the one in which no transpose moves anything.
-// Dimensions are followed back through elementwise ops and transposes to a parameter or to an array that is row-major.
-static const HloShape *choose_layout(HloArena *arena, const HloShape *shape, const HloInstruction *at) {
-    if (!hlo_shape_is_array(shape) || shape->rank == 0) return shape;
-    int64_t *place = HLO_ARENA_NEW(arena, int64_t, shape->rank);  // where each dimension of the result is in `at`
-    int64_t *order = HLO_ARENA_NEW(arena, int64_t, shape->rank);
-    for (int32_t d = 0; d < shape->rank; d++) place[d] = d;
-    for (;;) {
-        if (hlo_is(at, HLO_OP_TRANSPOSE)) {
-            const HloInts permutation = HLO_ATTRIBUTES(at, Dimensions)->dimensions;
-            for (int32_t d = 0; d < shape->rank; d++) place[d] = permutation.items[place[d]];
-        } else if (!hlo_op_is(at->opcode, HLO_OP_IS_ELEMENTWISE) || at->operand_count == 0 ||
-                   at->operands[0]->shape->rank != shape->rank || hlo_is(at->operands[0], HLO_OP_BROADCAST)) {
-            break;
-        }
-        at = at->operands[0];
-    }
-    const HloLayout *base = at->shape->layout;
-    for (int32_t k = 0; k < shape->rank; k++) {
-        const int64_t dim =
-            base && base->minor_to_major.count == shape->rank ? base->minor_to_major.items[k] : shape->rank - 1 - k;
-        for (int32_t d = 0; d < shape->rank; d++)
-            if (place[d] == dim) order[k] = d;
-    }
-    return with_order(arena, shape, order);
-}
-
 // A layout in text, "{0,1:T(8,128)}", put on a shape.
 static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape **shape) {
     if ((*shape)->rank == 0) return HLO_SUCCESS;  // "{}": there is nothing to order
@@ -108,17 +68,18 @@ static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape 
     return status;
 }
 
-// What the attributes of an argument or result say; `made_by` is the result's instruction, NULL for an argument.
-static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const HloInstruction *made_by,
-                             const HloShape **shape) {
+// What an argument or result says of its layout: "default", "auto" or a layout in text.
+static const char *layout_mode(const MlirAttribute *entry) {
+    const MlirAttribute *mode = entry ? mlir_entry(entry, "mhlo.layout_mode") : NULL;
+    return mode && mode->string ? mode->string : "default";
+}
+
+// Puts what the attributes of an argument or result say on its shape. Layouts that are left open stay row-major.
+static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const HloShape **shape) {
     if (!entry || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
-    const MlirAttribute *mode = mlir_entry(entry, "mhlo.layout_mode"), *kind = mlir_entry(entry, "mhlo.memory_kind");
-    const char *layout = mode && mode->string ? mode->string : "default";
-    if (strcmp(layout, "auto") == 0) {
-        *shape = made_by ? choose_layout(arena, *shape, made_by) : choose_argument_layout(arena, *shape);
-    } else if (strcmp(layout, "default") != 0) {
-        HLO_TRY(parse_layout(arena, layout, shape));
-    }
+    const MlirAttribute *kind = mlir_entry(entry, "mhlo.memory_kind");
+    const char *mode = layout_mode(entry);
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "default") != 0) HLO_TRY(parse_layout(arena, mode, shape));
     const int64_t space = kind && kind->string ? space_of(kind->string) : HLO_SPACE_DEVICE;
     HLO_FAIL_IF(space == HLO_ABSENT, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind->string);
     if (space != HLO_SPACE_DEVICE) *shape = in_space(arena, *shape, space);
@@ -133,6 +94,28 @@ static const HloShape *default_layouts(HloArena *arena, const HloShape *shape) {
     return hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
 }
 
+// Notes in the module's frontend attribute `key` which layouts are left open, "default;{0,1};auto" as XLA writes it;
+// nothing where all are the default ones.
+static HloStatus note_modes(HloModule *module, const char *key, const MlirAttribute *list, int64_t count) {
+    bool plain = true;
+    HloText text = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const char *mode = layout_mode(entry_of(list, i));
+        plain &= strcmp(mode, "default") == 0;
+        hlo_text_format(&text, "%s%s", i ? ";" : "", mode);
+    }
+    HloStatus status = hlo_text_status(&text);
+    if (!status && !plain) {
+        const HloKeyValues old = module->frontend_attributes;
+        HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
+        for (int64_t i = 0; i < old.count; i++) items[i] = old.items[i];
+        items[old.count] = (HloKeyValue){key, hlo_arena_text(module->arena, text.data)};
+        module->frontend_attributes = (HloKeyValues){items, old.count + 1};
+    }
+    hlo_text_free(&text);
+    return status;
+}
+
 HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function) {
     HloModule *module = importer->module;
     HloArena *arena = module->arena;
@@ -143,23 +126,25 @@ HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function
     for (int64_t i = 0; i < count; i++) {
         HloInstruction *parameter = module->entry->parameters.items[i];
         parameters[i] = default_layouts(arena, parameter->shape);
-        HLO_TRY(apply_entry(arena, entry_of(arguments, i), NULL, &parameters[i]));
+        HLO_TRY(apply_entry(arena, entry_of(arguments, i), &parameters[i]));
         parameter->shape = parameters[i];
     }
     module->entry_parameter_layouts = parameters;
     module->entry_parameter_layout_count = count;
     const HloInstruction *root = module->entry->root;
     const HloShape *result = default_layouts(arena, root->shape);
-    if (!hlo_is(root, HLO_OP_TUPLE)) {
-        if (!hlo_shape_is_tuple(result)) HLO_TRY(apply_entry(arena, entry_of(results, 0), root, &result));
+    const bool tuple = hlo_is(root, HLO_OP_TUPLE);
+    if (!tuple) {
+        if (!hlo_shape_is_tuple(result)) HLO_TRY(apply_entry(arena, entry_of(results, 0), &result));
     } else {
         const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, root->operand_count);
         for (int32_t i = 0; i < root->operand_count; i++) {
             elements[i] = result->elements[i];
-            HLO_TRY(apply_entry(arena, entry_of(results, i), root->operands[i], &elements[i]));
+            HLO_TRY(apply_entry(arena, entry_of(results, i), &elements[i]));
         }
         result = hlo_shape_tuple(arena, elements, root->operand_count);
     }
     module->entry_result_layout = result;
-    return HLO_SUCCESS;
+    HLO_TRY(note_modes(module, HLO_ARGUMENT_LAYOUT_MODES, arguments, count));
+    return note_modes(module, HLO_RESULT_LAYOUT_MODES, results, tuple ? root->operand_count : 1);
 }

@@ -37,6 +37,12 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_text(const HloModule 
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_bytecode(const HloModule *module, const char *release,
                                                                     HloText *bytes);
 
+// Frontend attributes of a module that was read: what mhlo.layout_mode says of each argument and result of @main,
+// "default;{0,1};auto", as XLA names and writes them. Absent where all are "default". Open layouts are row-major until
+// somebody who knows the machine chooses.
+#define HLO_ARGUMENT_LAYOUT_MODES "arg_layout_modes"
+#define HLO_RESULT_LAYOUT_MODES "out_layout_modes"
+
 // True if the bytes begin with MLIR's bytecode magic.
 HLO_EXPORT bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length);
 

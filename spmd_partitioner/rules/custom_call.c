@@ -2,6 +2,7 @@
 // Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of manual regions.
 #include "spmd_partitioner/custom_call.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/custom_call.h"
@@ -41,12 +42,40 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+// Layout constraints name the operands' shapes: the local ones now.
+static void custom_call_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
+                               const HloShape *result) {
+    HloCustomCallAttributes *call = attributes;
+    (void)result;
+    if (!call->operand_layouts.count) return;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, call->operand_layouts.count);
+    for (int64_t i = 0; i < call->operand_layouts.count; i++) {
+        const HloShape *written = call->operand_layouts.items[i];
+        shapes[i] = i < rule->operand_count ? hlo_shape_with_layout(arena, operands[i], written->layout) : written;
+    }
+    call->operand_layouts.items = shapes;
+}
+// The local array keeps the layout that the program asks for: whoever chooses a result's layout follows it.
+static void keep_layout(SpmdPartitioner *partitioner, const HloInstruction *op, SpmdLocal *local) {
+    assert(local->hlo && op->operand_count == 1); /* spmd_reshard() has made an array of every free one */
+    HloArena *arena = partitioner->module->arena;
+    const HloShape *shape = hlo_shape_with_layout(arena, local->hlo->shape, hlo_shape_copy(arena, op->shape)->layout);
+    HloInstruction *clone = spmd_clone(partitioner, op, shape, &local->hlo, 1);
+    HloCustomCallAttributes attributes = *HLO_ATTRIBUTES(clone, CustomCall);
+    custom_call_adjust(&(SpmdRule){.operand_count = 1}, arena, &attributes, &local->hlo->shape, shape);
+    hlo_instruction_set_attributes(clone, &attributes);
+    local->hlo = clone;
+}
+
 static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->shape), HLO_UNIMPLEMENTED,
                 "custom-call %s of several arrays cannot be partitioned", HLO_ATTRIBUTES(op, CustomCall)->target);
     SpmdLocal local = spmd_operand(partitioner, 0);
     SpmdReason reason = {.op = op, .what = "annotated array"};
-    local = spmd_reshard(partitioner, local, spmd_planned(partitioner, 0), 0, reason);
+    const bool annotated = spmd_plan_array(partitioner->plan, op, 0)->annotated;
+    const SpmdAtomSet keep = annotated || !local.hlo ? 0 : spmd_passed_sums(partitioner, op);
+    local = spmd_reshard(partitioner, local, spmd_planned(partitioner, 0), keep, reason);
+    if (strcmp(HLO_ATTRIBUTES(op, CustomCall)->target, "LayoutConstraint") == 0) keep_layout(partitioner, op, &local);
     spmd_define_as(partitioner, 0, &local);
     return HLO_SUCCESS;
 }
@@ -108,19 +137,6 @@ static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloIn
     }
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     return hlo_error(HLO_UNIMPLEMENTED, "custom-call target \"%s\" has no partition rule", target ? target : "");
-}
-// Layout constraints name the operands' shapes: the local ones now.
-static void custom_call_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
-                               const HloShape *result) {
-    HloCustomCallAttributes *call = attributes;
-    (void)result;
-    if (!call->operand_layouts.count) return;
-    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, call->operand_layouts.count);
-    for (int64_t i = 0; i < call->operand_layouts.count; i++) {
-        const HloShape *written = call->operand_layouts.items[i];
-        shapes[i] = i < rule->operand_count ? hlo_shape_with_layout(arena, operands[i], written->layout) : written;
-    }
-    call->operand_layouts.items = shapes;
 }
 const SpmdOp spmd_op_custom_call = {
     .name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition, .adjust = custom_call_adjust};

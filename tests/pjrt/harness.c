@@ -44,6 +44,13 @@ void harness_refused(PjrtError *error, int code, const char *text) {
     destroy_error(error);
 }
 
+PjrtExtension *harness_extension(int type) {
+    for (PjrtExtension *at = harness_api()->extension_start; at; at = at->next)
+        if (at->type == type) return at;
+    cr_assert_fail("there is no extension %d", type);
+    return NULL;
+}
+
 PjrtClient *harness_client(const char *topology) {
     PjrtNamedValue option = {.struct_size = sizeof(option),
                              .name = "topology",

@@ -23,6 +23,8 @@ const PjrtApi *harness_api(void);
 void harness_must(PjrtError *error, const char *what);
 // Expects an error with this code and this text in its message; destroys it.
 void harness_refused(PjrtError *error, int code, const char *text);
+// The plugin's extension of this type; fails the test when there is none.
+PjrtExtension *harness_extension(int type);
 
 // The eight cores of v2-8, or the slice that `topology` names.
 PjrtClient *harness_client(const char *topology);

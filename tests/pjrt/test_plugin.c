@@ -203,128 +203,6 @@ Test(pjrt_plugin, many_threads_put_and_read) {
     harness_destroy_client(client);
 }
 
-// ---- layouts and memories
-
-static PjrtExtension *extension_of(int type) {
-    for (PjrtExtension *at = harness_api()->extension_start; at; at = at->next)
-        if (at->type == type) return at;
-    cr_assert_fail("there is no extension %d", type);
-    return NULL;
-}
-
-static void expect_layout(PjrtLayoutsExtension *layouts, PjrtLayout *layout, const char *want) {
-    PjrtLayoutSerializeArgs text = {.struct_size = sizeof(text), .layout = layout};
-    harness_must(layouts->serialize(&text), "Serialize");
-    cr_expect_eq(text.serialized_bytes_size, strlen(want));
-    cr_expect_eq(memcmp(text.serialized_bytes, want, strlen(want)), 0, "%.*s", (int)text.serialized_bytes_size,
-                 text.serialized_bytes);
-    text.serialized_layout_deleter(text.serialized_layout);
-}
-
-static void expect_buffer_layout(PjrtLayoutsExtension *layouts, PjrtBuffer *buffer, const char *want) {
-    PjrtBufferLayoutArgs of = {.struct_size = sizeof(of), .buffer = buffer};
-    harness_must(layouts->buffer(&of), "Buffer_MemoryLayout");
-    expect_layout(layouts, of.layout, want);
-    PjrtLayoutDestroyArgs destroy = {.struct_size = sizeof(destroy), .layout = of.layout};
-    harness_must(layouts->destroy(&destroy), "Destroy");
-}
-
-static PjrtMemory *memory_of(PjrtClient *client, int device, const char *kind) {
-    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
-    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
-    PjrtDeviceAddressableMemoriesArgs list = {.struct_size = sizeof(list), .device = devices.devices[device]};
-    harness_must(CALL(Device_AddressableMemories, &list), "AddressableMemories");
-    for (size_t i = 0; i < list.num_memories; i++) {
-        PjrtMemoryKindArgs of = {.struct_size = sizeof(of), .memory = list.memories[i]};
-        harness_must(CALL(Memory_Kind, &of), "Kind");
-        if (of.kind_size == strlen(kind) && memcmp(of.kind, kind, of.kind_size) == 0) return list.memories[i];
-    }
-    cr_assert_fail("no memory %s", kind);
-    return NULL;
-}
-
-// A buffer carries the layout that its maker asked for; unpinned host memory forgets it. The numbers do not move.
-Test(pjrt_plugin, buffers_carry_layouts) {
-    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)extension_of(PJRT_EXTENSION_LAYOUTS);
-    PjrtClient *client = harness_client("v2-8");
-    const float data[6] = {0, 1, 2, 3, 4, 5};
-    const int64_t dims[2] = {2, 3}, order[2] = {0, 1}, tile[2] = {8, 128};
-    const size_t tile_sizes[1] = {2};
-    PjrtMemoryLayout layout = {.type = PJRT_LAYOUT_TILED};
-    layout.layout.tiled = (PjrtLayoutTiled){.minor_to_major = order,
-                                            .minor_to_major_size = 2,
-                                            .tile_dims = tile,
-                                            .tile_dim_sizes = tile_sizes,
-                                            .num_tiles = 1};
-    PjrtClientBufferFromHostBufferArgs put = {.struct_size = sizeof(put),
-                                              .client = client,
-                                              .data = data,
-                                              .type = 11,
-                                              .dims = dims,
-                                              .num_dims = 2,
-                                              .memory = memory_of(client, 1, "device"),
-                                              .device_layout = &layout};
-    harness_must(CALL(Client_BufferFromHostBuffer, &put), "BufferFromHostBuffer");
-    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = put.done_with_host_buffer};
-    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
-    expect_buffer_layout(layouts, put.buffer, "{0,1:T(8,128)}");
-    float out[6];
-    harness_read(put.buffer, out, 6);
-    cr_expect_eq(memcmp(out, data, sizeof(data)), 0);
-    static const char *const kinds[] = {"pinned_host", "unpinned_host"}, *const want[] = {"{0,1:T(8,128)}", "{1,0}"};
-    for (int i = 0; i < 2; i++) {
-        PjrtBufferCopyToMemoryArgs copy = {
-            .struct_size = sizeof(copy), .buffer = put.buffer, .dst_memory = memory_of(client, 1, kinds[i])};
-        harness_must(CALL(Buffer_CopyToMemory, &copy), "CopyToMemory");
-        expect_buffer_layout(layouts, copy.dst_buffer, want[i]);
-        harness_destroy_buffer(copy.dst_buffer);
-    }
-    layout.layout.tiled.minor_to_major_size = 1;
-    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "rank");
-    harness_destroy_buffer(put.buffer);
-    PjrtBuffer *plain = harness_numbers(client, 0, 2, 3, 0);
-    expect_buffer_layout(layouts, plain, "{1,0}");
-    harness_destroy_buffer(plain);
-    harness_destroy_client(client);
-}
-
-// What the entry layouts say is where results are made, and what is told of them.
-Test(pjrt_plugin, programs_say_layouts_and_memories) {
-    static const char program[] =
-        "HloModule m, entry_computation_layout={(f32[2,3]{1,0:S(5)})->(f32[2,3]{0,1}, f32[2,3]{1,0:S(5)})}\n"
-        "ENTRY e {\n p = f32[2,3] parameter(0)\n a = f32[2,3] add(p, p)\n ROOT t = (f32[2,3], f32[2,3]) tuple(a, "
-        "p)\n}\n";
-    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)extension_of(PJRT_EXTENSION_LAYOUTS);
-    PjrtClient *client = harness_client("v2-8");
-    PjrtLoadedExecutable *loaded = harness_compile_text(client, program);
-    PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
-    harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
-    PjrtExecutableLayoutsArgs outputs = {.struct_size = sizeof(outputs), .executable = get.executable};
-    harness_must(layouts->outputs(&outputs), "GetOutputLayouts");
-    cr_assert_eq(outputs.count, 2);
-    expect_layout(layouts, outputs.layouts[0], "{0,1}");
-    expect_layout(layouts, outputs.layouts[1], "{1,0}");
-    PjrtExecutableLayoutsArgs parameters = {.struct_size = sizeof(parameters), .executable = get.executable};
-    harness_must(layouts->parameters(&parameters), "GetParameterLayouts");
-    cr_assert_eq(parameters.count, 1);
-    expect_layout(layouts, parameters.layouts[0], "{1,0}");
-    PjrtExecutableOutputMemoryKindsArgs kinds = {.struct_size = sizeof(kinds), .executable = get.executable};
-    harness_must(CALL(Executable_OutputMemoryKinds, &kinds), "OutputMemoryKinds");
-    cr_assert_eq(kinds.num_outputs, 2);
-    cr_expect_str_eq(kinds.memory_kinds[0], "device");
-    cr_expect_str_eq(kinds.memory_kinds[1], "pinned_host");
-    PjrtExecutableGetCompiledMemoryStatsArgs stats = {.struct_size = sizeof(stats), .executable = get.executable};
-    harness_must(CALL(Executable_GetCompiledMemoryStats, &stats), "GetCompiledMemoryStats");
-    cr_expect_eq(stats.argument_size_in_bytes, 0);
-    cr_expect_eq(stats.host_argument_size_in_bytes, 24);
-    cr_expect_eq(stats.output_size_in_bytes, 24);
-    cr_expect_eq(stats.host_output_size_in_bytes, 24);
-    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
-    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
-    harness_destroy_executable(loaded);
-    harness_destroy_client(client);
-}
-
 Test(pjrt_plugin, more_than_the_memory_of_a_device_is_refused_at_compile_time) {
     static const char program[] =
         "HloModule m\nENTRY e {\n p = f32[] parameter(0)\n"
@@ -338,7 +216,7 @@ Test(pjrt_plugin, more_than_the_memory_of_a_device_is_refused_at_compile_time) {
 
 Test(pjrt_plugin, descriptions_of_devices_tell_memories) {
     PjrtMemoryDescriptionsExtension *extension =
-        (PjrtMemoryDescriptionsExtension *)(void *)extension_of(PJRT_EXTENSION_MEMORY_DESCRIPTIONS);
+        (PjrtMemoryDescriptionsExtension *)(void *)harness_extension(PJRT_EXTENSION_MEMORY_DESCRIPTIONS);
     PjrtClient *client = harness_client("v2-8");
     PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
     harness_must(CALL(Client_Devices, &devices), "Client_Devices");

@@ -429,7 +429,8 @@ Test(pjrt_transfers, bytes_under_other_names) {
     harness_must(CALL(Buffer_GetMemoryLayout, &layout), "GetMemoryLayout");
     cr_assert_eq(layout.layout.layout.tiled.minor_to_major_size, 2);
     cr_expect_eq(layout.layout.layout.tiled.minor_to_major[0], 1);
-    cr_expect_eq(layout.layout.layout.tiled.num_tiles, 0);
+    cr_expect_eq(layout.layout.layout.tiled.num_tiles, 1);
+    cr_expect_eq(layout.layout.layout.tiled.tile_dims[1], 128);
     int there;
     PjrtClientDmaMapArgs map = {.struct_size = sizeof(map), .client = client, .data = &there, .size = sizeof(there)};
     harness_must(CALL(Client_DmaMap, &map), "DmaMap");

@@ -57,6 +57,10 @@ static const struct {
      " t = f32[6,8] custom-call(s), custom_call_target=\"Sharding\", " U "\n ROOT r = f32[6,8] custom-call(t), "
      "custom_call_target=\"Sharding\", sharding={replicated}",
      "1 all-reduce"},
+    // A layout that is asked for inside changes nothing: jax.experimental.layout.with_layout_constraint.
+    {"p = f32[6,8] parameter(0), " U "\n l = f32[6,8]{0,1} custom-call(p), custom_call_target=\"LayoutConstraint\"\n"
+     " ROOT r = f32[6,8] custom-call(l), custom_call_target=\"Sharding\", " U,
+     ""},
     // Parts of a sum in other places, and another precision.
     {"p = f32[6,8] parameter(0), " U "\n q = f32[2,8] parameter(1), " U "\n i = s32[] parameter(2), "
      "sharding={replicated}\n z = s32[] constant(0)\n ROOT s = f32[6,8] dynamic-update-slice(p, q, i, z), " U,

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts and memories through the C API: what a real slice says of the order and the tiles of arrays.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pjrt/extensions.h"
+#include "tests/pjrt/harness.h"
+
+static void expect_layout(PjrtLayoutsExtension *layouts, PjrtLayout *layout, const char *want) {
+    PjrtLayoutSerializeArgs text = {.struct_size = sizeof(text), .layout = layout};
+    harness_must(layouts->serialize(&text), "Serialize");
+    cr_expect_eq(text.serialized_bytes_size, strlen(want));
+    cr_expect_eq(memcmp(text.serialized_bytes, want, strlen(want)), 0, "%.*s", (int)text.serialized_bytes_size,
+                 text.serialized_bytes);
+    text.serialized_layout_deleter(text.serialized_layout);
+}
+
+static void expect_buffer_layout(PjrtLayoutsExtension *layouts, PjrtBuffer *buffer, const char *want) {
+    PjrtBufferLayoutArgs of = {.struct_size = sizeof(of), .buffer = buffer};
+    harness_must(layouts->buffer(&of), "Buffer_MemoryLayout");
+    expect_layout(layouts, of.layout, want);
+    PjrtLayoutDestroyArgs destroy = {.struct_size = sizeof(destroy), .layout = of.layout};
+    harness_must(layouts->destroy(&destroy), "Destroy");
+}
+
+static PjrtMemory *memory_of(PjrtClient *client, int device, const char *kind) {
+    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
+    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
+    PjrtDeviceAddressableMemoriesArgs list = {.struct_size = sizeof(list), .device = devices.devices[device]};
+    harness_must(CALL(Device_AddressableMemories, &list), "AddressableMemories");
+    for (size_t i = 0; i < list.num_memories; i++) {
+        PjrtMemoryKindArgs of = {.struct_size = sizeof(of), .memory = list.memories[i]};
+        harness_must(CALL(Memory_Kind, &of), "Kind");
+        if (of.kind_size == strlen(kind) && memcmp(of.kind, kind, of.kind_size) == 0) return list.memories[i];
+    }
+    cr_assert_fail("no memory %s", kind);
+    return NULL;
+}
+
+// A buffer carries the layout that its maker asked for; unpinned host memory forgets it. The numbers do not move.
+Test(pjrt_layouts, buffers_carry_layouts) {
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client("v2-8");
+    const float data[6] = {0, 1, 2, 3, 4, 5};
+    const int64_t dims[2] = {2, 3}, order[2] = {0, 1}, tile[2] = {8, 128};
+    const size_t tile_sizes[1] = {2};
+    PjrtMemoryLayout layout = {.type = PJRT_LAYOUT_TILED};
+    layout.layout.tiled = (PjrtLayoutTiled){.minor_to_major = order,
+                                            .minor_to_major_size = 2,
+                                            .tile_dims = tile,
+                                            .tile_dim_sizes = tile_sizes,
+                                            .num_tiles = 1};
+    PjrtClientBufferFromHostBufferArgs put = {.struct_size = sizeof(put),
+                                              .client = client,
+                                              .data = data,
+                                              .type = 11,
+                                              .dims = dims,
+                                              .num_dims = 2,
+                                              .memory = memory_of(client, 1, "device"),
+                                              .device_layout = &layout};
+    harness_must(CALL(Client_BufferFromHostBuffer, &put), "BufferFromHostBuffer");
+    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = put.done_with_host_buffer};
+    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    expect_buffer_layout(layouts, put.buffer, "{0,1:T(8,128)}");
+    float out[6];
+    harness_read(put.buffer, out, 6);
+    cr_expect_eq(memcmp(out, data, sizeof(data)), 0);
+    static const char *const kinds[] = {"pinned_host", "unpinned_host"}, *const want[] = {"{0,1:T(8,128)}", "{1,0}"};
+    for (int i = 0; i < 2; i++) {
+        PjrtBufferCopyToMemoryArgs copy = {
+            .struct_size = sizeof(copy), .buffer = put.buffer, .dst_memory = memory_of(client, 1, kinds[i])};
+        harness_must(CALL(Buffer_CopyToMemory, &copy), "CopyToMemory");
+        expect_buffer_layout(layouts, copy.dst_buffer, want[i]);
+        harness_destroy_buffer(copy.dst_buffer);
+    }
+    layout.layout.tiled.minor_to_major_size = 1;
+    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "rank");
+    layout.layout.tiled.minor_to_major_size = 2;
+    layout.layout.tiled.minor_to_major = (const int64_t[]){1, 1};
+    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 3, "no order");
+    layout.layout.tiled.minor_to_major = order;
+    put.memory = memory_of(client, 1, "unpinned_host");
+    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 12, "row-major arrays only");
+    harness_destroy_buffer(put.buffer);
+    PjrtBuffer *plain = harness_numbers(client, 0, 2, 3, 0);
+    expect_buffer_layout(layouts, plain, "{1,0:T(2,128)}");
+    harness_destroy_buffer(plain);
+    harness_destroy_client(client);
+}
+
+// What the entry layouts say is where results are made, and what is told of them.
+Test(pjrt_layouts, programs_say_layouts_and_memories) {
+    static const char program[] =
+        "HloModule m, entry_computation_layout={(f32[2,3]{1,0:S(5)})->(f32[2,3]{0,1}, f32[2,3]{1,0:S(5)})}\n"
+        "ENTRY e {\n p = f32[2,3] parameter(0)\n a = f32[2,3] add(p, p)\n ROOT t = (f32[2,3], f32[2,3]) tuple(a, "
+        "p)\n}\n";
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *loaded = harness_compile_text(client, program);
+    PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
+    harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
+    PjrtExecutableLayoutsArgs outputs = {.struct_size = sizeof(outputs), .executable = get.executable};
+    harness_must(layouts->outputs(&outputs), "GetOutputLayouts");
+    cr_assert_eq(outputs.count, 2);
+    expect_layout(layouts, outputs.layouts[0], "{0,1}");
+    expect_layout(layouts, outputs.layouts[1], "{1,0}");
+    PjrtExecutableLayoutsArgs parameters = {.struct_size = sizeof(parameters), .executable = get.executable};
+    harness_must(layouts->parameters(&parameters), "GetParameterLayouts");
+    cr_assert_eq(parameters.count, 1);
+    expect_layout(layouts, parameters.layouts[0], "{1,0}");
+    PjrtExecutableOutputMemoryKindsArgs kinds = {.struct_size = sizeof(kinds), .executable = get.executable};
+    harness_must(CALL(Executable_OutputMemoryKinds, &kinds), "OutputMemoryKinds");
+    cr_assert_eq(kinds.num_outputs, 2);
+    cr_expect_str_eq(kinds.memory_kinds[0], "device");
+    cr_expect_str_eq(kinds.memory_kinds[1], "pinned_host");
+    PjrtExecutableGetCompiledMemoryStatsArgs stats = {.struct_size = sizeof(stats), .executable = get.executable};
+    harness_must(CALL(Executable_GetCompiledMemoryStats, &stats), "GetCompiledMemoryStats");
+    cr_expect_eq(stats.argument_size_in_bytes, 0);
+    cr_expect_eq(stats.host_argument_size_in_bytes, 24);
+    cr_expect_eq(stats.output_size_in_bytes, 24);
+    cr_expect_eq(stats.host_output_size_in_bytes, 24);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    harness_destroy_executable(loaded);
+    harness_destroy_client(client);
+}
+
+// ---- default layouts: from modules that libtpu 0.0.42 compiled for v2, as tests/emulator/test_layout.c has them
+
+typedef struct DefaultCase {
+    char topology[8];
+    int type;  // PJRT_Buffer_Type
+    int64_t dims[3];
+    size_t rank;
+    char layout[32];
+} DefaultCase;
+
+ParameterizedTestParameters(pjrt_layouts, default_layouts) {
+    static DefaultCase cases[] = {
+        {"v2-8", 11, {8192, 8192}, 2, "{1,0:T(8,128)}"},
+        {"v2-8", 11, {8192, 10}, 2, "{0,1:T(8,128)}"},
+        {"v2-8", 11, {2048, 784}, 2, "{0,1:T(8,128)}"},
+        {"v2-8", 11, {8192}, 1, "{0:T(1024)}"},
+        {"v2-8", 11, {10}, 1, "{0:T(256)}"},
+        {"v2-8", 11, {0}, 0, "{:T(256)}"},
+        {"v2-8", 13, {1024, 8192}, 2, "{1,0:T(8,128)(2,1)}"},
+        {"v5e-8", 11, {4, 128}, 2, "{1,0:T(4,128)}"},
+        {"v5e-8", 6, {256, 256}, 2, "{1,0:T(8,128)(4,1)}"},
+        {"v5e-8", 21, {16, 256}, 2, "{1,0:T(8,128)(8,1)E(4)}"},
+        {"cpu:2", 11, {8192, 10}, 2, "{1,0}"},
+        {"v2-8", 23, {0}, 0, "{}"},
+    };
+    return cr_make_param_array(DefaultCase, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(DefaultCase *param, pjrt_layouts, default_layouts) {
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client(param->topology);
+    PjrtDefaultLayoutArgs of = {
+        .struct_size = sizeof(of), .owner = client, .type = param->type, .dims = param->dims, .num_dims = param->rank};
+    harness_must(layouts->client_default(&of), "Client_GetDefaultLayout");
+    expect_layout(layouts, of.layout, param->layout);
+    PjrtLayoutDestroyArgs destroy = {.struct_size = sizeof(destroy), .layout = of.layout};
+    harness_must(layouts->destroy(&destroy), "Destroy");
+    // A topology that nobody has says the same.
+    PjrtClientTopologyDescriptionArgs topology = {.struct_size = sizeof(topology), .client = client};
+    harness_must(CALL(Client_TopologyDescription, &topology), "TopologyDescription");
+    of.owner = topology.topology;
+    harness_must(layouts->topology_default(&of), "Topology_GetDefaultLayout");
+    expect_layout(layouts, of.layout, param->layout);
+    destroy.layout = of.layout;
+    harness_must(layouts->destroy(&destroy), "Destroy");
+    harness_destroy_client(client);
+}
+
+Test(pjrt_layouts, default_layouts_of_nothing_are_refused) {
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client("v2-8");
+    const int64_t dims[2] = {-3, 2};
+    PjrtDefaultLayoutArgs of = {.struct_size = sizeof(of), .owner = client, .type = 999, .dims = dims, .num_dims = 2};
+    harness_refused(layouts->client_default(&of), 12, "999");
+    of.type = 11;
+    harness_refused(layouts->client_default(&of), 3, "-3");
+    of.num_dims = 65;
+    harness_refused(layouts->client_default(&of), 3, "65");
+    harness_destroy_client(client);
+}
+
+// ---- what programs leave open: mhlo.layout_mode of arguments and results
+
+typedef struct ModeCase {
+    char argument[24], result[24];  // layout modes, "" for none
+    char want[2][24];               // layouts of argument and result
+} ModeCase;
+
+ParameterizedTestParameters(pjrt_layouts, layouts_that_programs_leave_open) {
+    static ModeCase cases[] = {
+        {"", "", {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
+        {"default", "auto", {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
+        {"auto", "auto", {"{1,0:T(8,128)}", "{0,1:T(8,128)}"}},
+        {"{1,0}", "auto", {"{1,0:T(8,128)}", "{0,1:T(8,128)}"}},
+        {"{1,0}", "default", {"{1,0:T(8,128)}", "{1,0:T(8,128)}"}},
+        {"{0,1:T(4,128)}", "{0,1}", {"{0,1:T(4,128)}", "{0,1:T(8,128)}"}},
+    };
+    return cr_make_param_array(ModeCase, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static void print_mode(char *out, size_t size, const char *mode) {
+    if (*mode)
+        snprintf(out, size, "{mhlo.layout_mode = \"%s\"}", mode);
+    else
+        *out = 0;
+}
+
+// f32[1024,10] pads least with its long dimension minor, its transpose row by row.
+ParameterizedTest(ModeCase *param, pjrt_layouts, layouts_that_programs_leave_open) {
+    char text[1024], argument[64], result[64];
+    print_mode(argument, sizeof(argument), param->argument);
+    print_mode(result, sizeof(result), param->result);
+    snprintf(text, sizeof(text),
+             "module @m {\n  func.func public @main(%%arg0: tensor<1024x10xf32> %s) -> (tensor<10x1024xf32> %s) {\n"
+             "    %%0 = stablehlo.transpose %%arg0, dims = [1, 0] : (tensor<1024x10xf32>) -> tensor<10x1024xf32>\n"
+             "    return %%0 : tensor<10x1024xf32>\n  }\n}\n",
+             argument, result);
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client("v2-8");
+    PjrtError *error;
+    PjrtLoadedExecutable *loaded = harness_compile(client, text, strlen(text), 1, &error);
+    harness_must(error, "compile");
+    PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
+    harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
+    PjrtExecutableLayoutsArgs list = {.struct_size = sizeof(list), .executable = get.executable};
+    harness_must(layouts->parameters(&list), "GetParameterLayouts");
+    expect_layout(layouts, list.layouts[0], param->want[0]);
+    harness_must(layouts->outputs(&list), "GetOutputLayouts");
+    expect_layout(layouts, list.layouts[0], param->want[1]);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    harness_destroy_executable(loaded);
+    harness_destroy_client(client);
+}
