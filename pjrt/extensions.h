@@ -136,8 +136,11 @@ _Static_assert(sizeof(PjrtProfilerExtension) == 40, "the ABI's size of the profi
 
 // ---- the chain: each function gives the node of an extension, with `next` behind it
 
+// Layouts of buffers and of what programs take and give.
 PjrtExtension *pjrt_layouts_extension(PjrtExtension *next);
+// The kinds of memory that a device has.
 PjrtExtension *pjrt_memory_descriptions_extension(PjrtExtension *next);
+// Traces for jax.profiler.
 PjrtExtension *pjrt_profiler_extension(PjrtExtension *next);
 
 #endif

@@ -8,8 +8,8 @@
 
 // True if spmd_flatten() may find something to do.
 bool spmd_needs_flattening(const HloModule *module);
-// Spells ops out, inlines calls and gives each loop and branch its own copy of its computations. Calls that stand in the
-// way of neither are left when the module would grow beyond all measure. Memory errors jump to hlo_protect().
+// Spells ops out, inlines calls and gives each loop and branch its own copy of its computations. Calls that stand in
+// the way of neither are left when the module would grow beyond all measure. Memory errors jump to hlo_protect().
 HLO_NODISCARD HloStatus spmd_flatten(HloModule *module, HloArena *scratch);
 
 #endif

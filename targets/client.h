@@ -294,6 +294,7 @@ HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable
 // Where the program wants flattened argument `index`, and where result `index` is made: as the layouts of the module's
 // entry say (HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST; others count as device).
 HLO_EXPORT TargetMemoryKind target_executable_argument_memory(const TargetExecutable *executable, int64_t index);
+// The same of result `index`.
 HLO_EXPORT TargetMemoryKind target_executable_result_memory(const TargetExecutable *executable, int64_t index);
 // The argument whose memory result `index` takes over when it is donated, or -1.
 HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);

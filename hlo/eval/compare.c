@@ -86,12 +86,14 @@ void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *cons
     switch (type) {
 #define CASE(hlo, c) \
     case HLO_##hlo: compare_##c(compare->direction, operands[0], operands[1], result, count); return;
+        // clang-format off
         CASE(PRED, uint8_t)
-        CASE(S1, int8_t)
-        CASE(S2, int8_t)
-        CASE(S4, int8_t) CASE(S8, int8_t) CASE(S16, int16_t) CASE(S32, int32_t) CASE(S64, int64_t) CASE(U1, uint8_t)
-            CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t) CASE(U16, uint16_t) CASE(U32, uint32_t)
-                CASE(U64, uint64_t) CASE(F32, float) CASE(F64, double)
+        CASE(S1, int8_t) CASE(S2, int8_t) CASE(S4, int8_t) CASE(S8, int8_t) CASE(S16, int16_t) CASE(S32, int32_t)
+        CASE(S64, int64_t)
+        CASE(U1, uint8_t) CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t) CASE(U16, uint16_t) CASE(U32, uint32_t)
+        CASE(U64, uint64_t)
+        CASE(F32, float) CASE(F64, double)
+        // clang-format on
 #undef CASE
                     case HLO_C64 : case HLO_C128 : compare_complex(instruction, operands, result, count);
         return;

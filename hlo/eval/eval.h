@@ -11,9 +11,9 @@
 //  - Dots and convolutions multiply and add in double for floats (so that f32, bf16 and f16 results are rounded once),
 //    in wrapping 64-bit integers for integers, in double complex for complex types.
 //  - Under HLO_NUMERICS_TPU the f32 operands of matrix products are first rounded to bf16 as a TPU's matrix unit does
-//    (one pass, three for `high`, six for `highest`); matrix-vector products, whose one side has a single row or column,
-//    stay f32. algorithm= attributes that name bf16 or tf32 passes are honoured under both settings' own rule: exact
-//    ignores them, as XLA's CPU target does.
+//    (one pass, three for `high`, six for `highest`); matrix-vector products, whose one side has a single row or
+//    column, stay f32. algorithm= attributes that name bf16 or tf32 passes are honoured under both settings' own rule:
+//    exact ignores them, as XLA's CPU target does.
 //  - Integer division by zero gives all ones, remainder by zero the dividend, INT_MIN / -1 wraps; shifts past the width
 //    give 0 or the sign; float to integer saturates and NaN gives 0; min, max and clamp propagate NaN; dynamic-slice
 //    starts are clamped, gather starts too, scatter windows out of bounds are dropped.

@@ -14,6 +14,7 @@ HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, con
 HloInstruction *hlo_random_fill(HloBuilder *builder, HloType type, HloInts dims, uint64_t value);
 // x with every element combined with the same number: `op` is one of the builder's functions of two operands.
 typedef HloInstruction *HloRandomBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
+// Applies `op` so; `number` wraps to the type of x. NULL when the builder holds an error.
 HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number);
 
 #endif

@@ -103,6 +103,7 @@ AsmSlice asm_word(AsmParser *parser);
 bool asm_eat_word(AsmParser *parser, const char *word);
 // Takes this word, or fails.
 bool asm_expect_word(AsmParser *parser, const char *word);
+// True if the slice has exactly this text.
 bool asm_slice_is(AsmSlice slice, const char *text);
 // "..." with its escapes resolved. A NUL inside ends the string for its readers.
 bool asm_string(AsmParser *parser, const char **string);
@@ -127,6 +128,7 @@ static inline void asm_leave(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Types, attributes, locations: NULL after an error
 
+// Any type; what HLO has no word for gives MLIR_TYPE_OTHER.
 const MlirType *asm_type(AsmParser *parser);
 // True if a type may begin here.
 bool asm_at_type(AsmParser *parser);
@@ -137,6 +139,7 @@ bool asm_type_list(AsmParser *parser, AsmTypes *types);
 // What stands in parentheses, or one type without them.
 bool asm_result_types(AsmParser *parser, AsmTypes *types);
 
+// Any attribute, with the type behind its colon.
 const MlirAttribute *asm_attribute(AsmParser *parser);
 // {name = attribute, unit_attribute}: appended to `attributes`, with structured ones taken apart into their fields.
 bool asm_dictionary(AsmParser *parser, AsmAttributes *attributes);
@@ -191,6 +194,7 @@ bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *argument
                 bool isolated);
 // Appends `count` zeroed regions.
 void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count);
+// Gives the operation the attributes; the arrays are shared, not copied.
 void asm_set_attributes(MlirOperation *operation, const AsmAttributes *attributes);
 // A new operation.
 MlirOperation *asm_new_operation(AsmParser *parser, const char *name);

@@ -60,9 +60,13 @@ ExportLeaves export_results(const MlirOperation *operation);
 
 // Attributes.
 const MlirAttribute *export_i64(const ExportPlace *place, int64_t value);
+// number : i32
 const MlirAttribute *export_i32(const ExportPlace *place, int64_t value);
+// true or false
 const MlirAttribute *export_bool(const ExportPlace *place, bool value);
+// "..."; the text is not copied.
 const MlirAttribute *export_string(const ExportPlace *place, const char *string);
+// array<i64: ...>; the numbers are not copied.
 const MlirAttribute *export_ints(const ExportPlace *place, HloInts ints);
 // `kind` as dialect.def calls it.
 const MlirAttribute *export_enum(const ExportPlace *place, const char *kind, int64_t number);

@@ -121,6 +121,7 @@ struct MlirOperation {
 
 // A copy of `type` or `attribute` in the arena.
 const MlirType *mlir_new_type(HloArena *arena, MlirType type);
+// The same of an attribute; what it points to is shared.
 const MlirAttribute *mlir_new_attribute(HloArena *arena, MlirAttribute attribute);
 // i32, f32 and so on.
 const MlirType *mlir_element_type(HloArena *arena, HloType element);

@@ -31,6 +31,7 @@ typedef struct Printer {
 
 // Types and attributes.
 void print_type(Printer *printer, const MlirType *type);
+// The same, with its type where MLIR says one: 1 : i32, dense<...> : tensor<2xi32>.
 void print_attribute(Printer *printer, const MlirAttribute *attribute);
 // "..." with what is not printable as \XX.
 void print_string(Printer *printer, const char *string);
@@ -47,6 +48,7 @@ void print_fields(Printer *printer, const MlirOperation *operation, const char *
 // {name = value, ...} of the attributes that the pretty form does not say; nothing if there are none. `generic`: only
 // those that the op's row has, or only those that it has not.
 typedef enum PrintWhich { PRINT_NOT_SAID, PRINT_OWN, PRINT_OTHER } PrintWhich;
+// Prints it between `before` and `behind`; false, and nothing printed, when there are none.
 bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhich which, const char *before,
                       const char *behind);
 

@@ -38,16 +38,23 @@ typedef struct Writer {
 
 // Appends to a run of bytes.
 void write_byte(Writer *writer, WriteBytes *bytes, unsigned value);
+// A number of 1 to 9 bytes, whose low bits say how many.
 void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value);
+// The same with the sign in the lowest bit.
 void write_signed(Writer *writer, WriteBytes *bytes, int64_t value);
+// `length` bytes as they are.
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length);
 
 // Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op
 // has.
 uint64_t write_string_index(Writer *writer, const char *string);
+// A type.
 uint64_t write_type_index(Writer *writer, const MlirType *type);
+// An attribute of a vhlo operation.
 uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute);
+// An attribute of the module.
 uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute);
+// A source location, which is an attribute too.
 uint64_t write_location_index(Writer *writer, const MlirAttribute *location);
 // A builtin dictionary of the operation's attributes; `names` and `values` are `count` indices of builtin strings and
 // of attributes.

@@ -58,6 +58,7 @@ typedef struct CpuScatter {
     void *context;
     bool serial;
 } CpuScatter;
+// Does so on the pool. UNIMPLEMENTED for an operation that one of the types does not have.
 HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands,
                                     const void *indices, const void *const *updates);
 

@@ -18,6 +18,7 @@ int cpu_held_bytes(HloType type);
 
 // Widens `count` elements to f32, and rounds them back; wraps integers of fewer than 8 bits on the way back.
 void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count);
+// The way back.
 void cpu_narrow(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count);
 
 #endif

@@ -107,6 +107,7 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *builder, CpuReduceOp op, CpuValue a, Cp
 // runs over blocks of the inner kept dimensions: put the kept dimensions there (outer = 0), whatever the layout is.
 void cpu_loop_combine_begin(CpuLoopBuilder *builder, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements);
+// Ends what cpu_loop_combine_begin() began, with as many operands.
 void cpu_loop_combine_end(CpuLoopBuilder *builder, int count, const CpuValue *combined, CpuValue *results);
 
 // Writes a value to a buffer. Several stores may be in one loop. A store may share its buffer with loads only where the
@@ -133,6 +134,7 @@ int64_t cpu_loop_cost(const CpuLoop *loop);
 // Machine code generated for a loop takes the place of interpretation here: called instead of the interpreter for the
 // blocks [begin, end) of the loop, with that worker's scratch memory. Not set by cpu_loop_finish().
 typedef void CpuLoopCode(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch);
+// Sets it, or with NULL goes back to interpretation; no run may be under way.
 void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code);
 
 HLO_END_C

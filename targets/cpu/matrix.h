@@ -48,6 +48,7 @@ static inline size_t cpu_work_bytes(int64_t count, size_t width) {
 
 // Element i of a row, and the row from element i on.
 double _Complex cpu_matrix_get(const CpuMatrix *matrix, const void *row, int64_t i);
+// row[i] = value, rounded to the type of the matrix; the imaginary part of a real one is dropped.
 void cpu_matrix_set(const CpuMatrix *matrix, void *row, int64_t i, double _Complex value);
 static inline void *cpu_matrix_at(const CpuMatrix *matrix, const void *row, int64_t i) {
     return (char *)row + i * matrix->width;
@@ -61,6 +62,7 @@ void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const vo
 double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x);
 // The first element of the largest |re| + |im|, as LAPACK's pivots are chosen.
 int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x);
+// Exchanges the first n elements of two rows.
 void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y);
 // to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
 void cpu_matrix_transpose(const CpuMatrix *matrix, int64_t rows, int64_t columns, void *to, int64_t to_stride,

@@ -19,6 +19,7 @@ void cpu_sort_make_keys(const CpuLoopKernels *kernels, HloType type, CpuSortOrde
 
 // The elements of invertible keys, to target[i * stride]. f32, f64 and integers of 32 and 64 bits only.
 bool cpu_sort_can_unkey(HloType type);
+// Turns the first `count` of `keys` back; `type` and `descending` are those that made them.
 void cpu_sort_unkey(HloType type, bool descending, void *target, int64_t stride, const void *keys, int64_t count);
 
 #endif

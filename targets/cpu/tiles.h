@@ -27,6 +27,7 @@ size_t cpu_tiles_scratch_bytes(const CpuProduct *product);
 // For products that share their right side: bytes that it takes packed (0 where cpu_tiles_serial() would not do such a
 // product), and packing it for product->b_tiles, aligned to 64. False where its numbers do not allow it.
 size_t cpu_tiles_right_bytes(const CpuProduct *product);
+// Packs b into cpu_tiles_right_bytes() bytes.
 bool cpu_tiles_pack_right(const CpuProduct *product, void *to, const void *b);
 
 // The product of f32 arrays on this thread: as above, with c raised where product->accumulate is set. False: c has not

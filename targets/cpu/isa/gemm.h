@@ -15,13 +15,13 @@ typedef struct CpuGemmKernels {
     // to[lane / panel][k][lane % panel], missing lanes as zeros. Up to 64 bytes behind the last panel are overwritten.
     void (*pack)(void *to, int64_t panel, const void *from, int64_t lanes, int64_t depth, int64_t lane_stride,
                  int64_t depth_stride);
-    // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to or raised by the product of one panel of each operand; that
-    // of b has `b_step` elements (at least nr) from one k to the next.
-    // Each element is one chain of fused multiply-adds in rising k.
-    void (*tile)(int64_t depth, const void *a, const void *b, int64_t b_step, void *c, int64_t ldc, int64_t m, int64_t n,
-                 int accumulate);
-    // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up in
-    // a fixed order.
+    // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to or raised by the product of one panel of each operand;
+    // that of b has `b_step` elements (at least nr) from one k to the next. Each element is one chain of fused
+    // multiply-adds in rising k.
+    void (*tile)(int64_t depth, const void *a, const void *b, int64_t b_step, void *c, int64_t ldc, int64_t m,
+                 int64_t n, int accumulate);
+    // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up
+    // in a fixed order.
     void (*rows_by_vector)(void *y, int64_t y_step, const void *a, int64_t row_step, const void *x, int64_t rows,
                            int64_t depth, int accumulate);
     // y[i] is set to or raised by the sum over k of a[k * depth_step + i] * x[k * x_step]: a chain in rising k.
