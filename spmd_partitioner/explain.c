@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "hlo/analysis/loop.h"
+
 // ---- the collectives of a module ----
 
 typedef struct Builder {
@@ -77,48 +79,6 @@ static void add_collective(Builder *builder, const HloInstruction *op) {
         collective.bytes_per_device * (collective.trip_count > 0 ? collective.trip_count : 1);
 }
 
-// ---- trip counts ----
-
-// What an element of a loop's carry is, followed through copies and tuples.
-static const HloInstruction *through_copies(const HloInstruction *at) {
-    while (hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_CONVERT)) at = at->operands[0];
-    return at;
-}
-
-static bool constant_value(const HloInstruction *at, int64_t *value) {
-    at = through_copies(at);
-    if (!hlo_is(at, HLO_OP_CONSTANT) || !hlo_type_is_integer(at->shape->type) || at->shape->rank) return false;
-    *value = hlo_literal_get_int64(hlo_constant_literal(at), 0);
-    return true;
-}
-
-// The carry element that an instruction reads, or -1.
-static int64_t carry_index(const HloInstruction *at) {
-    at = through_copies(at);
-    if (!hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT) || !hlo_is(at->operands[0], HLO_OP_PARAMETER)) return -1;
-    return HLO_ATTRIBUTES(at, TupleIndex)->index;
-}
-
-// A loop that counts a carry element up from a constant by a constant while it is less than a constant; else -1.
-static int64_t trip_count(const HloInstruction *loop) {
-    const HloInstruction *test = loop->called[0]->root, *next = loop->called[1]->root;
-    int64_t limit, start, step;
-    if (!hlo_is(test, HLO_OP_COMPARE) || !hlo_is(next, HLO_OP_TUPLE)) return -1;
-    int32_t direction = HLO_ATTRIBUTES(test, Compare)->direction;
-    int64_t index = carry_index(test->operands[0]);
-    if (index < 0 || !constant_value(test->operands[1], &limit)) return -1;
-    if (direction == HLO_ComparisonDirection_LE) limit++;
-    if (direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE) return -1;
-    const HloInstruction *init = loop->operands[0];
-    if (!hlo_is(init, HLO_OP_TUPLE) || !constant_value(init->operands[index], &start)) return -1;
-    const HloInstruction *update = through_copies(next->operands[index]);
-    if (!hlo_is(update, HLO_OP_ADD)) return -1;
-    int side = carry_index(update->operands[0]) == index ? 0 : 1;
-    if (carry_index(update->operands[side]) != index || !constant_value(update->operands[1 - side], &step)) return -1;
-    if (step < 1) return -1;
-    return limit > start ? (limit - start + step - 1) / step : 0;
-}
-
 static void read_computation(Builder *builder, const HloComputation *computation) {
     for (const HloInstruction *at = computation->first; at; at = at->next) {
         if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
@@ -129,7 +89,7 @@ static void read_computation(Builder *builder, const HloComputation *computation
                      hlo_is(at, HLO_OP_ASYNC_START);
         if (!flows || builder->depth + 1 == (int32_t)HLO_COUNT_OF(builder->trips)) continue;
         int64_t around = builder->trips[builder->depth];
-        int64_t trips = hlo_is(at, HLO_OP_WHILE) ? trip_count(at) : 1;
+        int64_t trips = hlo_is(at, HLO_OP_WHILE) ? hlo_trip_count(at) : 1;
         builder->trips[++builder->depth] = around < 0 || trips < 0 ? -1 : around * trips;
         for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
         builder->depth--;
