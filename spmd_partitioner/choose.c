@@ -70,11 +70,14 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     return (int64_t)(bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0));
 }
 
-// Bytes to bring operands to what the factors want, and results from what they give to what the plan wants.
+// Bytes to bring operands to what the factors want, what windows ask of neighbours, and results from what they give to
+// what the plan wants.
 static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     SpmdPartitioner *partitioner = choice->partitioner;
     int64_t cost = work_cost(choice, factors);
+    const SpmdOp *row = spmd_op(rule->op->opcode);
+    if (choice->windows && row->moved) cost += row->moved(partitioner, rule, factors);
     SpmdAtomSet partial = spmd_partial_axes(rule, factors);
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         if (!choice->now[t]) continue;
@@ -126,13 +129,28 @@ static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     return true;
 }
 
-// The candidates that one tensor leads: it alone, with what the others add, and with its unusable axes moved aside.
+// Takes the axes from windowed factors; true if there were any.
+static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
+    bool dropped = false;
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind != SPMD_PERMUTE || !factors[f].count) continue;
+        factors[f] = (SpmdAxes){0};
+        dropped = true;
+    }
+    return dropped;
+}
+
+// The candidates that one tensor leads: it alone, with what the others add, with its unusable axes moved aside, and
+// with those of its windows too.
 static void consider_lead(Choice *choice, int32_t lead) {
     const SpmdRule *rule = choice->rule;
     if (!choice->now[lead]) return;
     SpmdAxes *factors = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
     take_over(choice, lead, factors);
     consider(choice, factors);
+    SpmdAxes *local =
+        hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
+    if (drop_windows(rule, local) && move_aside(choice, lead, local)) consider(choice, local);
     SpmdAxes *moved =
         hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
     if (move_aside(choice, lead, moved)) consider(choice, moved);
@@ -143,6 +161,8 @@ static void consider_lead(Choice *choice, int32_t lead) {
 // True if everything already is as the first result wants it: the common case, without a search.
 static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
+    const SpmdOp *row = spmd_op(rule->op->opcode);
+    if (choice->windows && row->moved && row->moved(choice->partitioner, rule, factors)) return false;
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         if (!choice->now[t]) continue;
         if (t < rule->operand_count && spmd_operand(choice->partitioner, t).partial) return false;
@@ -173,6 +193,22 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     if (agrees(&choice, factors)) return factors;
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) consider_lead(&choice, t);
     return choice.best;
+}
+
+int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
+                            const SpmdAxes *factors, SpmdIntervalOf interval_of) {
+    int64_t bytes = 0;
+    int32_t result = spmd_rule_result(rule, 0);
+    const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, 0);
+    for (int32_t d = 0; d < sharding->rank; d++) {
+        const SpmdDimFactors *list = &rule->tensors[operand].dims[d];
+        if (!sharding->dims[d].count || rule->factors.items[list->items[0]].kind != SPMD_PERMUTE) continue;
+        int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
+        int64_t size = spmd_shard_size(rule->tensors[result].shape->dims[d], shards);
+        const SpmdInterval interval = interval_of(partitioner->mesh, rule->op, d, &sharding->dims[d], size);
+        bytes += spmd_window_bytes(partitioner, rule->tensors[operand].shape, sharding, d, interval);
+    }
+    return bytes;
 }
 
 SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {

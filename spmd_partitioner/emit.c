@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/emit.h"
 
+#include <assert.h>
 #include <string.h>
 
 // An array shape with the default layout.
@@ -259,6 +260,20 @@ HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *a
     HloType type = shard_size > INT32_MAX / partitioner->mesh->device_count ? HLO_S64 : HLO_S32;
     return spmd_emit_binary(partitioner, HLO_OP_MULTIPLY, spmd_emit_convert(partitioner, index, type),
                             spmd_emit_scalar(partitioner, type, shard_size));
+}
+
+HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
+                                  int64_t count) {
+    assert(count == spmd_axes_product(partitioner->mesh, axes)); /* an entry a position */
+    HloArena *arena = spmd_arena(partitioner);
+    bool alike = true;
+    for (int64_t i = 1; i < count; i++) alike &= table[i] == table[0];
+    if (alike) return spmd_emit_scalar(partitioner, HLO_S32, table[0]);
+    HloLiteral *literal = hlo_literal_in_arena(arena, array_shape(partitioner, HLO_S32, &count, 1));
+    for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, table[i]);
+    HloInstruction *row = spmd_emit_dynamic_slice(partitioner, emit_literal(partitioner, literal), 0,
+                                                  spmd_emit_index(partitioner, axes), 1);
+    return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 
 HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,

@@ -61,6 +61,10 @@ HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner);
 HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes);
 // s32: first global element of this device's shard of `shard_size` elements.
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size);
+// s32: the entry of a table that belongs to this device's position along a list of axes; `count` entries, one a
+// position, each within s32.
+HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
+                                  int64_t count);
 // Sets everything at or beyond `limit` of dimension `dim`, counted from the global start of this device's shard, to a
 // scalar. Nothing is emitted when no shard reaches so far.
 HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
@@ -97,10 +101,39 @@ HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruct
 HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                      SpmdReason reason);
 
-// This device's elements [scale * i + offset, scale * i + offset + size) of dimension `dim`, where i is its position
-// along the dimension's axes; elements outside of the global array are set to `fill` (NULL: left undefined). Neighbours
-// are asked by collective-permute, or the whole dimension is gathered where that moves less.
-HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, int64_t scale,
-                                 int64_t offset, int64_t size, HloInstruction *fill, const SpmdReason *reason);
+// ---- windows
+
+// What each position i along a dimension's axes needs of it: `size` elements from floor((scale * i + offset) / divisor)
+// on. The divisor is a dilation of the base, 1 for most; positions then differ in how far behind an element they begin.
+typedef struct SpmdInterval {
+    int64_t scale, offset, divisor, size;
+} SpmdInterval;
+
+// The interval's first element for position i.
+int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i);
+// (scale * i + offset) mod divisor, at least 0.
+int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i);
+// This device's interval of dimension `dim`; elements outside of the global array are set to `fill` (NULL: left
+// undefined). Neighbours are asked by collective-permute, or the whole dimension is gathered where that moves less.
+HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
+                                 HloInstruction *fill, const SpmdReason *reason);
+// [phase, phase + size) of dimension `dim`, where `phase` is this position's of the interval; the array holds the
+// elements of the largest phase too.
+HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
+                                const SpmdInterval *interval, int64_t size);
+// The least and the largest phase of all positions along `axes`.
+void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t *least,
+                          int64_t *largest);
+// Bytes that one device sends for that, of an array of shape `global` in sharding `sharding`. Emits nothing.
+int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *sharding,
+                          int64_t dim, SpmdInterval interval);
+
+// What a device needs along dimension `dim` of an op's operand to make `size` elements of the result there, where the
+// dimension is cut by `axes`.
+typedef SpmdInterval (*SpmdIntervalOf)(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
+                                       const SpmdAxes *axes, int64_t size);
+// The `moved` column of ops whose operand `operand` and result have the same dimensions, windowed or not.
+int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
+                            const SpmdAxes *factors, SpmdIntervalOf interval_of);
 
 #endif

@@ -49,6 +49,9 @@ typedef struct SpmdOp {
     const char *name;  // of the family, for messages
     void (*rule)(SpmdRule *rule, const HloInstruction *op);
     HloStatus (*partition)(SpmdPartitioner *partitioner, const HloInstruction *op);
+    // Bytes that one device sends for windowed dimensions if the factors get these axes; NULL where nothing is
+    // windowed.
+    int64_t (*moved)(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors);
     void (*adjust)(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *local_operands,
                    const HloShape *local_result);
 } SpmdOp;

@@ -1,63 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halo exchange in its general form: each device gets an interval of the global array that moves with its position.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/moves.h"
 
-// What every position along the dimension's axes needs. Positions ask for pieces: whole or trimmed shards that, joined,
-// hold the interval.
+// How the elements come to where they are needed.
+typedef enum Way {
+    GATHER,  // the whole dimension on every device
+    PIECES,  // whole or trimmed shards that, joined, hold the interval
+    MOVES,   // exactly what each position lacks, in rounds
+} Way;
+
+// What every position along the dimension's axes needs, and the way it is brought.
 typedef struct Window {
-    SpmdPartitioner *partitioner;
-    const SpmdLocal *local;
-    int64_t dim, scale, offset, size;  // position i needs [scale * i + offset, + size)
-    const SpmdAxes *axes;
+    SpmdInterval interval;
     int64_t shards, shard, global;  // their number and size; size of the whole dimension
     int64_t pieces;
     int64_t *sources;  // sources[piece * shards + i]: whose shard, -1 for none
     int64_t *starts;   // where the interval starts in the joined pieces, by position
-    const SpmdReason *reason;
+    SpmdMoves *moves;
+    Way way;
+    int64_t sent;  // elements of the dimension that one device sends
 } Window;
 
+// The window and the array that it is taken from.
+typedef struct Taking {
+    SpmdPartitioner *partitioner;
+    const SpmdLocal *local;
+    int64_t dim;
+    const SpmdAxes *axes;
+    const SpmdReason *reason;
+    const Window *window;
+} Taking;
+
+// Entries of a table of pieces: beyond it the moves are planned one by one.
+enum { PIECE_LIMIT = 1 << 20 };
+
 static int64_t floor_divide(int64_t a, int64_t b) {
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+    assert(b > 0); /* shards and divisors are positive */
+    return a / b - (a % b != 0 && a < 0);
+}
+
+int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i) {
+    return floor_divide(interval->scale * i + interval->offset, interval->divisor);
+}
+
+int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i) {
+    return interval->scale * i + interval->offset - spmd_interval_first(interval, i) * interval->divisor;
 }
 
 static int64_t first_of(const Window *window, int64_t i) {
-    return window->scale * i + window->offset;
+    return spmd_interval_first(&window->interval, i);
 }
 
-// Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches. Sources
-// must differ between positions, which they do when intervals move by a shard at least.
-static void plan_by_place(Window *window) {
-    window->pieces = 0;
-    for (int64_t i = 0; i < window->shards; i++) {
-        int64_t from = floor_divide(first_of(window, i), window->shard);
-        int64_t to = floor_divide(first_of(window, i) + window->size - 1, window->shard);
-        if (to - from + 1 > window->pieces) window->pieces = to - from + 1;
+// The last shard that the interval of position i touches.
+static int64_t last_shard(const Window *window, int64_t i) {
+    return floor_divide(first_of(window, i) + window->interval.size - 1, window->shard);
+}
+
+// Room for the sources of `pieces` pieces; false if those would be too many.
+static bool make_pieces(HloArena *arena, Window *window, int64_t pieces) {
+    window->pieces = pieces;
+    if (pieces > PIECE_LIMIT / window->shards) return false;
+    window->sources = HLO_ARENA_NEW(arena, int64_t, pieces * window->shards);
+    return true;
+}
+
+// True if no position is asked twice for one piece.
+static bool sources_differ(HloArena *arena, const Window *window) {
+    bool *asked = HLO_ARENA_NEW(arena, bool, window->shards);
+    for (int64_t k = 0; k < window->pieces; k++) {
+        memset(asked, 0, (size_t)window->shards * sizeof(bool));
+        for (int64_t i = 0; i < window->shards; i++) {
+            int64_t source = window->sources[k * window->shards + i];
+            if (source >= 0 && asked[source]) return false;
+            if (source >= 0) asked[source] = true;
+        }
     }
-    window->sources = HLO_ARENA_NEW(window->partitioner->arena, int64_t, window->pieces * window->shards);
+    return true;
+}
+
+// Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches.
+static bool plan_by_place(HloArena *arena, Window *window) {
+    int64_t pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
-        int64_t from = floor_divide(first_of(window, i), window->shard);
-        int64_t to = floor_divide(first_of(window, i) + window->size - 1, window->shard);
+        int64_t count = last_shard(window, i) - floor_divide(first_of(window, i), window->shard) + 1;
+        if (count > pieces) pieces = count;
+    }
+    if (!make_pieces(arena, window, pieces)) return false;
+    for (int64_t i = 0; i < window->shards; i++) {
+        int64_t from = floor_divide(first_of(window, i), window->shard), to = last_shard(window, i);
         window->starts[i] = first_of(window, i) - from * window->shard;
         for (int64_t k = 0; k < window->pieces; k++) {
             bool there = from + k >= 0 && from + k < window->shards && from + k <= to;
             window->sources[k * window->shards + i] = there ? from + k : -1;
         }
     }
+    return sources_differ(arena, window);
 }
 
 // Pieces by distance: piece k of position i is the shard k + lowest places further on.
-static void plan_by_distance(Window *window) {
+static bool plan_by_distance(HloArena *arena, Window *window) {
     int64_t lowest = window->shards, highest = -window->shards;
     for (int64_t i = 0; i < window->shards; i++) {
-        int64_t from = floor_divide(first_of(window, i), window->shard) - i;
-        int64_t to = floor_divide(first_of(window, i) + window->size - 1, window->shard) - i;
+        int64_t from = floor_divide(first_of(window, i), window->shard) - i, to = last_shard(window, i) - i;
         if (from < lowest) lowest = from;
         if (to > highest) highest = to;
     }
-    window->pieces = highest - lowest + 1;
-    window->sources = HLO_ARENA_NEW(window->partitioner->arena, int64_t, window->pieces * window->shards);
+    if (!make_pieces(arena, window, highest - lowest + 1)) return false;
     for (int64_t i = 0; i < window->shards; i++) {
         window->starts[i] = first_of(window, i) - (i + lowest) * window->shard;
         for (int64_t k = 0; k < window->pieces; k++) {
@@ -65,6 +117,16 @@ static void plan_by_distance(Window *window) {
             window->sources[k * window->shards + i] = source >= 0 && source < window->shards ? source : -1;
         }
     }
+    return true;
+}
+
+static void plan_by_moves(HloArena *arena, Window *window) {
+    SpmdCut cut = {.global = window->global, .shard = window->shard};
+    SpmdMoves *moves = spmd_moves_new(arena, window->shards);
+    for (int64_t i = 0; i < window->shards; i++) {
+        spmd_moves_add(arena, moves, &cut, i, first_of(window, i), window->interval.size, 0);
+    }
+    window->moves = spmd_moves_plan(arena, moves) ? moves : NULL;
 }
 
 static bool same_starts(const Window *window) {
@@ -87,7 +149,7 @@ static bool is_own(const Window *window, int64_t piece) {
 static void needed_part(const Window *window, int64_t piece, int64_t *from, int64_t *to) {
     bool trim = same_starts(window) && window->starts[0] >= 0;
     *from = trim ? window->starts[0] - piece * window->shard : 0;
-    *to = trim ? window->starts[0] + window->size - piece * window->shard : window->shard;
+    *to = trim ? window->starts[0] + window->interval.size - piece * window->shard : window->shard;
     if (*from < 0) *from = 0;
     if (*to > window->shard) *to = window->shard;
 }
@@ -102,60 +164,67 @@ static int64_t sent_elements(const Window *window) {
     return sent;
 }
 
-// `device` with its position along the axes changed to `index`.
-static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t index) {
-    for (int32_t i = axes->count - 1; i >= 0; i--) {
-        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
-        device += (index % atom->size - device / atom->stride % atom->size) * atom->stride;
-        index /= atom->size;
-    }
-    return device;
+// Messages cost more than their bytes: many of them must save half of what fewer would send.
+static int64_t weighed(int64_t sent, int64_t messages) {
+    return messages > 3 ? 2 * sent : sent;
 }
 
-static HloInstruction *emit_piece(const Window *window, int64_t piece, HloInstruction *part) {
-    const SpmdMesh *mesh = window->partitioner->mesh;
-    HloPair *pairs = HLO_ARENA_NEW(window->partitioner->module->arena, HloPair, mesh->device_count);
-    int64_t count = 0;
-    bool own = true;
-    for (int64_t device = 0; device < mesh->device_count; device++) {
-        int64_t index = spmd_axes_index(mesh, window->axes, device);
-        int64_t source = window->sources[piece * window->shards + index];
-        if (source < 0) continue;
-        own &= source == index;
-        pairs[count++] = (HloPair){moved_device(mesh, window->axes, device, source), device};
+// What is to be done so that every position has its interval.
+static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
+    assert(interval.divisor > 0 && interval.size >= 0); /* the caller's arithmetic */
+    Window window = {.interval = interval, .shards = shards, .global = global};
+    window.shard = spmd_shard_size(global, shards);
+    window.starts = HLO_ARENA_NEW(arena, int64_t, shards);
+    window.sent = (shards - 1) * window.shard;
+    if (shards < 2 || window.shard == 0 || interval.size == 0) return window;
+    int64_t cost = window.sent;
+    int64_t step = interval.scale / interval.divisor;
+    bool apart = step >= window.shard || step <= -window.shard;
+    if ((apart && plan_by_place(arena, &window)) || plan_by_distance(arena, &window)) {
+        int64_t sent = sent_elements(&window);
+        if (weighed(sent, window.pieces) < cost) {
+            cost = weighed(sent, window.pieces);
+            window.sent = sent;
+            window.way = PIECES;
+        }
     }
-    if (own) return part;  // where there is no source, what stands here is masked later
-    return spmd_emit_permute(window->partitioner, part, (HloPairs){pairs, count}, window->reason);
+    if (cost == 0) return window;
+    plan_by_moves(arena, &window);
+    if (!window.moves || weighed(window.moves->sent, window.moves->rounds - window.moves->own_rounds) >= cost) {
+        return window;
+    }
+    window.sent = window.moves->sent;
+    window.way = MOVES;
+    return window;
 }
 
-// The scalar of a table that belongs to this device's position.
-static HloInstruction *look_up(const Window *window, const int64_t *table, int64_t add) {
-    SpmdPartitioner *partitioner = window->partitioner;
-    HloArena *arena = partitioner->module->arena;
-    const HloShape *shape = hlo_shape_array(arena, HLO_S32, &window->shards, 1);
-    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_with_default_layout(arena, shape));
-    for (int64_t i = 0; i < window->shards; i++) hlo_literal_set_int64(literal, i, table[i] + add);
-    HloConstantAttributes attributes = {literal};
-    HloInstruction *constant = spmd_emit(partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes);
-    HloInstruction *row =
-        spmd_emit_dynamic_slice(partitioner, constant, 0, spmd_emit_index(partitioner, window->axes), 1);
-    return spmd_emit_reshape(partitioner, row, NULL, 0);
+// ---- taking it
+
+static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstruction *part) {
+    const Window *window = taking->window;
+    const int64_t *sources = &window->sources[piece * window->shards];
+    // Where there is no source, what stands here is masked later.
+    if (is_own(window, piece)) return part;
+    HloPairs pairs = spmd_pairs_of_positions(taking->partitioner, taking->axes, sources);
+    return spmd_emit_permute(taking->partitioner, part, pairs, taking->reason);
 }
 
 // Sets what lies outside of the global array to `fill`.
-static HloInstruction *mask_outside(const Window *window, HloInstruction *result, HloInstruction *fill) {
-    SpmdPartitioner *partitioner = window->partitioner;
+static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result, HloInstruction *fill) {
+    SpmdPartitioner *partitioner = taking->partitioner;
+    const Window *window = taking->window;
     bool below = false, above = false;
     int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, window->shards);
     for (int64_t i = 0; i < window->shards; i++) {
         firsts[i] = first_of(window, i);
         below |= firsts[i] < 0;
-        above |= firsts[i] + window->size > window->global;
+        above |= firsts[i] + window->interval.size > window->global;
     }
     if (!fill || (!below && !above)) return result;
     const HloShape *shape = result->shape;
-    HloInstruction *first = spmd_emit_splat(partitioner, look_up(window, firsts, 0), shape->dims, shape->rank);
-    HloInstruction *count = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, window->dim);
+    HloInstruction *first = spmd_emit_look_up(partitioner, taking->axes, firsts, window->shards);
+    first = spmd_emit_splat(partitioner, first, shape->dims, shape->rank);
+    HloInstruction *count = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, taking->dim);
     HloInstruction *position = spmd_emit_binary(partitioner, HLO_OP_ADD, count, first);
     HloInstruction *inside = NULL;
     for (int side = 0; side < 2; side++) {
@@ -169,26 +238,33 @@ static HloInstruction *mask_outside(const Window *window, HloInstruction *result
     return spmd_emit_select(partitioner, inside, result, spmd_emit_splat(partitioner, fill, shape->dims, shape->rank));
 }
 
-// Cuts the interval out of the joined pieces, which may have to be padded for intervals that stick out.
-static HloInstruction *cut_interval(const Window *window, HloInstruction *joined) {
-    int64_t low = 0, high = 0, length = joined->shape->dims[window->dim];
+// Cuts the interval out of the joined pieces, which may have to be padded for intervals that stick out. `starts` says
+// where it begins in them, by position.
+static HloInstruction *cut_interval(const Taking *taking, HloInstruction *joined, const int64_t *starts) {
+    const Window *window = taking->window;
+    int64_t low = 0, high = 0, length = joined->shape->dims[taking->dim], size = window->interval.size;
     for (int64_t i = 0; i < window->shards; i++) {
-        if (-window->starts[i] > low) low = -window->starts[i];
-        if (window->starts[i] + window->size - length > high) high = window->starts[i] + window->size - length;
+        if (-starts[i] > low) low = -starts[i];
+        if (starts[i] + size - length > high) high = starts[i] + size - length;
     }
-    joined = spmd_emit_pad(window->partitioner, joined, window->dim, low, high, NULL);
-    if (same_starts(window)) {
-        int64_t start = window->starts[0] + low;
-        return spmd_emit_slice(window->partitioner, joined, window->dim, start, start + window->size, 1);
+    joined = spmd_emit_pad(taking->partitioner, joined, taking->dim, low, high, NULL);
+    int64_t *moved = HLO_ARENA_NEW(taking->partitioner->arena, int64_t, window->shards);
+    bool alike = true;
+    for (int64_t i = 0; i < window->shards; i++) {
+        moved[i] = starts[i] + low;
+        alike &= moved[i] == moved[0];
     }
-    HloInstruction *start = look_up(window, window->starts, low);
-    return spmd_emit_dynamic_slice(window->partitioner, joined, window->dim, start, window->size);
+    if (alike) return spmd_emit_slice(taking->partitioner, joined, taking->dim, moved[0], moved[0] + size, 1);
+    HloInstruction *start = spmd_emit_look_up(taking->partitioner, taking->axes, moved, window->shards);
+    return spmd_emit_dynamic_slice(taking->partitioner, joined, taking->dim, start, size);
 }
 
 // Sends pieces to where they are needed. Where all intervals lie alike, only what is needed of a piece is sent.
-static HloInstruction *exchange(Window *window) {
-    SpmdPartitioner *partitioner = window->partitioner;
+static HloInstruction *exchange(const Taking *taking) {
+    SpmdPartitioner *partitioner = taking->partitioner;
+    const Window *window = taking->window;
     HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, window->pieces);
+    int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, window->shards);
     int64_t dropped = 0, count = 0;
     for (int64_t k = 0; k < window->pieces; k++) {
         int64_t from, to;
@@ -198,46 +274,71 @@ static HloInstruction *exchange(Window *window) {
             continue;
         }
         if (count == 0) dropped += from;
-        HloInstruction *part = spmd_emit_slice(partitioner, window->local->hlo, window->dim, from, to, 1);
-        parts[count++] = emit_piece(window, k, part);
+        HloInstruction *part = spmd_emit_slice(partitioner, taking->local->hlo, taking->dim, from, to, 1);
+        parts[count++] = emit_piece(taking, k, part);
     }
-    for (int64_t i = 0; i < window->shards; i++) window->starts[i] -= dropped;
-    return cut_interval(window, spmd_emit_concatenate(partitioner, parts, count, window->dim));
+    for (int64_t i = 0; i < window->shards; i++) starts[i] = window->starts[i] - dropped;
+    return cut_interval(taking, spmd_emit_concatenate(partitioner, parts, count, taking->dim), starts);
 }
 
 // The whole dimension on every device, then the interval.
-static HloInstruction *gather_all(Window *window) {
-    HloInstruction *all = window->local->hlo;
-    if (window->axes->count) {
-        all = spmd_emit_all_gather(window->partitioner, all, window->dim, window->axes, window->reason);
+static HloInstruction *gather_all(const Taking *taking) {
+    HloInstruction *all = taking->local->hlo;
+    if (taking->axes->count) {
+        all = spmd_emit_all_gather(taking->partitioner, all, taking->dim, taking->axes, taking->reason);
     }
-    for (int64_t i = 0; i < window->shards; i++) window->starts[i] = first_of(window, i);
-    return cut_interval(window, all);
+    int64_t *starts = HLO_ARENA_NEW(taking->partitioner->arena, int64_t, taking->window->shards);
+    for (int64_t i = 0; i < taking->window->shards; i++) starts[i] = first_of(taking->window, i);
+    return cut_interval(taking, all, starts);
 }
 
-HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, int64_t scale,
-                                 int64_t offset, int64_t size, HloInstruction *fill, const SpmdReason *reason) {
-    Window window = {.partitioner = partitioner,
-                     .local = &local,
-                     .dim = dim,
-                     .scale = scale,
-                     .offset = offset,
-                     .size = size,
-                     .axes = &local.sharding->dims[dim],
-                     .reason = reason};
-    window.shards = spmd_axes_product(partitioner->mesh, window.axes);
-    window.global = local.global->dims[dim];
-    window.shard = spmd_shard_size(window.global, window.shards);
-    window.starts = HLO_ARENA_NEW(partitioner->arena, int64_t, window.shards);
-    bool spread = window.shards > 1 && window.shard > 0 && size > 0;
-    if (spread && (scale >= window.shard || scale <= -window.shard)) {
-        plan_by_place(&window);
-    } else if (spread) {
-        plan_by_distance(&window);
+HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
+                                 HloInstruction *fill, const SpmdReason *reason) {
+    const SpmdAxes *axes = &local.sharding->dims[dim];
+    const Window window =
+        plan(partitioner->arena, spmd_axes_product(partitioner->mesh, axes), local.global->dims[dim], interval);
+    const Taking taking = {partitioner, &local, dim, axes, reason, &window};
+    HloInstruction *result = NULL;
+    switch (window.way) {
+        case GATHER: result = gather_all(&taking); break;
+        case PIECES: result = exchange(&taking); break;
+        case MOVES:
+            result = spmd_emit_moves(partitioner, local.hlo, dim, axes, window.moves, interval.size, reason);
+            break;
     }
-    // Many messages are worth it only where they save at least half of what gathering moves.
-    int64_t weight = window.pieces > 3 ? 2 : 1;
-    bool sends = spread && weight * sent_elements(&window) < (window.shards - 1) * window.shard;
-    HloInstruction *result = sends ? exchange(&window) : gather_all(&window);
-    return mask_outside(&window, result, fill);
+    return mask_outside(&taking, result, fill);
+}
+
+void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t *least,
+                          int64_t *largest) {
+    int64_t shards = spmd_axes_product(mesh, axes);
+    *least = *largest = spmd_interval_phase(interval, 0);
+    for (int64_t i = 1; i < shards; i++) {
+        int64_t phase = spmd_interval_phase(interval, i);
+        if (phase < *least) *least = phase;
+        if (phase > *largest) *largest = phase;
+    }
+    assert(*least >= 0 && *largest < interval->divisor); /* it is a remainder */
+}
+
+HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
+                                const SpmdInterval *interval, int64_t size) {
+    int64_t shards = spmd_axes_product(partitioner->mesh, axes), least, largest;
+    spmd_interval_phases(partitioner->mesh, axes, interval, &least, &largest);
+    assert(array->shape->dims[dim] >= largest + size); /* the caller made room for the largest */
+    if (least == largest) return spmd_emit_slice(partitioner, array, dim, least, least + size, 1);
+    int64_t *phases = HLO_ARENA_NEW(partitioner->arena, int64_t, shards);
+    for (int64_t i = 0; i < shards; i++) phases[i] = spmd_interval_phase(interval, i);
+    HloInstruction *start = spmd_emit_look_up(partitioner, axes, phases, shards);
+    return spmd_emit_dynamic_slice(partitioner, array, dim, start, size);
+}
+
+int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *sharding,
+                          int64_t dim, SpmdInterval interval) {
+    HloArenaMark mark = hlo_arena_mark(partitioner->arena);
+    int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
+    const Window window = plan(partitioner->arena, shards, global->dims[dim], interval);
+    int64_t bytes = spmd_local_bytes(partitioner->mesh, global, sharding);
+    hlo_arena_reset(partitioner->arena, mark);
+    return window.shard > 0 ? bytes / window.shard * window.sent : 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/rules/cumulative.h"
 
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 static bool is_plain(const HloWindowDimension *window) {
@@ -45,6 +47,16 @@ bool spmd_is_cumulative(const HloInstruction *op, const SpmdSharding *sharding) 
     if (combining_op(op) == HLO_OPCODE_COUNT) return false;
     int32_t dim = accumulated_dimension(op);
     return dim >= 0 && sharding->dims[dim].count > 0;
+}
+
+int64_t spmd_cumulative_bytes(const SpmdPartitioner *partitioner, const HloInstruction *op,
+                              const SpmdSharding *sharding) {
+    assert(spmd_is_cumulative(op, sharding)); /* there is a dimension that is accumulated and cut */
+    const HloShape *global = op->operands[0]->shape;
+    const int32_t dim = accumulated_dimension(op);
+    int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
+    int64_t size = spmd_shard_size(global->dims[dim], shards);
+    return size ? spmd_local_bytes(partitioner->mesh, global, sharding) / size * (shards - 1) : 0;
 }
 
 // The accumulation of the local shard.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each device asks its
 // neighbours for what it lacks.
+#include <assert.h>
+#include <string.h>
+
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/moves.h"
 
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {
     return slice->starts.items[dim] == 0 && slice->limits.items[dim] == operand->dims[dim] &&
@@ -27,10 +31,10 @@ typedef struct Windowed {
     SpmdReason reason;
 } Windowed;
 
-static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op) {
+static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
     Windowed windowed = {.rule = partitioner->plan->rules[op->id],
                          .reason = {.op = op, .what = "neighbours' elements"}};
-    windowed.factors = spmd_choose(partitioner, windowed.rule, true);
+    windowed.factors = spmd_choose(partitioner, windowed.rule, windows);
     windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, 0);
     windowed.sharding =
         spmd_rule_sharding(windowed.rule, partitioner->arena, partitioner->mesh, spmd_rule_result(windowed.rule, 0),
@@ -46,10 +50,24 @@ static bool moves(const Windowed *windowed, int32_t dim) {
 }
 
 // The window of one dimension; the next dimension works on what it gives.
-static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, int64_t scale, int64_t offset,
-                        int64_t size, HloInstruction *fill) {
-    windowed->operand.hlo =
-        spmd_emit_window(partitioner, windowed->operand, dim, scale, offset, size, fill, &windowed->reason);
+static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, SpmdIntervalOf interval_of,
+                        HloInstruction *fill) {
+    const SpmdInterval interval = interval_of(partitioner->mesh, windowed->rule->op, dim,
+                                              &windowed->sharding->dims[dim], windowed->shape->dims[dim]);
+    windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, interval, fill, &windowed->reason);
+}
+
+static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
+                                   int64_t size) {
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
+    int64_t stride = slice->strides.count ? slice->strides.items[dim] : 1;
+    (void)mesh;
+    (void)axes;
+    return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0};
+}
+
+static int64_t slice_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    return spmd_windowed_bytes(partitioner, rule, 0, factors, slice_interval);
 }
 
 static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -61,7 +79,7 @@ static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
 
 static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
-    Windowed windowed = begin(partitioner, op);
+    Windowed windowed = begin(partitioner, op, true);
     HloArena *arena = partitioner->module->arena;
     int32_t rank = op->shape->rank;
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
@@ -70,9 +88,8 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
         int64_t stride = slice->strides.count ? slice->strides.items[d] : 1;
         strides[d] = stride;
         if (moves(&windowed, d)) {
-            int64_t size = windowed.shape->dims[d];
-            limits[d] = (size - 1) * stride + 1;
-            take_window(partitioner, &windowed, d, stride * size, slice->starts.items[d], limits[d], NULL);
+            take_window(partitioner, &windowed, d, slice_interval, NULL);
+            limits[d] = windowed.operand.hlo->shape->dims[d];
         } else {
             bool whole = is_whole(slice, op->operands[0]->shape, d);
             starts[d] = slice->starts.items[d];
@@ -85,39 +102,76 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_slice = {.name = "slice", .rule = slice_rule, .partition = slice_partition};
+const SpmdOp spmd_op_slice = {.name = "slice", .rule = slice_rule, .partition = slice_partition, .moved = slice_moved};
 
-// Interior padding has no affine windows: such a dimension is needed whole.
 static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
     for (int32_t d = 0; d < op->shape->rank; d++) {
         const HloPadDimension *pad = &padding->items[d];
         bool none = pad->low == 0 && pad->high == 0 && pad->interior == 0;
-        add_dim(rule, d, none ? SPMD_PASS : pad->interior ? SPMD_REPLICATE : SPMD_PERMUTE);
+        add_dim(rule, d, none ? SPMD_PASS : SPMD_PERMUTE);
     }
+}
+
+// With padding inside, elements stand `interior + 1` apart: a shard begins somewhere between two of them.
+static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
+                                 int64_t size) {
+    const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
+    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size};
+    int64_t least, largest;
+    spmd_interval_phases(mesh, axes, &interval, &least, &largest);
+    if (size) interval.size = (size - 1 + largest) / interval.divisor + 1;
+    return interval;
+}
+
+static int64_t pad_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    return spmd_windowed_bytes(partitioner, rule, 0, factors, pad_interval);
+}
+
+// Takes the window of a padded dimension and gives the padding inside of it that is left to do: behind the last element
+// as far as the shard that begins furthest behind one reaches.
+static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim,
+                                   HloInstruction *fill) {
+    const SpmdAxes *axes = &windowed->sharding->dims[dim];
+    int64_t size = windowed->shape->dims[dim], least, largest;
+    const SpmdInterval interval = pad_interval(partitioner->mesh, windowed->rule->op, dim, axes, size);
+    spmd_interval_phases(partitioner->mesh, axes, &interval, &least, &largest);
+    take_window(partitioner, windowed, dim, pad_interval, fill);
+    if (interval.size == 0) return (HloPadDimension){0};
+    int64_t spread = (interval.size - 1) * interval.divisor + 1;
+    assert(largest + size >= spread); /* the last element taken is one that the shard holds */
+    return (HloPadDimension){.high = largest + size - spread, .interior = interval.divisor - 1};
 }
 
 static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
-    Windowed windowed = begin(partitioner, op);
+    Windowed windowed = begin(partitioner, op, true);
+    HloArena *arena = partitioner->module->arena;
     HloInstruction *operands[2] = {NULL, spmd_operand_whole(partitioner, 1)};
-    HloPadDimension *local = HLO_ARENA_NEW(partitioner->module->arena, HloPadDimension, op->shape->rank);
+    HloPadDimension *local = HLO_ARENA_NEW(arena, HloPadDimension, op->shape->rank);
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, op->shape->rank);
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (moves(&windowed, d)) {
-            int64_t size = windowed.shape->dims[d];
-            take_window(partitioner, &windowed, d, size, -padding->items[d].low, size, operands[1]);
-        } else {
-            local[d] = padding->items[d];
-        }
+        const bool cut = moves(&windowed, d);
+        local[d] = cut ? take_padded(partitioner, &windowed, d, operands[1]) : padding->items[d];
+        const int64_t taken = windowed.operand.hlo->shape->dims[d];
+        const int64_t between = taken > 1 ? (taken - 1) * local[d].interior : 0;
+        dims[d] = cut ? taken + between + local[d].high : windowed.shape->dims[d];
     }
     operands[0] = windowed.operand.hlo;
-    HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, operands, 2);
+    const HloShape *shape = hlo_shape_with_dims(arena, windowed.shape, dims, op->shape->rank);
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
     HloPadAttributes attributes = {{local, op->shape->rank}};
     hlo_instruction_set_attributes(made, &attributes);
+    for (int32_t d = 0; d < op->shape->rank; d++) {
+        if (!moves(&windowed, d) || dims[d] == 0) continue;
+        const SpmdAxes *axes = &windowed.sharding->dims[d];
+        const SpmdInterval interval = pad_interval(partitioner->mesh, op, d, axes, windowed.shape->dims[d]);
+        made = spmd_emit_phase(partitioner, made, d, axes, &interval, windowed.shape->dims[d]);
+    }
     spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_pad = {.name = "pad", .rule = pad_rule, .partition = pad_partition};
+const SpmdOp spmd_op_pad = {.name = "pad", .rule = pad_rule, .partition = pad_partition, .moved = pad_moved};
 
 static void reverse_rule(SpmdRule *rule, const HloInstruction *op) {
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -126,28 +180,71 @@ static void reverse_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
+                                     int64_t size) {
+    (void)mesh;
+    (void)axes;
+    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size};
+}
+
+static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    return spmd_windowed_bytes(partitioner, rule, 0, factors, reverse_interval);
+}
+
 static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    Windowed windowed = begin(partitioner, op);
+    Windowed windowed = begin(partitioner, op, true);
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        int64_t size = windowed.shape->dims[d];
-        if (moves(&windowed, d)) take_window(partitioner, &windowed, d, -size, op->shape->dims[d] - size, size, NULL);
+        if (moves(&windowed, d)) take_window(partitioner, &windowed, d, reverse_interval, NULL);
     }
     HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
     spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_reverse = {.name = "reverse", .rule = reverse_rule, .partition = reverse_partition};
-
-// Parts beyond this number would make more messages than gathering them: such a dimension is needed whole.
-enum { CONCATENATED_PARTS = 8 };
+const SpmdOp spmd_op_reverse = {
+    .name = "reverse", .rule = reverse_rule, .partition = reverse_partition, .moved = reverse_moved};
 
 static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     for (int32_t d = 0; d < op->shape->rank; d++) {
-        if (d == along && op->operand_count > CONCATENATED_PARTS) continue;
         int32_t factor = spmd_rule_factor(rule, d == along ? SPMD_PERMUTE : SPMD_PASS, op->shape->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
     }
+}
+
+// What goes where along a cut dimension: everybody sends from its shards of all parts, one behind the other. Free parts
+// are made where they are needed. NULL if that cannot be planned.
+static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
+    int64_t shards = spmd_axes_product(partitioner->mesh, axes);
+    int64_t size = spmd_shard_size(op->shape->dims[along], shards);
+    SpmdMoves *moves = spmd_moves_new(partitioner->arena, shards);
+    SpmdCut cut = {0};
+    for (int32_t p = 0; p < op->operand_count; p++) {
+        cut.global = op->operands[p]->shape->dims[along];
+        cut.shard = spmd_shard_size(cut.global, shards);
+        const bool moved = cut.global > 0 && spmd_operand(partitioner, p).hlo;
+        for (int64_t i = 0; moved && i < shards; i++) {
+            spmd_moves_add(partitioner->arena, moves, &cut, i, i * size - first, size, 0);
+        }
+        if (moved) cut.base += cut.shard;
+        first += cut.global;
+    }
+    return spmd_moves_plan(partitioner->arena, moves) ? moves : NULL;
+}
+
+static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloInstruction *op = rule->op;
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
+    const SpmdSharding *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
+    const SpmdAxes *axes = &sharding->dims[along];
+    if (!axes->count) return 0;
+    const SpmdMoves *moves = plan_parts(partitioner, op, axes);
+    int64_t bytes = spmd_local_bytes(partitioner->mesh, op->shape, sharding);
+    int64_t size = spmd_shard_size(op->shape->dims[along], spmd_axes_product(partitioner->mesh, axes));
+    // What cannot be planned must not be chosen: it costs more than the whole array everywhere.
+    if (!moves) return hlo_shape_bytes(op->shape);
+    return size ? bytes / size * moves->sent : 0;
 }
 
 // This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.
@@ -181,33 +278,101 @@ static HloInstruction *choose_by_position(SpmdPartitioner *partitioner, const Wi
     return spmd_emit_select(partitioner, inside, before, behind);
 }
 
-// Along a cut dimension each device asks for what it lacks of every part, and puts them together by position.
-static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+// The parts that are not free, brought to where they belong; NULL if all are free.
+static HloInstruction *bring_parts(SpmdPartitioner *partitioner, Windowed *windowed, const SpmdMoves *moves) {
+    const HloInstruction *op = windowed->rule->op;
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], count = 0;
+    HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    for (int32_t p = 0; p < op->operand_count; p++) {
+        if (!op->operands[p]->shape->dims[along] || !spmd_operand(partitioner, p).hlo) continue;
+        parts[count++] = spmd_factor_operand(partitioner, windowed->rule, windowed->factors, p).hlo;
+    }
+    if (!count) return NULL;
+    HloInstruction *all = spmd_emit_concatenate(partitioner, parts, count, along);
+    return spmd_emit_moves(partitioner, all, along, &windowed->sharding->dims[along], moves,
+                           windowed->shape->dims[along], &windowed->reason);
+}
+
+// Along a cut dimension: what is brought, and the free parts by position over it.
+static HloStatus concatenate_cut(SpmdPartitioner *partitioner, const HloInstruction *op, Windowed *windowed,
+                                 const SpmdMoves *moves) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
-    Windowed windowed = begin(partitioner, op);
-    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
-    bool cut = windowed.sharding->dims[along].count > 0;
-    int64_t size = windowed.shape->dims[along];
-    HloInstruction *made = NULL;
-    for (int32_t i = 0; i < op->operand_count; i++) {
-        int64_t length = op->operands[i]->shape->dims[along];
-        bool is_free = !spmd_operand(partitioner, i).hlo;
-        if (cut && length == 0) continue;
-        if (!cut || !is_free) windowed.operand = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, i);
-        if (cut && is_free) {
-            operands[i] = cut_free(partitioner, &windowed, i, along, first, size);
-        } else {
-            if (cut) take_window(partitioner, &windowed, (int32_t)along, size, -first, size, NULL);
-            operands[i] = windowed.operand.hlo;
-        }
-        if (cut) {
-            made = made ? choose_by_position(partitioner, &windowed, along, first, made, operands[i]) : operands[i];
+    int64_t size = windowed->shape->dims[along];
+    HloInstruction *made = bring_parts(partitioner, windowed, moves);
+    for (int32_t p = 0; p < op->operand_count; p++) {
+        int64_t length = op->operands[p]->shape->dims[along];
+        if (length > 0 && !spmd_operand(partitioner, p).hlo) {
+            HloInstruction *part = cut_free(partitioner, windowed, p, along, first, size);
+            HloInstruction *behind =
+                made ? choose_by_position(partitioner, windowed, along, first + length, part, made) : part;
+            made = made ? choose_by_position(partitioner, windowed, along, first, made, behind) : part;
         }
         first += length;
     }
-    if (!cut) return spmd_emit_by_factors(partitioner, windowed.rule, windowed.factors, operands);
-    spmd_define(partitioner, 0, made, windowed.sharding, 0, HLO_OPCODE_COUNT);
+    assert(made); /* a cut dimension has elements, and some part holds them */
+    spmd_define(partitioner, 0, made, windowed->sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
+
+// The start of the second part if a concatenation is a rotation: the end of an array in front of its beginning; else 0.
+static int64_t rotated_at(const HloInstruction *op, int64_t along) {
+    if (op->operand_count != 2 || !hlo_is(op->operands[0], HLO_OP_SLICE) || !hlo_is(op->operands[1], HLO_OP_SLICE)) {
+        return 0;
+    }
+    const HloInstruction *array = op->operands[0]->operands[0];
+    int64_t size = op->shape->dims[along], at = HLO_ATTRIBUTES(op->operands[0], Slice)->starts.items[along];
+    if (op->operands[1]->operands[0] != array || array->shape->dims[along] != size) return 0;
+    for (int32_t d = 0; d < array->shape->rank; d++) {
+        for (int i = 0; i < 2; i++) {
+            const HloSliceAttributes *slice = HLO_ATTRIBUTES(op->operands[i], Slice);
+            int64_t start = d != along || i ? 0 : at, limit = d != along || !i ? array->shape->dims[d] : at;
+            bool fits = slice->starts.items[d] == start && slice->limits.items[d] == limit &&
+                        (!slice->strides.count || slice->strides.items[d] == 1);
+            if (!fits) return 0;
+        }
+    }
+    return at;
+}
+
+// A rotation of an array that is cut along the rotated dimension: one exchange, as it lies. False if it is not that.
+static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], at = rotated_at(op, along);
+    if (!at) return false;
+    SpmdLocal local = *spmd_local(partitioner, op->operands[0]->operands[0], 0);
+    if (!local.hlo || local.partial || !local.sharding->dims[along].count) return false;
+    const SpmdAxes *axes = &local.sharding->dims[along];
+    int64_t shards = spmd_axes_product(partitioner->mesh, axes), length = op->shape->dims[along];
+    SpmdMoves *moves = spmd_moves_new(partitioner->arena, shards);
+    const SpmdCut cut = {.global = length, .shard = spmd_shard_size(length, shards)};
+    for (int64_t i = 0; i * cut.shard < length; i++) {
+        int64_t first = (i * cut.shard + at) % length;
+        int64_t size = length - i * cut.shard < cut.shard ? length - i * cut.shard : cut.shard;
+        int64_t front = length - first < size ? length - first : size;  // what comes before the end of the array
+        spmd_moves_add(partitioner->arena, moves, &cut, i, first, front, 0);
+        if (front < size) spmd_moves_add(partitioner->arena, moves, &cut, i, 0, size - front, front);
+    }
+    if (!spmd_moves_plan(partitioner->arena, moves)) return false;
+    SpmdReason reason = {.op = op, .what = "rotated elements"};
+    HloInstruction *made = spmd_emit_moves(partitioner, local.hlo, along, axes, moves, cut.shard, &reason);
+    spmd_define(partitioner, 0, made, local.sharding, 0, HLO_OPCODE_COUNT);
+    return true;
+}
+
+static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
+    if (rotate(partitioner, op)) return HLO_SUCCESS;
+    Windowed windowed = begin(partitioner, op, true);
+    const SpmdAxes *axes = &windowed.sharding->dims[along];
+    if (axes->count) {
+        const SpmdMoves *moves = plan_parts(partitioner, op, axes);
+        if (moves) return concatenate_cut(partitioner, op, &windowed, moves);
+        windowed = begin(partitioner, op, false);
+    }
+    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    for (int32_t p = 0; p < op->operand_count; p++) {
+        operands[p] = spmd_factor_operand(partitioner, windowed.rule, windowed.factors, p).hlo;
+    }
+    return spmd_emit_by_factors(partitioner, windowed.rule, windowed.factors, operands);
+}
 const SpmdOp spmd_op_concatenate = {
-    .name = "concatenate", .rule = concatenate_rule, .partition = concatenate_partition};
+    .name = "concatenate", .rule = concatenate_rule, .partition = concatenate_partition, .moved = concatenate_moved};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask neighbours for their borders.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -10,18 +11,82 @@ static bool is_trivial(const HloWindowDimension *window) {
            window->base_dilation == 1;
 }
 
-// A dilated base has no affine windows: such a dimension is needed whole.
 static SpmdFactorKind window_kind(const HloWindowDimension *window) {
-    if (is_trivial(window)) return SPMD_PASS;
-    return window->base_dilation == 1 ? SPMD_PERMUTE : SPMD_REPLICATE;
+    return is_trivial(window) ? SPMD_PASS : SPMD_PERMUTE;
 }
 
-// The part of one dimension that the local windows need; `size` of them are computed here.
-static HloInstruction *take_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim,
+// Elements of the dilated base that `size` windows reach over.
+static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
+    return size ? (size - 1) * window->stride + (window->size - 1) * window->window_dilation + 1 : 0;
+}
+
+// What `size` windows of a shard need of a dimension that is cut by `axes`. With a dilated base they begin anywhere
+// between two elements; room is made for the shard that begins furthest behind one.
+static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
+                                    int64_t size) {
+    SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0};
+    int64_t least, largest;
+    spmd_interval_phases(mesh, axes, &interval, &least, &largest);
+    if (size) interval.size = (reach_of(window, size) - 1 + largest) / interval.divisor + 1;
+    return interval;
+}
+
+// True if the windows of all shards can be computed: those of a dilated base begin alike in every shard, or follow each
+// other element by element.
+static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes, int64_t size) {
+    const SpmdInterval interval = window_interval(mesh, window, axes, size);
+    int64_t least, largest;
+    spmd_interval_phases(mesh, axes, &interval, &least, &largest);
+    return least == largest || window->stride == 1;
+}
+
+// The window of a dimension as it is over what was taken for it. The shard's windows are the first ones, or, where
+// shards begin differently, those from each one's phase on.
+static HloWindowDimension local_window(const HloWindowDimension *window, const SpmdInterval *interval, int64_t least,
+                                       int64_t largest, int64_t size) {
+    HloWindowDimension local = *window;
+    int64_t spread = interval->size ? (interval->size - 1) * interval->divisor + 1 : 0;
+    local.padding_low = least == largest ? -least : 0;
+    local.padding_high = reach_of(window, size) + largest - spread;
+    return local;
+}
+
+// Takes what a cut dimension's windows need; *local becomes the window over it.
+static HloInstruction *take_window(SpmdPartitioner *partitioner, SpmdLocal array, int64_t dim, const SpmdAxes *axes,
                                    const HloWindowDimension *window, int64_t size, HloInstruction *fill,
-                                   const SpmdReason *reason) {
-    int64_t reach = (size - 1) * window->stride + (window->size - 1) * window->window_dilation + 1;
-    return spmd_emit_window(partitioner, local, dim, window->stride * size, -window->padding_low, reach, fill, reason);
+                                   HloWindowDimension *local) {
+    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements"};
+    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
+    int64_t least, largest;
+    spmd_interval_phases(partitioner->mesh, axes, &interval, &least, &largest);
+    *local = local_window(window, &interval, least, largest, size);
+    return spmd_emit_window(partitioner, array, dim, interval, fill, &reason);
+}
+
+// How many windows more than the shard's are computed, so that every shard finds its own among them.
+static int64_t windows_beside(SpmdPartitioner *partitioner, const HloWindowDimension *window, const SpmdAxes *axes,
+                              int64_t size) {
+    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
+    int64_t least, largest;
+    spmd_interval_phases(partitioner->mesh, axes, &interval, &least, &largest);
+    return least == largest ? 0 : largest;
+}
+
+// The shard's windows among those that were computed along a cut dimension.
+static HloInstruction *own_windows(SpmdPartitioner *partitioner, HloInstruction *made, int64_t dim,
+                                   const HloWindowDimension *window, const SpmdAxes *axes, int64_t size) {
+    if (!windows_beside(partitioner, window, axes, size)) return made;
+    const SpmdInterval interval = window_interval(partitioner->mesh, window, axes, size);
+    return spmd_emit_phase(partitioner, made, dim, axes, &interval, size);
+}
+
+// A copy of a window that may be changed.
+static HloWindow *copy_window(HloArena *arena, const HloWindow *window) {
+    HloWindow *copy = HLO_ARENA_NEW(arena, HloWindow, 1);
+    HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, window->count);
+    memcpy(dims, window->dims, (size_t)window->count * sizeof(*dims));
+    *copy = (HloWindow){dims, window->count};
+    return copy;
 }
 
 // ---- reduce-window ----
@@ -54,65 +119,168 @@ static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstructio
     }
 }
 
-// A copy of a window in which the dimensions of `taken` are not padded: their windows came with the padding in them.
-static const HloWindow *without_padding(HloArena *arena, const HloWindow *window, const bool *taken) {
-    HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, window->count);
-    memcpy(dims, window->dims, (size_t)window->count * sizeof(*dims));
-    for (int64_t d = 0; d < window->count; d++) {
-        if (taken[d]) dims[d].padding_low = dims[d].padding_high = 0;
+static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
+                                           const SpmdAxes *axes, int64_t size) {
+    return window_interval(mesh, &HLO_ATTRIBUTES(op, Window)->window->dims[dim], axes, size);
+}
+
+// True if the windows of all cut dimensions can be computed shard by shard.
+static bool all_regular(const SpmdMesh *mesh, const HloWindow *window, const SpmdSharding *sharding,
+                        const HloShape *global) {
+    for (int32_t d = 0; d < sharding->rank; d++) {
+        int64_t size = spmd_shard_size(global->dims[d], spmd_axes_product(mesh, &sharding->dims[d]));
+        if (!is_regular(mesh, &window->dims[d], &sharding->dims[d], size)) return false;
     }
-    HloWindow *copy = HLO_ARENA_NEW(arena, HloWindow, 1);
-    *copy = (HloWindow){dims, window->count};
-    return copy;
+    return true;
+}
+
+static int64_t reduce_window_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloInstruction *op = rule->op;
+    const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
+    const SpmdSharding *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
+    int64_t bytes = 0;
+    if (spmd_is_cumulative(op, sharding)) return spmd_cumulative_bytes(partitioner, op, sharding);
+    // What must not be chosen costs more than the whole array everywhere.
+    if (!all_regular(partitioner->mesh, HLO_ATTRIBUTES(op, Window)->window, sharding, global)) {
+        return hlo_shape_bytes(op->operands[0]->shape) + hlo_shape_bytes(op->shape);
+    }
+    for (int32_t i = 0; i < op->operand_count / 2; i++) {
+        bytes += spmd_windowed_bytes(partitioner, rule, i, factors, reduce_window_interval);
+    }
+    return bytes;
+}
+
+// A reduce-window on its way to local form.
+typedef struct Windows {
+    const SpmdRule *rule;
+    SpmdAxes *factors;
+    SpmdSharding *sharding;     // of operands and results
+    HloWindow *local;           // over what was taken
+    HloWindowDimension *dims;   // of `local`
+    HloInstruction **operands;  // arrays, then init values
+} Windows;
+
+static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    Windows windows = {.rule = partitioner->plan->rules[op->id]};
+    const int32_t result = spmd_rule_result(windows.rule, 0);
+    for (int any = 1; any >= 0; any--) {
+        windows.factors = spmd_choose(partitioner, windows.rule, any);
+        windows.sharding = spmd_rule_sharding(windows.rule, partitioner->arena, partitioner->mesh, result,
+                                              windows.factors, spmd_manual_axes(partitioner, op));
+        if (all_regular(partitioner->mesh, window, windows.sharding, windows.rule->tensors[result].shape)) break;
+    }
+    windows.local = copy_window(partitioner->module->arena, window);
+    windows.dims = (HloWindowDimension *)windows.local->dims;
+    windows.operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
+    return windows;
+}
+
+static bool is_taken(const HloWindowDimension *window, const SpmdSharding *sharding, int64_t dim) {
+    return !is_trivial(window) && sharding->dims[dim].count > 0;
+}
+
+// Operand `index` with all that its shard's windows need.
+static HloInstruction *windowed_operand(SpmdPartitioner *partitioner, const HloInstruction *op, Windows *windows,
+                                        int32_t index, const HloShape *result) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    HloInstruction *fill = neutral(partitioner, op, windows->operands[op->operand_count / 2 + index]);
+    SpmdLocal local = spmd_factor_operand(partitioner, windows->rule, windows->factors, index);
+    for (int32_t d = 0; d < result->rank; d++) {
+        if (!is_taken(&window->dims[d], windows->sharding, d)) continue;
+        local.hlo = take_window(partitioner, local, d, &windows->sharding->dims[d], &window->dims[d], result->dims[d],
+                                fill, &windows->dims[d]);
+    }
+    return local.hlo;
+}
+
+// The local shape of result `index` with the windows that are computed beside the shard's.
+static const HloShape *computed_shape(SpmdPartitioner *partitioner, const HloInstruction *op, const Windows *windows,
+                                      int32_t index) {
+    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    HloArena *arena = partitioner->module->arena;
+    const HloShape *leaf = windows->rule->tensors[spmd_rule_result(windows->rule, index)].shape;
+    const HloShape *local = spmd_local_shape(arena, partitioner->mesh, leaf, windows->sharding);
+    int64_t *dims = hlo_arena_copy(arena, local->dims, (size_t)local->rank * sizeof(int64_t));
+    bool more = false;
+    for (int32_t d = 0; d < local->rank; d++) {
+        if (!is_taken(&window->dims[d], windows->sharding, d)) continue;
+        dims[d] += windows_beside(partitioner, &window->dims[d], &windows->sharding->dims[d], local->dims[d]);
+        more |= dims[d] != local->dims[d];
+    }
+    return more ? hlo_shape_with_dims(arena, local, dims, local->rank) : local;
 }
 
 static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
-    const SpmdRule *rule = partitioner->plan->rules[op->id];
-    HLO_FAIL_IF(!rule, HLO_UNIMPLEMENTED, "reduce-window of this form cannot be partitioned");
+    HLO_FAIL_IF(!partitioner->plan->rules[op->id], HLO_UNIMPLEMENTED,
+                "reduce-window of this form cannot be partitioned");
+    HloArena *arena = partitioner->module->arena;
     int32_t inputs = op->operand_count / 2;
-    SpmdAxes *factors = spmd_choose(partitioner, rule, true);
-    SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
-                                                factors, spmd_manual_axes(partitioner, op));
-    if (spmd_is_cumulative(op, sharding)) return spmd_partition_cumulative(partitioner, op, rule, factors, sharding);
-    const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
-    const HloShape *result = spmd_local_shape(partitioner->arena, partitioner->mesh, global, sharding);
-    HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
-    const HloShape **shapes = HLO_ARENA_NEW(partitioner->module->arena, const HloShape *, inputs);
-    bool *taken = HLO_ARENA_NEW(partitioner->arena, bool, window->count);
-    SpmdReason reason = {.op = op, .what = "neighbours' elements"};
-    for (int32_t i = 0; i < inputs; i++) {
-        operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
-        SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, i);
-        HloInstruction *fill = neutral(partitioner, op, operands[inputs + i]);
-        for (int32_t d = 0; d < result->rank; d++) {
-            taken[d] = !is_trivial(&window->dims[d]) && sharding->dims[d].count;
-            if (!taken[d]) continue;
-            local.hlo = take_window(partitioner, local, d, &window->dims[d], result->dims[d], fill, &reason);
-        }
-        operands[i] = local.hlo;
-        const HloShape *leaf = rule->tensors[spmd_rule_result(rule, i)].shape;
-        shapes[i] = spmd_local_shape(partitioner->module->arena, partitioner->mesh, leaf, sharding);
+    Windows windows = begin_windows(partitioner, op);
+    const SpmdSharding *sharding = windows.sharding;
+    if (spmd_is_cumulative(op, sharding)) {
+        return spmd_partition_cumulative(partitioner, op, windows.rule, windows.factors, sharding);
     }
-    const HloShape *shape =
-        hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(partitioner->module->arena, shapes, inputs) : shapes[0];
-    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
-    HloWindowAttributes attributes = {without_padding(partitioner->module->arena, window, taken)};
+    const HloShape *global = windows.rule->tensors[spmd_rule_result(windows.rule, 0)].shape;
+    const HloShape *result = spmd_local_shape(partitioner->arena, partitioner->mesh, global, sharding);
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, inputs);
+    for (int32_t i = 0; i < inputs; i++) {
+        windows.operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
+        windows.operands[i] = windowed_operand(partitioner, op, &windows, i, result);
+        shapes[i] = computed_shape(partitioner, op, &windows, i);
+    }
+    const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(arena, shapes, inputs) : shapes[0];
+    HloInstruction *made = spmd_clone(partitioner, op, shape, windows.operands, op->operand_count);
+    HloWindowAttributes attributes = {windows.local};
     hlo_instruction_set_attributes(made, &attributes);
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, inputs);
     spmd_emit_leaves(partitioner, made, leaves);
-    for (int32_t i = 0; i < inputs; i++) spmd_define(partitioner, i, leaves[i], sharding, 0, HLO_OPCODE_COUNT);
+    for (int32_t i = 0; i < inputs; i++) {
+        for (int32_t d = 0; d < result->rank; d++) {
+            if (!is_taken(&window->dims[d], sharding, d)) continue;
+            leaves[i] = own_windows(partitioner, leaves[i], d, &window->dims[d], &sharding->dims[d], result->dims[d]);
+        }
+        spmd_define(partitioner, i, leaves[i], sharding, 0, HLO_OPCODE_COUNT);
+    }
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_reduce_window = {
-    .name = "reduce-window", .rule = reduce_window_rule, .partition = reduce_window_partition};
+const SpmdOp spmd_op_reduce_window = {.name = "reduce-window",
+                                      .rule = reduce_window_rule,
+                                      .partition = reduce_window_partition,
+                                      .moved = reduce_window_moved};
 
 // ---- select-and-scatter
 
-// Windows inside of the array, and sums: then sources that do not exist add nothing, and nothing outside is selected.
+// How a select computation compares its parameters in order: HLO_ComparisonDirection_*, -1 for anything else.
+static int32_t selection_direction(const HloComputation *select) {
+    const HloInstruction *root = select->root;
+    bool plain = hlo_is(root, HLO_OP_COMPARE) && select->parameters.count == 2 &&
+                 root->operands[0] == select->parameters.items[0] && root->operands[1] == select->parameters.items[1];
+    return plain ? HLO_ATTRIBUTES(root, Compare)->direction : -1;
+}
+
+// The op whose identity a selection never takes before a number, HLO_OPCODE_COUNT if none is known. It stands where a
+// window reaches beyond the array (an element that no number is compared with may be selected there: a NaN, or that
+// identity itself).
+static HloOpcode never_selected(const HloInstruction *op) {
+    switch (selection_direction(op->called[0])) {
+        case HLO_ComparisonDirection_GE:
+        case HLO_ComparisonDirection_GT: return HLO_OP_MAXIMUM;
+        case HLO_ComparisonDirection_LE:
+        case HLO_ComparisonDirection_LT: return HLO_OP_MINIMUM;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
+// Sums, so that sources that do not exist add nothing; and windows inside of the array, or a selection for which there
+// is something that it never takes outside.
 static bool may_exchange(const HloInstruction *op, const HloWindowDimension *window) {
-    return window->padding_low == 0 && window->padding_high == 0 && window->base_dilation == 1 &&
-           window->window_dilation == 1 && hlo_computation_binary_opcode(op->called[1]) == HLO_OP_ADD;
+    bool inside = window->padding_low == 0 && window->padding_high == 0;
+    return window->base_dilation == 1 && window->window_dilation == 1 &&
+           hlo_computation_binary_opcode(op->called[1]) == HLO_OP_ADD &&
+           (inside || never_selected(op) != HLO_OPCODE_COUNT);
 }
 
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -129,18 +297,55 @@ static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
 
 // What one device needs along a cut dimension to make its `shard` of the result: all windows that touch it.
 typedef struct ScatterHalo {
-    int64_t first;  // number of the first window, counted from that which starts with the shard; 0 or less
+    int64_t first;  // number of the first window, counted from shard / stride windows a position
     int64_t count;  // of windows
     int64_t start;  // of the shard in the elements that are needed
     int64_t size;   // of those elements
 } ScatterHalo;
 
+// a / b rounded down.
+static int64_t divide_down(int64_t a, int64_t b) {
+    assert(b > 0); /* a stride */
+    return a / b - (a % b < 0);
+}
+
 static ScatterHalo scatter_halo(const HloWindowDimension *window, int64_t shard) {
-    int64_t before = (window->size - 1) / window->stride;
-    ScatterHalo halo = {.first = -before, .count = shard / window->stride + before, .start = before * window->stride};
-    halo.size = (halo.count - 1) * window->stride + window->size;
+    int64_t stride = window->stride, low = window->padding_low;
+    // Window w begins at w * stride - low: the first that ends behind the shard's beginning, or begins at it or before.
+    int64_t first = divide_down(low - window->size + stride, stride), at = divide_down(low, stride);
+    ScatterHalo halo = {.first = first < at ? first : at};
+    halo.count = divide_down(shard - 1 + low, stride) - halo.first + 1;
+    halo.start = low - halo.first * stride;
+    halo.size = (halo.count - 1) * stride + window->size;
     if (halo.size < halo.start + shard) halo.size = halo.start + shard;
+    assert(halo.start >= 0); /* the first window is one that begins at the shard's beginning or before */
     return halo;
+}
+
+static SpmdInterval scattered_interval(const HloWindowDimension *window, int64_t shard) {
+    const ScatterHalo halo = scatter_halo(window, shard);
+    return (SpmdInterval){shard, -halo.start, 1, halo.size};
+}
+
+static SpmdInterval source_interval(const HloWindowDimension *window, int64_t shard) {
+    const ScatterHalo halo = scatter_halo(window, shard);
+    return (SpmdInterval){shard / window->stride, halo.first, 1, halo.count};
+}
+
+static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloWindow *window = HLO_ATTRIBUTES(rule->op, Window)->window;
+    const SpmdSharding *sharding =
+        spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
+    int64_t bytes = 0;
+    for (int32_t d = 0; d < sharding->rank; d++) {
+        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        const HloShape *array = rule->tensors[0].shape, *source = rule->tensors[1].shape;
+        int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, &sharding->dims[d]));
+        if (shard % window->dims[d].stride) return hlo_shape_bytes(array) + hlo_shape_bytes(source);
+        bytes += spmd_window_bytes(partitioner, array, sharding, d, scattered_interval(&window->dims[d], shard));
+        bytes += spmd_window_bytes(partitioner, source, sharding, d, source_interval(&window->dims[d], shard));
+    }
+    return bytes;
 }
 
 // Factors whose cut windowed dimensions begin every shard with a window.
@@ -166,30 +371,49 @@ static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, cons
     SpmdLocal source = spmd_factor_operand(partitioner, rule, factors, 1);
     SpmdReason reason = {.op = op, .what = "neighbours' elements"};
     HloInstruction *zero = spmd_emit_scalar(partitioner, source.hlo->shape->type, 0);
+    HloWindow *local = copy_window(partitioner->module->arena, window);
+    HloWindowDimension *dims = (HloWindowDimension *)local->dims;
     for (int32_t d = 0; d < result->rank; d++) {
-        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
-        int64_t stride = window->dims[d].stride, shard = result->dims[d];
-        ScatterHalo halo = scatter_halo(&window->dims[d], shard);
-        array.hlo = spmd_emit_window(partitioner, array, d, shard, -halo.start, halo.size, NULL, &reason);
-        source.hlo = spmd_emit_window(partitioner, source, d, shard / stride, halo.first, halo.count, zero, &reason);
+        if (!is_taken(&window->dims[d], sharding, d)) continue;
+        const HloWindowDimension *along = &window->dims[d];
+        bool inside = along->padding_low == 0 && along->padding_high == 0;
+        HloInstruction *fill =
+            inside ? NULL : spmd_emit_identity(partitioner, never_selected(op), array.hlo->shape->type);
+        SpmdInterval needed = scattered_interval(along, result->dims[d]);
+        array.hlo = spmd_emit_window(partitioner, array, d, needed, fill, &reason);
+        source.hlo = spmd_emit_window(partitioner, source, d, source_interval(along, result->dims[d]), zero, &reason);
+        dims[d].padding_low = dims[d].padding_high = 0;
     }
     HloInstruction *operands[3] = {array.hlo, source.hlo, spmd_operand_whole(partitioner, 2)};
     HloInstruction *made = spmd_clone(partitioner, op, array.hlo->shape, operands, 3);
+    HloWindowAttributes attributes = {local};
+    hlo_instruction_set_attributes(made, &attributes);
     for (int32_t d = 0; d < result->rank; d++) {
-        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        if (!is_taken(&window->dims[d], sharding, d)) continue;
         ScatterHalo halo = scatter_halo(&window->dims[d], result->dims[d]);
         made = spmd_emit_slice(partitioner, made, d, halo.start, halo.start + result->dims[d], 1);
     }
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_select_and_scatter = {
-    .name = "select-and-scatter", .rule = select_and_scatter_rule, .partition = select_and_scatter_partition};
+const SpmdOp spmd_op_select_and_scatter = {.name = "select-and-scatter",
+                                           .rule = select_and_scatter_rule,
+                                           .partition = select_and_scatter_partition,
+                                           .moved = select_and_scatter_moved};
 
 // ---- convolution ----
 
 static int64_t group_count(int64_t written) {
     return written > 1 ? written : 1;
+}
+
+// True if spatial dimension `i` is one where the kernel is what is cut: it has more elements than there are windows, as
+// in the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum.
+static bool sums_window(const HloInstruction *op, int64_t i) {
+    const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
+    const HloWindowDimension *window = &convolution->window->dims[i];
+    return window->size > op->shape->dims[convolution->labels->output_spatial.items[i]] && !window->reversal &&
+           window->base_dilation == 1;
 }
 
 static void convolution_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -217,9 +441,13 @@ static void convolution_rule(SpmdRule *rule, const HloInstruction *op) {
     spmd_rule_map(rule, result, labels->output_feature, output);
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
         int64_t size = op->shape->dims[labels->output_spatial.items[i]];
-        int32_t factor = spmd_rule_factor(rule, window_kind(&convolution->window->dims[i]), size);
+        bool summed = sums_window(op, i);
+        if (summed) size = kernel->dims[labels->kernel_spatial.items[i]];
+        SpmdFactorKind kind = summed ? SPMD_REDUCE : window_kind(&convolution->window->dims[i]);
+        int32_t factor = spmd_rule_factor(rule, kind, size);
         spmd_rule_map(rule, 0, labels->input_spatial.items[i], factor);
-        spmd_rule_map(rule, result, labels->output_spatial.items[i], factor);
+        if (summed) spmd_rule_map(rule, 1, labels->kernel_spatial.items[i], factor);
+        if (!summed) spmd_rule_map(rule, result, labels->output_spatial.items[i], factor);
     }
     rule->reduction = HLO_OP_ADD;
 }
@@ -240,43 +468,139 @@ static void convolution_adjust(const SpmdRule *rule, HloArena *arena, void *attr
     }
 }
 
+// What a shard of the kernel's elements, `size` of them, needs for all windows.
+static SpmdInterval summed_interval(const HloWindowDimension *window, int64_t outputs, int64_t size) {
+    int64_t reach = (outputs - 1) * window->stride + (size - 1) * window->window_dilation + 1;
+    return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0};
+}
+
+// One spatial dimension of a convolution, cut.
+typedef struct Spatial {
+    const HloWindowDimension *window;
+    int64_t from;  // dimension of the input
+    SpmdAxes axes;
+    bool summed;         // the kernel is cut, not the output
+    int64_t size;        // what one device has of the output, or of the kernel
+    int64_t to;          // dimension of the output
+    SpmdInterval needs;  // of the input
+} Spatial;
+
+// Spatial dimension `i` for given factors; false if it is not cut, or has nothing to exchange.
+static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
+                        Spatial *spatial) {
+    const HloInstruction *op = rule->op;
+    const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
+    const SpmdMesh *mesh = partitioner->mesh;
+    *spatial = (Spatial){.window = &convolution->window->dims[i],
+                         .from = convolution->labels->input_spatial.items[i],
+                         .to = convolution->labels->output_spatial.items[i],
+                         .summed = sums_window(op, i)};
+    spatial->axes = spmd_rule_dim_axes(rule, mesh, 0, spatial->from, factors);
+    if (!spatial->axes.count || (!spatial->summed && is_trivial(spatial->window))) return false;
+    int64_t outputs = op->shape->dims[spatial->to];
+    int64_t whole = spatial->summed ? spatial->window->size : outputs;
+    spatial->size = spmd_shard_size(whole, spmd_axes_product(mesh, &spatial->axes));
+    spatial->needs = spatial->summed ? summed_interval(spatial->window, outputs, spatial->size)
+                                     : window_interval(mesh, spatial->window, &spatial->axes, spatial->size);
+    return true;
+}
+
+static bool convolution_is_regular(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
+    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
+        Spatial spatial;
+        if (!cut_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
+        if (!is_regular(partitioner->mesh, spatial.window, &spatial.axes, spatial.size)) return false;
+    }
+    return true;
+}
+
+static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
+    const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
+    const HloShape *input = rule->tensors[0].shape;
+    const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
+    int64_t bytes = 0;
+    if (!convolution_is_regular(partitioner, rule, factors)) return hlo_shape_bytes(input);
+    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
+        Spatial spatial;
+        if (!cut_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        bytes += spmd_window_bytes(partitioner, input, sharding, spatial.from, spatial.needs);
+    }
+    return bytes;
+}
+
+// Takes what one cut spatial dimension needs of the input; `along` becomes the window over it.
+static HloInstruction *take_spatial(SpmdPartitioner *partitioner, SpmdLocal input, const Spatial *spatial,
+                                    HloWindowDimension *along) {
+    HloInstruction *zero = spmd_emit_scalar(partitioner, input.hlo->shape->type, 0);
+    if (!spatial->summed) {
+        return take_window(partitioner, input, spatial->from, &spatial->axes, spatial->window, spatial->size, zero,
+                           along);
+    }
+    const SpmdReason reason = {.op = partitioner->op, .what = "neighbours' elements"};
+    along->size = spatial->size;
+    along->padding_low = along->padding_high = 0;
+    return spmd_emit_window(partitioner, input, spatial->from, spatial->needs, zero, &reason);
+}
+
+// Elements beyond the end of a summed dimension's last shard count nothing.
+static HloInstruction *mask_kernel(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                   HloInstruction *kernel) {
+    HloInstruction *zero = spmd_emit_scalar(partitioner, kernel->shape->type, 0);
+    return spmd_mask_reduced(partitioner, rule, factors, 1, kernel, zero);
+}
+
+// The input's features beyond the end of an unevenly cut dimension; its spatial dimensions are filled as they are
+// taken.
+static HloInstruction *mask_features(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                     HloInstruction *input) {
+    const int64_t feature = HLO_ATTRIBUTES(rule->op, Convolution)->labels->input_feature;
+    const SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, feature, factors);
+    if (rule->tensors[0].dims[feature].count != 1 || !axes.count) return input;
+    HloInstruction *zero = spmd_emit_scalar(partitioner, input->shape->type, 0);
+    return spmd_emit_mask(partitioner, input, feature, &axes, rule->tensors[0].shape->dims[feature], zero);
+}
+
 static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;
     const SpmdRule *rule = partitioner->plan->rules[op->id];
+    HloArena *arena = partitioner->module->arena;
     SpmdAxes *factors = spmd_choose(partitioner, rule, true);
+    if (!convolution_is_regular(partitioner, rule, factors)) factors = spmd_choose(partitioner, rule, false);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
-    const HloShape *result = spmd_local_shape(partitioner->module->arena, partitioner->mesh, op->shape, sharding);
-    SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
-    HloInstruction *operands[2] = {local.hlo, spmd_factor_operand(partitioner, rule, factors, 1).hlo};
-    bool *taken = HLO_ARENA_NEW(partitioner->arena, bool, labels->input_spatial.count + 1);
-    SpmdReason reason = {.op = op, .what = "neighbours' elements"};
-    for (int32_t i = 0; spmd_partial_axes(rule, factors) && i < 2; i++) {
-        HloInstruction *zero = spmd_emit_scalar(partitioner, operands[i]->shape->type, 0);
-        operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, operands[i], zero);
+    const HloShape *result = spmd_local_shape(arena, partitioner->mesh, op->shape, sharding);
+    int64_t *dims = hlo_arena_copy(arena, result->dims, (size_t)result->rank * sizeof(int64_t));
+    SpmdLocal input = spmd_factor_operand(partitioner, rule, factors, 0);
+    HloInstruction *operands[2] = {NULL, spmd_factor_operand(partitioner, rule, factors, 1).hlo};
+    if (spmd_partial_axes(rule, factors)) {
+        input.hlo = mask_features(partitioner, rule, factors, input.hlo);
+        operands[1] = mask_kernel(partitioner, rule, factors, operands[1]);
     }
-    local.hlo = operands[0];
-    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
-        int64_t from = labels->input_spatial.items[i], to = labels->output_spatial.items[i];
-        taken[i] = !is_trivial(&convolution->window->dims[i]) && sharding->dims[to].count;
-        if (!taken[i]) continue;
-        HloInstruction *zero = spmd_emit_scalar(partitioner, local.hlo->shape->type, 0);
-        local.hlo =
-            take_window(partitioner, local, from, &convolution->window->dims[i], result->dims[to], zero, &reason);
-    }
-    operands[0] = local.hlo;
-    HloInstruction *made = spmd_clone(partitioner, op, result, operands, 2);
-    HloConvolutionAttributes *attributes =
-        hlo_attributes_copy(partitioner->module->arena, HLO_FAMILY_Convolution, op->attributes);
     // Without spatial dimensions (a dot, as a TPU compiler writes it) there is no window.
-    if (convolution->window)
-        attributes->window = without_padding(partitioner->module->arena, convolution->window, taken);
+    HloWindow *window = convolution->window ? copy_window(arena, convolution->window) : NULL;
+    Spatial spatial;
+    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
+        if (!cut_spatial(partitioner, rule, factors, i, &spatial)) continue;
+        input.hlo = take_spatial(partitioner, input, &spatial, &((HloWindowDimension *)window->dims)[i]);
+        if (spatial.summed) continue;
+        dims[spatial.to] += windows_beside(partitioner, spatial.window, &spatial.axes, spatial.size);
+    }
+    operands[0] = input.hlo;
+    HloInstruction *made =
+        spmd_clone(partitioner, op, hlo_shape_with_dims(arena, result, dims, result->rank), operands, 2);
+    HloConvolutionAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Convolution, op->attributes);
+    attributes->window = window;
     const HloShape *shapes[2] = {operands[0]->shape, operands[1]->shape};
-    convolution_adjust(rule, partitioner->module->arena, attributes, shapes, result);
+    convolution_adjust(rule, arena, attributes, shapes, made->shape);
     hlo_instruction_set_attributes(made, attributes);
+    for (int64_t i = 0; i < labels->input_spatial.count; i++) {
+        if (!cut_spatial(partitioner, rule, factors, i, &spatial) || spatial.summed) continue;
+        made = own_windows(partitioner, made, spatial.to, spatial.window, &spatial.axes, spatial.size);
+    }
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_convolution = {
-    .name = "convolution", .rule = convolution_rule, .partition = convolution_partition};
+    .name = "convolution", .rule = convolution_rule, .partition = convolution_partition, .moved = convolution_moved};

@@ -216,3 +216,10 @@ char *collectives_of(const char *text, const SpmdOptions *options) {
     hlo_module_free(module);
     return counts.data;
 }
+
+void expect_collectives(const char *text, const SpmdOptions *options, const char *want) {
+    char *counts = collectives_of(text, options);
+    cr_expect_str_eq(counts, want, "%s, not %s, for\n%s", counts, want, text);
+    hlo_free(counts);
+    check_partitioned(text, options, 3);
+}

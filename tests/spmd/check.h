@@ -25,5 +25,7 @@ void check_partitioned(const char *text, const SpmdOptions *options, uint64_t se
 // The collectives of the partitioned form as "2 all-reduce 1 all-gather", in the order of their first appearance; "" if
 // there are none. Free with hlo_free().
 char *collectives_of(const char *text, const SpmdOptions *options);
+// Fails the current test unless the partitioned form has exactly these collectives and computes the same.
+void expect_collectives(const char *text, const SpmdOptions *options, const char *want);
 
 #endif

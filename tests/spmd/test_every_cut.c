@@ -37,6 +37,23 @@ static const Cut cuts[] = {
      "ENTRY e {\n p = s32[A,B] parameter(0)\n"
      " ROOT c = s32[A,{B+B}] concatenate(p, p), dimensions={1}\n}\n",
      ALL},
+    {"concatenate ten",
+     "ENTRY e {\n p = f32[A,3] parameter(0)\n q = f32[B,3] parameter(1)\n z = f32[] constant(4)\n"
+     " f = f32[A,3] broadcast(z), dimensions={}\n"
+     " ROOT c = f32[{A+A+A+A+A+A+B+B+B+B},3] concatenate(p, q, p, f, q, p, p, q, p, q), dimensions={0}\n}\n",
+     ALL},
+    {"concatenate a part without elements",
+     "ENTRY e {\n p = f32[A,3] parameter(0)\n q = f32[0,3] parameter(1)\n"
+     " ROOT c = f32[{A+A},3] concatenate(p, q, p), dimensions={0}\n}\n",
+     ALL},
+    {"halves",
+     "ENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,B] slice(p), slice={[0:A], [0:B]}\n"
+     " t = f32[A,B] slice(p), slice={[A:{A+A}], [0:B]}\n ROOT c = (f32[A,B], f32[A,B]) tuple(s, t)\n}\n",
+     ALL},
+    {"pad with holes between",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(9)\n"
+     " ROOT c = f32[{A+A+A},{B+B+3}] pad(p, z), padding=2_0_2x-1_5_1\n}\n",
+     ALL},
     {"rotate",
      "ENTRY e {\n p = f32[A,B] parameter(0)\n s = f32[A,{B-1}] slice(p), slice={[0:A], [1:B]}\n"
      " t = f32[A,1] slice(p), slice={[0:A], [0:1]}\n ROOT c = f32[A,B] concatenate(s, t), dimensions={1}\n}\n",
@@ -67,6 +84,15 @@ static const Cut cuts[] = {
      "ENTRY e {\n p = f32[2,A,B,4] parameter(0)\n k = f32[2,2,4,3] parameter(1)\n"
      " ROOT c = f32[2,{A-2},B,3] convolution(p, k), window={size=2x2 pad=0_0x1_2 rhs_dilate=2x3 rhs_reversal=1x0}, "
      "dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"convolution over a base with holes, with strides",
+     "ENTRY e {\n p = f32[2,A,B,4] parameter(0)\n k = f32[3,2,4,3] parameter(1)\n"
+     " ROOT c = f32[2,A,{B+B+B},3] convolution(p, k), window={size=3x2 stride=2x1 pad=2_1x1_2 lhs_dilate=2x3}, "
+     "dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"convolution of one element over a base with holes",
+     "ENTRY e {\n p = f32[2,A,4] parameter(0)\n k = f32[1,4,3] parameter(1)\n"
+     " ROOT c = f32[2,{A+A+A},3] convolution(p, k), window={size=1 pad=0_2 lhs_dilate=3}, dim_labels=b0f_0io->b0f\n}\n",
      ALL},
     {"gradient of a convolution's input",
      "ENTRY e {\n p = f32[C,A,B,4] parameter(0)\n k = f32[3,3,6,4] parameter(1)\n"
@@ -117,6 +143,20 @@ static const Cut cuts[] = {
      "direction=GE\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,{B-1}] parameter(1)\n z = f32[] "
      "constant(0)\n"
      " ROOT c = f32[{A+A},B] select-and-scatter(p, s, z), window={size=2x2 stride=2x1}, select=ge, scatter=sum\n}\n",
+     ALL},
+    {"select-and-scatter over the border",
+     SUM "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+         "direction=GE\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,{B+1}] parameter(1)\n z = f32[] "
+         "constant(0)\n"
+         " ROOT c = f32[{A+A},B] select-and-scatter(p, s, z), window={size=3x2 stride=2x1 pad=1_0x1_1}, select=ge, "
+         "scatter=sum\n}\n",
+     ALL},
+    {"select-and-scatter with gaps",
+     SUM
+     "ge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+     "direction=GE\n}\nENTRY e {\n p = f32[{A+A},B] parameter(0)\n s = f32[A,B] parameter(1)\n z = f32[] "
+     "constant(0)\n"
+     " ROOT c = f32[{A+A},B] select-and-scatter(p, s, z), window={size=1x1 stride=2x1}, select=ge, scatter=sum\n}\n",
      ALL},
     {"sort",
      LESS "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = f32[A,B] sort(p), dimensions={1}, to_apply=less\n}\n", ALL},

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spmd_partitioner/moves.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "spmd_partitioner/emit.h"
+
+// Entries of the planning tables, positions times rounds: beyond it gathering is what anybody would do.
+enum { PLAN_LIMIT = 1 << 22 };
+
+SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions) {
+    assert(positions > 0); /* a group has at least one device */
+    SpmdMoves *moves = HLO_ARENA_NEW(arena, SpmdMoves, 1);
+    *moves = (SpmdMoves){.positions = positions};
+    return moves;
+}
+
+void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
+                    int64_t target) {
+    assert(to >= 0 && to < moves->positions); /* receivers are positions along the axes */
+    assert(cut->shard > 0);                   /* a dimension without elements is nothing to move */
+    int64_t at = first < 0 ? 0 : first, end = first + size < cut->global ? first + size : cut->global;
+    while (at < end) {
+        int64_t from = at / cut->shard, next = (from + 1) * cut->shard < end ? (from + 1) * cut->shard : end;
+        assert(from < moves->positions); /* shards cover the dimension */
+        SpmdMove move = {.from = from,
+                         .to = to,
+                         .source = cut->base + at - from * cut->shard,
+                         .target = target + at - first,
+                         .size = next - at};
+        hlo_vector_push(arena, &moves->items, move);
+        at = next;
+    }
+}
+
+// ---- rounds: an edge colouring of senders and receivers
+
+// The moves of each sender and of each receiver, by round; -1 where there is none.
+typedef struct Table {
+    SpmdMoves *moves;
+    int64_t rounds;
+    int32_t *of_sender, *of_receiver;
+} Table;
+
+static int32_t *sender_slot(const Table *table, int64_t position, int64_t round) {
+    assert(round >= 0 && round < table->rounds); /* as many rounds as the busiest position has moves */
+    return &table->of_sender[position * table->rounds + round];
+}
+
+static int32_t *receiver_slot(const Table *table, int64_t position, int64_t round) {
+    assert(round >= 0 && round < table->rounds); /* as above */
+    return &table->of_receiver[position * table->rounds + round];
+}
+
+// The first round in which both (or, with -1 for one of them, the other) are free; -1 if there is none.
+static int64_t free_round(const Table *table, int64_t sender, int64_t receiver) {
+    for (int64_t round = 0; round < table->rounds; round++) {
+        bool busy = (sender >= 0 && *sender_slot(table, sender, round) >= 0) ||
+                    (receiver >= 0 && *receiver_slot(table, receiver, round) >= 0);
+        if (!busy) return round;
+    }
+    return -1;
+}
+
+static void put(const Table *table, int32_t number, int64_t round) {
+    SpmdMove *move = &table->moves->items.items[number];
+    move->round = round;
+    *sender_slot(table, move->from, round) = number;
+    *receiver_slot(table, move->to, round) = number;
+}
+
+// Exchanges two rounds along the chain of moves that hangs together with `receiver` in them, so that `receiver` becomes
+// free in round `a`. It is free in `b`, so the chain is a path and ends.
+static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int64_t b, int32_t *path) {
+    int64_t count = 0, round = a;
+    int32_t number = *receiver_slot(table, receiver, a);
+    while (number >= 0) {
+        path[count++] = number;
+        const SpmdMove *move = &table->moves->items.items[number];
+        bool from_receiver = round == a;  // rounds alternate, and with them the side that is gone over
+        round = round == a ? b : a;
+        number = from_receiver ? *sender_slot(table, move->from, round) : *receiver_slot(table, move->to, round);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const SpmdMove *move = &table->moves->items.items[path[i]];
+        *sender_slot(table, move->from, move->round) = -1;
+        *receiver_slot(table, move->to, move->round) = -1;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        put(table, path[i], table->moves->items.items[path[i]].round == a ? b : a);
+    }
+}
+
+static int longest_first(const void *a, const void *b) {
+    const SpmdMove *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    return (x->target > y->target) - (x->target < y->target);
+}
+
+// How many moves the busiest position has, of those that are sent; what stays gets its rounds here.
+static int64_t busiest(HloArena *arena, SpmdMoves *moves) {
+    int64_t *counts = HLO_ARENA_NEW(arena, int64_t, 3 * moves->positions), most = 0;
+    for (int64_t i = 0; i < moves->items.count; i++) {
+        SpmdMove *move = &moves->items.items[i];
+        if (move->from == move->to) {
+            move->round = counts[2 * moves->positions + move->to]++;
+            if (move->round >= moves->own_rounds) moves->own_rounds = move->round + 1;
+            continue;
+        }
+        int64_t sends = ++counts[move->from], receives = ++counts[moves->positions + move->to];
+        if (sends > most) most = sends;
+        if (receives > most) most = receives;
+    }
+    return most;
+}
+
+// The longest move of each round, and what is sent in all.
+static void measure(HloArena *arena, SpmdMoves *moves) {
+    moves->sizes = HLO_ARENA_NEW(arena, int64_t, moves->rounds + 1);
+    for (int64_t i = 0; i < moves->items.count; i++) {
+        const SpmdMove *move = &moves->items.items[i];
+        if (move->size > moves->sizes[move->round]) moves->sizes[move->round] = move->size;
+    }
+    for (int64_t round = moves->own_rounds; round < moves->rounds; round++) moves->sent += moves->sizes[round];
+}
+
+bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
+    assert(moves->rounds == 0); /* planned once */
+    if (moves->items.count > 0) {
+        qsort(moves->items.items, (size_t)moves->items.count, sizeof(SpmdMove), longest_first);
+    }
+    Table table = {.moves = moves, .rounds = busiest(arena, moves)};
+    int64_t entries;
+    if (__builtin_mul_overflow(moves->positions, table.rounds, &entries) || entries > PLAN_LIMIT) return false;
+    table.of_sender = HLO_ARENA_NEW(arena, int32_t, entries);
+    table.of_receiver = HLO_ARENA_NEW(arena, int32_t, entries);
+    for (int64_t i = 0; i < entries; i++) table.of_sender[i] = table.of_receiver[i] = -1;
+    int32_t *path = HLO_ARENA_NEW(arena, int32_t, moves->items.count + 1);
+    for (int32_t i = 0; i < (int32_t)moves->items.count; i++) {
+        const SpmdMove *move = &moves->items.items[i];
+        if (move->from == move->to) continue;
+        int64_t round = free_round(&table, move->from, move->to);
+        if (round < 0) {
+            round = free_round(&table, move->from, -1);
+            exchange_rounds(&table, move->to, round, free_round(&table, -1, move->to), path);
+        }
+        put(&table, i, round);
+    }
+    moves->rounds = moves->own_rounds + table.rounds;
+    for (int64_t i = 0; i < moves->items.count; i++) {
+        SpmdMove *move = &moves->items.items[i];
+        if (move->from != move->to) move->round += moves->own_rounds;
+    }
+    measure(arena, moves);
+    return true;
+}
+
+// ---- carrying them out
+
+// `device` with its position along the axes changed to `index`.
+static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t index) {
+    for (int32_t i = axes->count - 1; i >= 0; i--) {
+        const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
+        device += (index % atom->size - device / atom->stride % atom->size) * atom->stride;
+        index /= atom->size;
+    }
+    return device;
+}
+
+HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *sources) {
+    const SpmdMesh *mesh = partitioner->mesh;
+    HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
+    int64_t count = 0;
+    for (int64_t device = 0; device < mesh->device_count; device++) {
+        int64_t source = sources[spmd_axes_index(mesh, axes, device)];
+        if (source >= 0) pairs[count++] = (HloPair){moved_device(mesh, axes, device, source), device};
+    }
+    return (HloPairs){pairs, count};
+}
+
+// One round, by position.
+typedef struct Round {
+    int64_t *starts;       // first element that the position sends
+    int64_t *sources;      // whom it receives from, -1: from nobody
+    int64_t *shifts;       // the place in its array of the first element that it receives
+    int64_t *first, *end;  // the part of its array that this round gives it
+} Round;
+
+static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int64_t number, int64_t length) {
+    int64_t *table = HLO_ARENA_NEW(partitioner->arena, int64_t, 5 * moves->positions), n = moves->positions;
+    Round round = {table, table + n, table + 2 * n, table + 3 * n, table + 4 * n};
+    for (int64_t i = 0; i < n; i++) round.sources[i] = -1;
+    for (int64_t i = 0; i < moves->items.count; i++) {
+        const SpmdMove *move = &moves->items.items[i];
+        if (move->round != number) continue;
+        // Everybody sends as much as the longest move: shorter ones begin earlier where the end would be passed.
+        int64_t start = move->source;
+        if (start + moves->sizes[number] > length) start = length - moves->sizes[number];
+        assert(start >= 0); /* no move is longer than the array that it comes from */
+        round.starts[move->from] = start;
+        round.sources[move->to] = move->from;
+        round.shifts[move->to] = move->target - (move->source - start);
+        round.first[move->to] = move->target;
+        round.end[move->to] = move->target + move->size;
+    }
+    return round;
+}
+
+// The part of the receiver's array that a round gives: `part`, moved to where it belongs.
+static HloInstruction *place(SpmdPartitioner *partitioner, HloInstruction *part, int64_t dim, const SpmdAxes *axes,
+                             const SpmdMoves *moves, const Round *round, int64_t size) {
+    bool there = part->shape->dims[dim] == size;
+    for (int64_t i = 0; i < moves->positions; i++) there &= round->sources[i] < 0 || round->shifts[i] == 0;
+    if (there) return part;
+    int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, moves->positions);
+    for (int64_t i = 0; i < moves->positions; i++) starts[i] = round->sources[i] < 0 ? 0 : size - round->shifts[i];
+    part = spmd_emit_pad(partitioner, part, dim, size, size, NULL);
+    HloInstruction *start = spmd_emit_look_up(partitioner, axes, starts, moves->positions);
+    return spmd_emit_dynamic_slice(partitioner, part, dim, start, size);
+}
+
+// `given` where the round gives elements, `before` elsewhere.
+static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *before, HloInstruction *given, int64_t dim,
+                               const SpmdAxes *axes, const SpmdMoves *moves, const Round *round) {
+    const HloShape *shape = given->shape;
+    HloInstruction *count = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, dim), *inside = NULL;
+    for (int side = 0; side < 2; side++) {
+        const int64_t *limits = side ? round->end : round->first;
+        HloInstruction *limit = spmd_emit_look_up(partitioner, axes, limits, moves->positions);
+        int32_t direction = side ? HLO_ComparisonDirection_LT : HLO_ComparisonDirection_GE;
+        HloInstruction *test = spmd_emit_compare(partitioner, direction, count,
+                                                 spmd_emit_splat(partitioner, limit, shape->dims, shape->rank));
+        inside = inside ? spmd_emit_binary(partitioner, HLO_OP_AND, inside, test) : test;
+    }
+    return spmd_emit_select(partitioner, inside, given, before);
+}
+
+HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
+                                const SpmdMoves *moves, int64_t size, const SpmdReason *reason) {
+    HloInstruction *made = NULL;
+    int64_t length = local->shape->dims[dim];
+    for (int64_t number = 0; number < moves->rounds; number++) {
+        Round round = round_of(partitioner, moves, number, length);
+        HloInstruction *part = local;
+        if (moves->sizes[number] < length) {
+            HloInstruction *start = spmd_emit_look_up(partitioner, axes, round.starts, moves->positions);
+            part = spmd_emit_dynamic_slice(partitioner, local, dim, start, moves->sizes[number]);
+        }
+        if (number >= moves->own_rounds) {
+            part =
+                spmd_emit_permute(partitioner, part, spmd_pairs_of_positions(partitioner, axes, round.sources), reason);
+        }
+        HloInstruction *given = place(partitioner, part, dim, axes, moves, &round, size);
+        made = made ? overlay(partitioner, made, given, dim, axes, moves, &round) : given;
+    }
+    if (made) return made;
+    // Nobody needs anything: any array of that size will do.
+    HloInstruction *padded = spmd_emit_pad(partitioner, local, dim, 0, size, NULL);
+    return spmd_emit_slice(partitioner, padded, dim, 0, size, 1);
+}

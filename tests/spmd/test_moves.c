@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes from device to device when windows, parts and rotations lie along a cut dimension: as few rounds as there
+// can be, and exactly the elements that are missing.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "spmd_partitioner/moves.h"
+#include "tests/spmd/check.h"
+
+// ---- rounds
+
+// Positions send and receive at most once a round; every move has one.
+static void expect_rounds(const SpmdMoves *moves) {
+    for (int64_t i = 0; i < moves->items.count; i++) {
+        const SpmdMove *a = &moves->items.items[i];
+        cr_expect(a->round >= 0 && a->round < moves->rounds);
+        cr_expect_eq(a->round < moves->own_rounds, a->from == a->to);
+        cr_expect_leq(a->size, moves->sizes[a->round]);
+        for (int64_t k = 0; k < i; k++) {
+            const SpmdMove *b = &moves->items.items[k];
+            if (a->round == b->round) cr_expect(a->from != b->from && a->to != b->to);
+        }
+    }
+}
+
+Test(moves, of_random_ranges_take_as_few_rounds_as_the_busiest_position_has) {
+    Random random = {5};
+    for (int trial = 0; trial < 300; trial++) {
+        HloArena *arena = hlo_arena_new();
+        const int64_t positions = 1 + (int64_t)random_below(&random, 9);
+        SpmdMoves *moves = spmd_moves_new(arena, positions);
+        SpmdCut cut = {.shard = 1 + (int64_t)random_below(&random, 7)};
+        cut.global = positions * cut.shard - (int64_t)random_below(&random, (uint64_t)cut.shard);
+        for (int64_t to = 0; to < positions; to++) {
+            for (uint64_t n = random_below(&random, 4); n > 0; n--) {
+                int64_t first = (int64_t)random_below(&random, 30) - 5, size = (int64_t)random_below(&random, 20);
+                spmd_moves_add(arena, moves, &cut, to, first, size, 0);
+            }
+        }
+        int64_t sends[10] = {0}, receives[10] = {0}, most = 0;
+        for (int64_t i = 0; i < moves->items.count; i++) {
+            const SpmdMove *move = &moves->items.items[i];
+            cr_expect(move->size >= 1 && move->source >= 0 && move->source + move->size <= cut.shard);
+            cr_expect(move->from * cut.shard + move->source + move->size <= cut.global);
+            if (move->from == move->to) continue;
+            if (++sends[move->from] > most) most = sends[move->from];
+            if (++receives[move->to] > most) most = receives[move->to];
+        }
+        cr_assert(spmd_moves_plan(arena, moves));
+        cr_expect_eq(moves->rounds - moves->own_rounds, most);
+        expect_rounds(moves);
+        hlo_arena_free(arena);
+    }
+}
+
+Test(moves, outside_of_the_dimension_are_left_out) {
+    HloArena *arena = hlo_arena_new();
+    SpmdMoves *moves = spmd_moves_new(arena, 4);
+    const SpmdCut cut = {.global = 10, .shard = 3, .base = 5};
+    spmd_moves_add(arena, moves, &cut, 0, -4, 3, 0);
+    spmd_moves_add(arena, moves, &cut, 3, 10, 8, 0);
+    cr_expect_eq(moves->items.count, 0);
+    spmd_moves_add(arena, moves, &cut, 2, -1, 5, 0);
+    cr_assert_eq(moves->items.count, 2);
+    const SpmdMove *first = &moves->items.items[0], *second = &moves->items.items[1];
+    cr_expect(first->from == 0 && first->source == 5 && first->target == 1 && first->size == 3);
+    cr_expect(second->from == 1 && second->source == 5 && second->target == 4 && second->size == 1);
+    cr_assert(spmd_moves_plan(arena, moves));
+    cr_expect_eq(moves->sent, 4);
+    hlo_arena_free(arena);
+}
+
+Test(moves, of_nobody_take_no_round) {
+    HloArena *arena = hlo_arena_new();
+    SpmdMoves *moves = spmd_moves_new(arena, 4);
+    cr_assert(spmd_moves_plan(arena, moves));
+    cr_expect_eq(moves->rounds, 0);
+    cr_expect_eq(moves->sent, 0);
+    hlo_arena_free(arena);
+}
+
+// ---- programs
+
+#define ROWS ", sharding={devices=[4,1]<=[4]}"
+#define IMAGE ", sharding={devices=[1,4,1,1]<=[4]}"
+#define WHOLE ", sharding={replicated}"
+
+// A program on four devices, its collectives, and what one device sends, in bytes.
+static const struct {
+    const char *name, *body, *collectives;
+    int64_t bytes;
+} programs[] = {
+    {"a rotation",
+     "p = f32[32,8] parameter(0)" ROWS "\n s = f32[3,8] slice(p), slice={[29:32], [0:8]}\n"
+     " t = f32[29,8] slice(p), slice={[0:29], [0:8]}\n"
+     " ROOT c = f32[32,8] concatenate(s, t), dimensions={0}" ROWS,
+     "1 collective-permute", 3 * 32},
+    {"a rotation of an unevenly cut array",
+     "p = f32[30,8] parameter(0)" ROWS
+     "\n s = f32[3,8] slice(p), slice={[27:30], [0:8]}\n t = f32[27,8] slice(p), slice={[0:27], [0:8]}\n"
+     " ROOT c = f32[30,8] concatenate(s, t), dimensions={0}" ROWS,
+     "1 collective-permute", 3 * 32},
+    {"ten parts",
+     "p = f32[8,8] parameter(0)" ROWS "\n"
+     " ROOT c = f32[80,8] concatenate(p, p, p, p, p, p, p, p, p, p), dimensions={0}" ROWS,
+     "8 collective-permute", 8 * 2 * 32},
+    {"the second half",
+     "p = f32[32,8] parameter(0)" ROWS "\n"
+     " ROOT s = f32[16,8] slice(p), slice={[16:32], [0:8]}" ROWS,
+     "2 collective-permute", 2 * 4 * 32},
+    {"holes between elements",
+     "p = f32[32,8] parameter(0)" ROWS "\n z = f32[] constant(0)\n"
+     " ROOT s = f32[64,8] pad(p, z), padding=0_1_1x0_0" ROWS,
+     "", 0},
+    {"a transposed convolution",
+     "p = f32[2,16,8,4] parameter(0)" IMAGE "\n k = f32[4,4,4,4] parameter(1)" WHOLE "\n"
+     " ROOT c = f32[2,32,16,4] convolution(p, k), window={size=4x4 pad=2_2x2_2 lhs_dilate=2x2}, "
+     "dim_labels=b01f_01io->b01f" IMAGE,
+     "2 collective-permute", 2 * 2 * 8 * 4 * 4},
+    {"a kernel's gradient",
+     "p = f32[2,16,8,4] parameter(0)" IMAGE "\n g = f32[2,16,8,4] parameter(1)" IMAGE "\n"
+     " ROOT c = f32[3,3,4,4] convolution(p, g), window={size=16x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf" WHOLE,
+     "2 collective-permute 1 all-reduce", 2 * 2 * 8 * 4 * 4 + 2 * 3 * 144 * 4 / 4},
+    {"the gradient of a maximum over the border",
+     "p = f32[2,16,8,4] parameter(0)" IMAGE "\n s = f32[2,8,4,4] parameter(1)" IMAGE "\n z = f32[] constant(0)\n"
+     " ROOT c = f32[2,16,8,4] select-and-scatter(p, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0}, "
+     "select=ge, scatter=sum" IMAGE,
+     "3 collective-permute", 3 * 2 * 8 * 4 * 4 + 2 * 4 * 4 * 4},
+};
+
+ParameterizedTestParameters(moves, carry_only_what_is_missing) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+}
+
+ParameterizedTest(const int *number, moves, carry_only_what_is_missing) {
+    char text[2000];
+    snprintf(text, sizeof(text),
+             "HloModule m, num_partitions=4\nge {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+             " ROOT l = pred[] compare(x, y), direction=GE\n}\nsum {\n x = f32[] parameter(0)\n"
+             " y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\nENTRY e {\n %s\n}\n",
+             programs[*number].body);
+    expect_collectives(text, NULL, programs[*number].collectives);
+    HloModule *module = parse_text(text), *partitioned = NULL;
+    SpmdReport *report = NULL;
+    cr_assert_null(spmd_partition(module, NULL, &partitioned, &report));
+    cr_expect_eq(report->total_bytes_per_device, programs[*number].bytes, "%s sends %lld bytes", programs[*number].name,
+                 (long long)report->total_bytes_per_device);
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
