@@ -302,8 +302,21 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     return NULL;
 }
 
-// A launch that calls back is over when the call returns, as on XLA's CPU: what callbacks print stands before what the
-// program prints next. Callbacks run on other threads, and errors travel with the results all the same.
+// True for programs that only tell the host something. Their launches are over when the call returns, as on XLA's CPU:
+// what jax.debug.print writes stands before what the caller prints next. A program that asks the host something may be
+// answered by the very thread that launches it, once that has its hands free: such a launch returns at once, and its
+// results become ready when all callbacks are over.
+static bool only_tells(const TargetExecutable *executable) {
+    const int64_t count = target_executable_transfer_count(executable);
+    for (int64_t i = 0; i < count; i++) {
+        bool to_host;
+        (void)target_executable_transfer(executable, i, &to_host);
+        if (!to_host) return false;
+    }
+    return count > 0;
+}
+
+// Callbacks run on other threads, and errors travel with the results all the same.
 static void wait_for_callbacks(const Launch *launch, size_t devices, bool handed_out) {
     for (size_t d = 0; d < devices; d++) {
         hlo_status_free(target_event_wait(launch->events[d]));
@@ -337,7 +350,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     TargetHostTransfers transfers = {0};
     HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
     if (transfers.context) options.transfers = &transfers;
-    const bool waits = transfers.context != NULL;
+    const bool waits = transfers.context && only_tells(executable->executable);
     TargetTrace trace;
     const bool traced = !status && pjrt_profiler_trace(&trace);
     if (traced) options.trace = &trace;

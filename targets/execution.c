@@ -348,7 +348,8 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
         .finish = finish_execution,
         .abandon = abandon_execution,
         .is_ready = is_execution_ready,
-        .small = executable->signature->cost * devices < kSmallCost && executable->signature->transfer_count == 0};
+        .small = executable->signature->cost * devices < kSmallCost && executable->signature->transfer_count == 0,
+        .waits_for_host = executable->signature->transfer_count > 0};
     execution->elsewhere = options->device;
     execution->launch_id = options->launch_id;
     execution->executable = target_executable_retain(executable);

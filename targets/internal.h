@@ -22,7 +22,9 @@ struct TargetTask {
     void (*abandon)(TargetTask *task, HloStatus status);  // instead of both, after a fork; owns the status
     bool (*is_ready)(const TargetTask *task);             // true if it depends on nothing that is still to be done
     bool small;                                           // worth running in the caller's thread when nothing is ahead
+    bool waits_for_host;                                  // receives from the host while it runs
     bool aside;                                           // set by the queue: runs beside another task
+    struct TargetQueue *queue;                            // set by the queue for a task that runs aside
     TargetTask *next;
 };
 
@@ -32,7 +34,8 @@ typedef struct TargetQueue {
     pthread_cond_t changed;
     TargetTask *first, *last;
     TargetTask *running;
-    int64_t callbacks;  // of the running task, going on: see target_queue_callback_begin()
+    int64_t callbacks;  // of running tasks, going on: see target_queue_callback_begin()
+    int64_t aside;      // tasks that run beside the one in line
     bool started, stop;
     pthread_t thread;
     TargetStorePool *store;           // whose lock is made anew after a fork
@@ -53,7 +56,8 @@ void target_queue_destroy(TargetQueue *queue);
 // With `wait` returns only when it is done. RESOURCE_EXHAUSTED when no thread can be started (the task is not done).
 HLO_NODISCARD HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait);
 // The running task calls out to the user, who may submit tasks and wait for them: until _end, tasks that are ready when
-// they are submitted are done at once on the thread that submits them, beside the running one.
+// they are submitted are done at once beside the running one: on the thread that submits them or, if they wait for the
+// host, on one of their own.
 void target_queue_callback_begin(TargetQueue *queue);
 // Ends a target_queue_callback_begin().
 void target_queue_callback_end(TargetQueue *queue);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks in order. One thread a client, started when a task is first left to it.
+#include <assert.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ static void recover_from_fork(TargetQueue *queue) {
     pthread_cond_init(&queue->changed, NULL);
     target_store_pool_after_fork(queue->store);
     queue->started = false;
-    queue->callbacks = 0;
+    queue->callbacks = queue->aside = 0;
     TargetTask *lost = queue->running;
     queue->running = NULL;
     atomic_store(queue->alive, 1);
@@ -91,6 +92,35 @@ void target_queue_callback_end(TargetQueue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
+// Does a task beside the running one; `finish` comes after the count, as it may release the last client.
+static void run_aside(TargetQueue *queue, TargetTask *task) {
+    task->run(task);
+    pthread_mutex_lock(&queue->lock);
+    assert(queue->aside > 0); /* raised when the task was taken on */
+    queue->aside--;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    task->finish(task);
+}
+
+static void *aside_main(void *argument) {
+    TargetTask *task = argument;
+    run_aside(task->queue, task);
+    return NULL;
+}
+
+// The thread of a task that waits for the host, which may be the very thread that submits it. False when there is none.
+static bool start_aside(TargetTask *task) {
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&thread, NULL, aside_main, task) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started) pthread_detach(thread);
+    return started;
+}
+
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
@@ -100,10 +130,11 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
         return HLO_SUCCESS;
     }
     if (queue->callbacks > 0 && task->is_ready(task)) {
-        pthread_mutex_unlock(&queue->lock);
+        queue->aside++;
         task->aside = true;
-        task->run(task);
-        task->finish(task);
+        task->queue = queue;
+        pthread_mutex_unlock(&queue->lock);
+        if (wait || !task->waits_for_host || !start_aside(task)) run_aside(queue, task);
         return HLO_SUCCESS;
     }
     if (!ensure_thread(queue)) {
@@ -132,7 +163,7 @@ void target_queue_drain(TargetQueue *queue) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
     if (queue->first && !ensure_thread(queue)) queue->first = queue->last = NULL;
-    while (!is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (!is_idle(queue) || queue->aside) pthread_cond_wait(&queue->changed, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
 }
 
