@@ -19,8 +19,8 @@ HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) 
 }
 
 static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *instruction) {
+    HLO_TRY(hlo_verify_attributes(verifier, instruction));  // first: inference reads them
     HLO_TRY(hlo_verify_shape(verifier, instruction));
-    HLO_TRY(hlo_verify_attributes(verifier, instruction));
     HLO_TRY(hlo_verify_sharding(verifier, instruction));
     return hlo_verify_async(verifier, instruction);
 }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// What shape inference must refuse, op by op: a program of one instruction that breaks one rule, and what the message
+// says. The text parser infers while it reads, the verifier infers again what the text gives; either may be the one
+// that refuses.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/hlo.h"
+
+typedef struct RefusedCase {
+    const char *parameters;  // separated by semicolons: p0, p1, ...
+    const char *root;        // with or without the result's shape
+    const char *called;      // the computations that it calls
+    const char *part;        // of the message
+} RefusedCase;
+
+// Computations that the cases call.
+#define ADD "c {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a,b)\n}\n"
+#define ADD_S32 "c {\n a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT t = s32[] add(a,b)\n}\n"
+#define ONE "c {\n ROOT a = f32[] parameter(0)\n}\n"
+#define ROW                                                                                                       \
+    "c {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n t = f32[] add(a,b)\n ROOT r = f32[2] broadcast(t), " \
+    "dimensions={}\n}\n"
+#define PAIR "c {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = (f32[],f32[]) tuple(a,b)\n}\n"
+#define GREATER \
+    "s {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = pred[] compare(a,b), direction=GE\n}\n"
+#define CHOOSE_FLOAT "s {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a,b)\n}\n"
+#define SAME(name, type) name " {\n ROOT a = " type " parameter(0)\n}\n"
+#define TRUE_OF(name, type) name " {\n a = " type " parameter(0)\n ROOT t = pred[] constant(true)\n}\n"
+
+static const RefusedCase cases[] = {
+    // elementwise
+    {"f32[2];f32[2]", "pred[2] compare(p0,p1), direction=LT, type=SIGNED", "", "does not suit elements of type f32"},
+    {"s32[2];s32[2]", "pred[2] compare(p0,p1), direction=LT, type=FLOAT", "", "does not suit elements of type s32"},
+    {"c64[2]", "f32[2] convert(p0)", "", "cannot turn complex c64 into f32"},
+    {"s32[2];u32[2]", "f32[2] stochastic-convert(p0,p1)", "", "operand 0 must be floating point"},
+    {"f32[2];u16[2]", "s32[2] stochastic-convert(p0,p1)", "", "random bits must be"},
+    {"f32[2];s32[2]", "s32[2] stochastic-convert(p0,p1)", "", "random bits must be"},
+    {"c64[2]", "f64[2] bitcast-convert(p0)", "", "one is complex, the other is not"},
+    {"u8[]", "f32[] bitcast-convert(p0)", "", "cannot make one f32 of a scalar u8"},
+    {"s32[2]", "s32[2] reduce-precision(p0), exponent_bits=8, mantissa_bits=7", "", "operand 0 must be floating point"},
+    {"f32[2]", "(f32[2]) bitcast(p0)", "", "cannot see f32[2] as (f32[2])"},
+    {"s32[];f32[2];f32[]", "f32[2] clamp(p0,p1,p2)", "", "bound min of element type s32"},
+    {"f32[];f32[2];s32[]", "f32[2] clamp(p0,p1,p2)", "", "bound max of element type s32"},
+    {"c64[];c64[2];c64[]", "c64[2] clamp(p0,p1,p2)", "", "complex numbers have no order"},
+    {"pred[];(f32[2]);(f32[3])", "(f32[2]) select(p0,p1,p2)", "", "select"},
+    {"(f32[2]);f32[2]", "f32[2] add(p0,p1)", "", "operand 0 must be an array"},
+    // data
+    {"f32[2]", "f32[] iota(), iota_dimension=0", "", "a scalar has no dimension to count along"},
+    {"f32[2]", "pred[4] iota(), iota_dimension=0", "", "element type pred is not taken"},
+    {"f32[2]", "broadcast(p0), dimensions={1}", "", "does not follow from dimensions {1}"},
+    {"f32[2];s32[2]", "f32[4] concatenate(p0,p1), dimensions={0}", "", "operands of element types f32 and s32"},
+    {"f32[4611686018427387000];f32[4611686018427387000]", "concatenate(p0,p1), dimensions={0}", "",
+     "does not fit in 62 bits"},
+    {"f32[4]", "f32[2,2] reshape(p0), inferred_dimension=2", "", "inferred_dimension 2"},
+    {"f32[4];s32[]", "s32[2] dynamic-reshape(p0,p1)", "", "elements of type s32 from f32"},
+    {"f32[4,4];f32[2]", "f32[2,2] dynamic-slice(p0,p1), dynamic_slice_sizes={2,2}", "", "start indices f32[2]"},
+    {"f32[4,4];s32[3]", "f32[2,2] dynamic-slice(p0,p1), dynamic_slice_sizes={2,2}", "", "for an array of rank 2"},
+    {"f32[4,4];s32[];u32[]", "f32[2,2] dynamic-slice(p0,p1,p2), dynamic_slice_sizes={2,2}", "",
+     "start indices of types s32 and u32"},
+    {"f32[4,4];f32[2];s32[];s32[]", "f32[4,4] dynamic-update-slice(p0,p1,p2,p3)", "", "differ in rank"},
+    {"f32[4];s32[2];s32[]", "f32[4] dynamic-update-slice(p0,p1,p2)", "",
+     "an update of element type s32 in an array of"},
+    {"f32[4];s32[]", "f32[6] pad(p0,p1), padding=1_1", "", "a padding value of type s32 for elements of type f32"},
+    {"f32[3000000000]", "s32[] get-dimension-size(p0), dimensions={0}", "", "does not fit in s32"},
+    {"f32[];s32[]", "f32[4] rng(p0,p1), distribution=rng_uniform", "", "operand 1 must be a scalar of type f32"},
+    {"s32[];s32[]", "s32[4] rng(p0,p1), distribution=rng_normal", "", "normal numbers of type s32"},
+    {"s32[2]", "(s32[2],u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", "a vector of unsigned numbers"},
+    {"u64[2]", "(u64[3],u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", "must be (state, bits)"},
+    {"u64[2]", "(u64[2],pred[4]) rng-bit-generator(p0), algorithm=rng_default", "", "cannot make bits of pred[4]"},
+    // products
+    {"f32[4,4];f32[4,4]",
+     "f32[4] dot(p0,p1), lhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_batch_dims={0}, "
+     "rhs_contracting_dims={1}",
+     "", "both batch and contracting"},
+    {"f8e4m3fn[4,64];f8e4m3fn[4,64];f8e8m0fnu[4];f8e8m0fnu[4,2]",
+     "f32[4,4] scaled-dot(p0,p1,p2,p3), lhs_contracting_dims={1}, rhs_contracting_dims={1}", "", "scales"},
+    {"f8e4m3fn[4,64];f8e4m3fn[4,64];f8e8m0fnu[4,3];f8e8m0fnu[4,2]",
+     "f32[4,4] scaled-dot(p0,p1,p2,p3), lhs_contracting_dims={1}, rhs_contracting_dims={1}", "",
+     "3 scales for dimension 1 of size 64"},
+    {"f32[4,8];f32[3,8,5];s32[3]",
+     "f32[4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0,1}, "
+     "rhs_group_dims={0}",
+     "", "ragged dimensions instead of one"},
+    {"f32[4,8];f32[8,5];s32[3]",
+     "f32[3,4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}, "
+     "rhs_group_dims={1}",
+     "", "leaves no group dimension"},
+    {"f32[4,8];f32[3,8,5];s32[3]",
+     "f32[4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+     "rhs_group_dims={1}",
+     "", "is also a batch or contracting dimension"},
+    {"f32[4,8];f32[3,8,5];s32[2]",
+     "f32[4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+     "rhs_group_dims={0}",
+     "", "has size 3 for 2 groups"},
+    {"s32[4,4]", "s32[4,4] cholesky(p0)", "", "element type s32 is not taken"},
+    {"f32[4,4];c64[4,2]", "f32[4,2] triangular-solve(p0,p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE", "",
+     "operands of element types f32 and c64"},
+    {"f32[2,4,4];f32[4,2]", "f32[4,2] triangular-solve(p0,p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE",
+     "", "differ in rank"},
+    {"f32[2,4,4];f32[3,4,2]",
+     "f32[3,4,2] triangular-solve(p0,p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE", "",
+     "batch dimension 0 has sizes 2 and 3"},
+    {"f32[4,4];f32[5,2]", "f32[5,2] triangular-solve(p0,p1), left_side=true, lower=true, transpose_a=NO_TRANSPOSE", "",
+     "matrices of size 4 do not fit dimension 0"},
+    {"c64[4]", "c64[4] fft(p0), fft_type=FFT, fft_length={-4}", "", "FFT length"},
+    {"f32[4]", "c64[4] fft(p0), fft_type=FFT, fft_length={4}", "", "FFT of element type f32"},
+    {"s32[4,3];f32[3];f32[3]", "(s32[4,3],f32[3],f32[3]) batch-norm-training(p0,p1,p2), epsilon=0.1, feature_index=1",
+     "", "operand 0 must be floating point"},
+    {"f32[4,3];s32[3];f32[3]", "(f32[4,3],f32[3],f32[3]) batch-norm-training(p0,p1,p2), epsilon=0.1, feature_index=1",
+     "", "operand 1 has element type s32, operand 0 has"},
+    {"f32[4,3];f32[2];f32[3]", "(f32[4,3],f32[3],f32[3]) batch-norm-training(p0,p1,p2), epsilon=0.1, feature_index=1",
+     "", "operand 1 must be a vector of 3 features"},
+    // windows
+    {"f32[4,8,8,3];f32[3,3,3,16]", "f32[4,6,6,16] convolution(p0,p1), window={size=3x3}, dim_labels=b01f_01io->b01?",
+     "", "expected dimension labels like"},
+    {"f32[4,8,8,3];f32[3,3,16]", "f32[4,6,6,16] convolution(p0,p1), window={size=3x3}, dim_labels=b01f_0io->b01f", "",
+     "must have as many spatial dimensions"},
+    {"f32[4,8,8,3];f32[3,3,3,16]",
+     "convolution(p0,p1), window={size=3x3}, dim_labels=b01f_01io->b01f, "
+     "feature_group_count=-1",
+     "", "-1 feature groups"},
+    {"f32[4,8,8,4];f32[3,3,2,16]",
+     "convolution(p0,p1), window={size=3x3}, dim_labels=b01f_01io->b01f, "
+     "feature_group_count=2, batch_group_count=2",
+     "", "both feature groups (2) and batch groups (2)"},
+    {"f32[4,8,8,6];f32[3,3,2,16]",
+     "convolution(p0,p1), window={size=3x3}, dim_labels=b01f_01io->b01f, "
+     "feature_group_count=3",
+     "", "16 output features do not divide"},
+    {"f32[5,8,8,4];f32[3,3,4,16]",
+     "convolution(p0,p1), window={size=3x3}, dim_labels=b01f_01io->b01f, "
+     "batch_group_count=2",
+     "", "a batch of 5 in 2 groups"},
+    {"f32[4,8,8,3];f32[3,3,3,16]", "convolution(p0,p1), window={size=3}, dim_labels=b01f_01io->b01f", "",
+     "a window of 1 dimensions for 2 spatial ones"},
+    {"f32[4,8,8,3];f32[3,3,3,16]", "convolution(p0,p1), window={size=3x2}, dim_labels=b01f_01io->b01f", "",
+     "window size 2 in spatial dimension 1, where the kernel has 3"},
+    {"f32[4,8,8,3];f32[3,3,3,16]", "convolution(p0,p1), window={size=3x3 lhs_dilate=0x1}, dim_labels=b01f_01io->b01f",
+     "", "dilat"},
+    {"f32[4,4];f32[2,4];f32[1]",
+     "f32[4,4] select-and-scatter(p0,p1,p2), window={size=2x1 stride=2x1}, select=s, scatter=c", ADD GREATER,
+     "the initial value must be a scalar"},
+    {"f32[4,4];s32[2,4];f32[]",
+     "f32[4,4] select-and-scatter(p0,p1,p2), window={size=2x1 stride=2x1}, select=s, scatter=c", ADD GREATER,
+     "operands of element types f32, s32 and f32"},
+    {"f32[4,4];f32[2,4];f32[]",
+     "f32[4,4] select-and-scatter(p0,p1,p2), window={size=2x1 stride=2x1}, select=s, scatter=c", ADD CHOOSE_FLOAT,
+     "select must give pred[]"},
+    {"f32[4,4];f32[2,4];f32[]",
+     "f32[4,4] select-and-scatter(p0,p1,p2), window={size=2x1 stride=2x1}, select=s, scatter=c", PAIR GREATER,
+     "scatter must give f32[]"},
+    // reductions
+    {"f32[4];f32[]", "f32[] reduce(p0,p1), dimensions={0}, to_apply=c", ROW, "computation c gives f32[2]"},
+    {"f32[4];f32[2]", "f32[] reduce(p0,p1), dimensions={0}, to_apply=c", ADD,
+     "initial value 0 must be a scalar of type f32"},
+    {"f32[4];s32[]", "f32[] reduce(p0,p1), dimensions={0}, to_apply=c", ADD,
+     "initial value 0 must be a scalar of type f32"},
+    {"f32[4];f32[]", "f32[] reduce(p0,p1), dimensions={0}, to_apply=c", ADD_S32, "computation c"},
+    {"f32[4];f32[]", "f32[] reduce(p0,p1), dimensions={0}, to_apply=c", ONE, "computation c"},
+    {"f32[4,4];f32[4,4]", "map(p0,p1), dimensions={0}, to_apply=c", ADD, "do not name all of"},
+    {"f32[4];f32[4]", "f32[4] map(p0,p1), dimensions={0}, to_apply=c", ROW, "must give a scalar, not f32[2]"},
+    {"f32[4,4]", "f32[4,4] sort(p0), dimensions={0,1}, to_apply=s", GREATER, "exactly one dimension"},
+    {"f32[4,4]", "f32[4,4] sort(p0), dimensions={0}, to_apply=s", CHOOSE_FLOAT, "pred[]"},
+    {"f32[4,4];f32[5,4]", "(f32[4,4],f32[5,4]) sort(p0,p1), dimensions={0}, to_apply=s", GREATER,
+     "but dimension 0 of the others"},
+    {"f32[]", "(f32[],s32[]) topk(p0), k=1, largest=true", "", "a scalar has nothing to choose from"},
+    // gather and scatter
+    {"f32[4,4];s32[2,1]",
+     "f32[2,4] gather(p0,p1), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1}",
+     "", "1 slice sizes for f32[4,4]"},
+    {"f32[4,4];s32[2,1]",
+     "f32[2,4] gather(p0,p1), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={2,4}",
+     "", "slice size 2 of dimension 0, which is left out"},
+    {"f32[4,4];s32[2,1]",
+     "f32[2,4] gather(p0,p1), offset_dims={2,1}, collapsed_slice_dims={}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}",
+     "", "is not in ascending order"},
+    {"f32[4,4];s32[2,1]",
+     "f32[2,4] gather(p0,p1), offset_dims={1}, collapsed_slice_dims={}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}",
+     "", "but 2 of the operand's 2 stay"},
+    {"f32[4,4];s32[4,1]",
+     "f32[4] gather(p0,p1), offset_dims={}, collapsed_slice_dims={0}, start_index_map={1}, "
+     "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,1}",
+     "", "is in both"},
+    {"f32[4,4];s32[4,1]",
+     "f32[4] gather(p0,p1), offset_dims={}, collapsed_slice_dims={1}, start_index_map={1}, "
+     "operand_batching_dims={0}, start_indices_batching_dims={1}, index_vector_dim=1, slice_sizes={1,1}",
+     "", "has the index vector dimension 1"},
+    {"f32[4,4];s32[4,1]",
+     "f32[4] gather(p0,p1), offset_dims={}, collapsed_slice_dims={1}, start_index_map={1}, "
+     "operand_batching_dims={0}, start_indices_batching_dims={}, index_vector_dim=1, slice_sizes={1,1}",
+     "", "dimensions in"},
+    {"f32[4,4];s32[3,1]",
+     "f32[3] gather(p0,p1), offset_dims={}, collapsed_slice_dims={1}, start_index_map={1}, "
+     "operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,1}",
+     "", "has size 4 in the operand and 3 in"},
+    {"f32[4,4];s32[2,1];f32[2]",
+     "f32[4,4] scatter(p0,p1,p2), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=c",
+     ADD, "updates must have rank 2"},
+    {"f32[4,4];s32[2,1];f32[2,5]",
+     "f32[4,4] scatter(p0,p1,p2), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=c",
+     ADD, "has size 5, the operand only 4"},
+    {"f32[4,4];s32[2,1];s32[2,4]",
+     "f32[4,4] scatter(p0,p1,p2), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=c",
+     ADD, "updates of element type s32"},
+    // control
+    {"s32[];f32[2];f32[2]", "f32[2] conditional(p0,p1,p2), branch_computations={a,b}",
+     SAME("a", "f32[2]") "b {\n x = f32[2] "
+                         "parameter(0)\n ROOT y = s32[2] convert(x)\n}\n",
+     "branch 0 gives f32[2], branch 1 gives s32[2]"},
+    {"pred[];f32[2];f32[2];f32[2]", "f32[2] conditional(p0,p1,p2,p3), branch_computations={a,b,c}",
+     SAME("a", "f32[2]") SAME("b", "f32[2]") SAME("c", "f32[2]"), "no attribute 'branch_computations'"},
+    {"f32[2]", "f32[2] while(p0), condition=c, body=b", SAME("c", "f32[2]") SAME("b", "f32[2]"),
+     "the condition must give pred[], not f32[2]"},
+    {"f32[2]", "f32[2] while(p0), condition=c, body=b",
+     TRUE_OF("c", "f32[2]") "b {\n x = f32[2] parameter(0)\n ROOT y = "
+                            "f32[3] constant({1,2,3})\n}\n",
+     "the body takes f32[2], but gives f32[3]"},
+    {"f32[2]", "token[] after-all(p0)", "", "operand 0 must be a token"},
+    {"f32[2]", "f32[2] custom-call(p0), custom_call_target=\"x\", operand_layout_constraints={f32[2]{0}, f32[2]{0}}",
+     "", "1 operands, but 2 operand_layout_constraints"},
+    {"f32[2]", "f32[2] custom-call(p0), custom_call_target=\"x\", operand_layout_constraints={f32[3]{0}}", "",
+     "does not have the shape of its operand"},
+    {"f32[2]", "f32[2] async-start(p0), calls=c", SAME("c", "f32[2]"), "must be ((operands), result, ...)"},
+    {"f32[2]", "((f32[2],f32[2]),f32[2]) async-start(p0), calls=c", SAME("c", "f32[2]"),
+     "as its operands, but there are 1"},
+    {"f32[2]", "((f32[3]),f32[2]) async-start(p0), calls=c", SAME("c", "f32[2]"), "operand 0 is f32[2]"},
+    {"f32[2]", "((f32[2]),f32[3]) async-start(p0), calls=c", SAME("c", "f32[2]"), "the computation gives f32[2]"},
+    {"f32[2];token[]", "token[] outfeed(p0,p1), outfeed_shape=f32[3]", "", "outfeed_shape f32[3]"},
+    // collectives
+    {"f32[4]", "f32[6] all-gather(p0), dimensions={0}, replica_groups={}", "", "dimension 0 goes from size 4 to 6"},
+    {"f32[4]", "f32[4] all-gather(p0), dimensions={1}, replica_groups={{0,1}}", "", "dimension 1"},
+    {"f32[4]", "f32[4] all-reduce(p0), replica_groups={}, to_apply=c", ONE, "takes 1 parameters instead of 2"},
+    {"f32[4];f32[4]", "(f32[2],f32[2]) all-to-all(p0,p1), dimensions={0}, replica_groups={{0,1}}", "",
+     "2 operands with a split dimension"},
+    {"f32[4];f32[2]", "(f32[4],f32[2]) all-to-all(p0,p1), replica_groups={{0,1}}", "", "operands of shapes"},
+    {"f32[4];f32[4];f32[2];s32[2];s32[2];s32[2]", "f32[4] ragged-all-to-all(p0,p1,p2,p3,p4,p5), replica_groups={{0,1}}",
+     "", "operand 2 must be integers"},
+    {"f32[4];f32[4];s32[2];s32[3];s32[2];s32[2]", "f32[4] ragged-all-to-all(p0,p1,p2,p3,p4,p5), replica_groups={{0,1}}",
+     "", "offsets and sizes of shapes"},
+    {"f32[4];f64[4];s32[2];s32[2];s32[2];s32[2]", "f64[4] ragged-all-to-all(p0,p1,p2,p3,p4,p5), replica_groups={{0,1}}",
+     "", "operands of element types f32 and f64"},
+    {"f32[4];f32[4];s32[2];s32[2];s32[2]", "f32[4] ragged-all-to-all(p0,p1,p2,p3,p4), replica_groups={{0,1}}", "",
+     "6 operands"},
+};
+
+// The whole program of a case.
+static void write_program(HloText *text, const RefusedCase *one) {
+    hlo_text_format(text, "HloModule m\n\n%s\nENTRY e {\n", one->called);
+    int number = 0;
+    for (const char *at = one->parameters; *at; number++) {
+        size_t length = strcspn(at, ";");
+        hlo_text_format(text, "  p%d = %.*s parameter(%d)\n", number, (int)length, at, number);
+        at += length + (at[length] == ';');
+    }
+    hlo_text_format(text, "  ROOT r = %s\n}\n", one->root);
+}
+
+Test(ir_refused, every_rule_of_shape_inference_names_what_breaks_it) {
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloText text = {0};
+        write_program(&text, &cases[i]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+        if (!status) status = hlo_verify(module);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "(%s) %s: %s", cases[i].parameters, cases[i].root,
+                     hlo_status_message(status));
+        cr_expect_not_null(strstr(hlo_status_message(status), cases[i].part), "(%s) %s: '%s' is not in '%s'",
+                           cases[i].parameters, cases[i].root, cases[i].part, hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
