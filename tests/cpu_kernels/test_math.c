@@ -213,3 +213,90 @@ Test(cpu_math, power_atan2_and_remainder_at_special_points) {
                           set, out, want);
             }
 }
+
+// tanh and erf are pieced together: around every place where two pieces meet, on any set, no value falls below the one
+// before (AVX2's erf, of two pieces, by 1 ulp at most).
+Test(cpu_math, monotone_where_pieces_meet) {
+    enum { kAround = kBlock / 2, kPieces = 80 };
+    static const CpuLoopOp ops[] = {CPU_OP_EXP, CPU_OP_TANH, CPU_OP_ERF};
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int f = 0; f < 3; f++)
+            for (int piece = 0; piece < 2 * kPieces; piece++) {
+                const float step = piece < kPieces ? 0.125f : 1 / 3.4375f, joint = (float)(piece % kPieces) * step / 2;
+                float in[kBlock], out[kBlock];
+                uint32_t bits;
+                memcpy(&bits, &joint, sizeof bits);
+                bits = bits < kAround ? 0 : bits - kAround;
+                for (uint32_t i = 0; i < kBlock; i++) {
+                    const uint32_t each = bits + i;
+                    memcpy(&in[i], &each, sizeof each);
+                }
+                cpu_isa_loop_kernels((CpuFeatures)set)
+                    ->operation[ops[f]][CPU_REGISTER_F32](out, in, NULL, NULL, kBlock, 0);
+                const float slack = ops[f] == CPU_OP_ERF && set == CPU_FEATURES_AVX2 ? 0x1p-24f : 0;
+                for (int i = 1; i < kBlock; i++)
+                    cr_expect(out[i] >= out[i - 1] - slack, "op %d on %s falls at %a", (int)ops[f],
+                              cpu_features_name((CpuFeatures)set), in[i]);
+            }
+}
+
+// Blocks and tails of all lengths give what each element alone gives.
+Test(cpu_math, every_length_gives_the_same_bits) {
+    static const CpuLoopOp ops[] = {CPU_OP_EXP, CPU_OP_TANH, CPU_OP_ERF, CPU_OP_POWER, CPU_OP_MAXIMUM, CPU_OP_MINIMUM};
+    float a[kBlock], b[kBlock], whole[kBlock], part[kBlock + 1];
+    uint32_t state = 1234567;
+    fill_f32(a, &state);
+    fill_f32(b, &state);
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (size_t f = 0; f < sizeof ops / sizeof ops[0]; f++) {
+            CpuBlockKernel *kernel = cpu_isa_loop_kernels((CpuFeatures)set)->operation[ops[f]][CPU_REGISTER_F32];
+            kernel(whole, a, b, NULL, kBlock, 0);
+            for (int n = 1; n < 70; n++) {
+                part[n] = 42;
+                kernel(part, a + 3, b + 3, NULL, n, 0);
+                cr_expect(memcmp(part, whole + 3, sizeof(float) * (size_t)n) == 0, "op %d, %d elements, set %d",
+                          (int)ops[f], n, set);
+                cr_expect_eq(part[n], 42, "op %d writes behind %d elements, set %d", (int)ops[f], n, set);
+            }
+        }
+}
+
+static float extreme_of(bool largest, float x, float y) {
+    if (isnan(x) || isnan(y)) return NAN;
+    if (x == y) return (signbit(x) != 0) == largest ? y : x;
+    return (x > y) == largest ? x : y;
+}
+
+static bool same_number(float a, float b) {
+    return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
+}
+
+// NaN wins and -0 is below +0, one by one and over rows, wherever in the row it stands.
+Test(cpu_math, maximum_and_minimum_of_special_values) {
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int largest = 0; largest < 2; largest++) {
+            const CpuLoopKernels *kernels = cpu_isa_loop_kernels((CpuFeatures)set);
+            CpuBlockKernel *kernel = kernels->operation[largest ? CPU_OP_MAXIMUM : CPU_OP_MINIMUM][CPU_REGISTER_F32];
+            CpuReduceKernel *reduce =
+                kernels->reduce[largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][CPU_REGISTER_F32];
+            float x[kSpecialCount], y[kSpecialCount], out[kSpecialCount], row[3000], got;
+            for (int i = 0; i < kSpecialCount; i++) {
+                for (int k = 0; k < kSpecialCount; k++) x[k] = kSpecials[i], y[k] = kSpecials[k];
+                kernel(out, x, y, NULL, kSpecialCount, 0);
+                for (int k = 0; k < kSpecialCount; k++)
+                    cr_expect(same_number(out[k], extreme_of(largest, x[k], y[k])), "%a %a on set %d: %a", x[k], y[k],
+                              set, out[k]);
+                for (int at = 0; at < 3000; at += 193)
+                    for (int zeros = 0; zeros < 3; zeros++) {
+                        const int n = 3000 - zeros * 37;
+                        for (int k = 0; k < n; k++) row[k] = zeros == 0 ? (float)k : zeros == 1 ? 0.0f : -0.0f;
+                        row[at < n ? at : 0] = kSpecials[i];
+                        float want = row[0];
+                        for (int k = 1; k < n; k++) want = extreme_of(largest, want, row[k]);
+                        reduce(&got, row, 1, n);
+                        cr_expect(same_number(got, want), "%a at %d of %d on set %d: %a, expected %a", kSpecials[i], at,
+                                  n, set, got, want);
+                    }
+            }
+        }
+}
