@@ -11,6 +11,8 @@ typedef struct SpmdAnnotation {
     SpmdSharding *sharding;
     bool *open;              // per dimension: propagation may add axes; NULL when none may
     SpmdAtomSet replicated;  // must not be added by propagation
+    // Per dimension: the round of propagation in which it starts to take part, 0 the first; NULL when all are in it.
+    const int32_t *priorities;
     // For a device order that the module's mesh cannot hold: devices[d] is the device that must hold what the canonical
     // form gives to device d. NULL for the mesh's own order.
     const int64_t *devices;

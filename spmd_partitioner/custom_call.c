@@ -17,6 +17,17 @@ SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op) {
     return row < 0 ? SPMD_CALL_UNKNOWN : kinds[row];
 }
 
+// xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its type ("2 : i64"), or its word.
+SpmdDirections spmd_call_directions(const HloInstruction *op) {
+    static const char *const words[] = {"NONE", "FORWARD", "BACKWARD", "BOTH"};
+    const char *said = hlo_instruction_frontend_attribute(op, "xla.sdy.allowed_direction");
+    if (!said || !hlo_is(op, HLO_OP_CUSTOM_CALL)) return SPMD_BOTH_WAYS;
+    for (int i = 0; i < 4; i++) {
+        if (said[0] == '0' + i || strncmp(said, words[i], strlen(words[i])) == 0) return (SpmdDirections)i;
+    }
+    return SPMD_BOTH_WAYS;
+}
+
 static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
     return spmd_plan_array(plan, op, leaf);
 }

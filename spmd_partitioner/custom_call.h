@@ -19,6 +19,8 @@ typedef enum SpmdCustomCall {
 
 // What a custom-call is to the partitioner.
 SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
+// Where a call lets shardings through: everywhere, unless it is a propagation barrier that says otherwise.
+SpmdDirections spmd_call_directions(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
 // What happens at the border of a manual region, for one array.

@@ -183,6 +183,7 @@ static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
     array->replicated |= annotation->replicated;
     array->annotated = true;
     array->devices = annotation->devices;
+    array->priorities = annotation->priorities;
     for (int32_t i = 0; i < array->sharding->rank; i++) array->open[i] = annotation->open && annotation->open[i];
 }
 
@@ -273,7 +274,7 @@ static void add_edge_between(Builder *builder, int32_t a, int32_t b) {
     int32_t *both = HLO_ARENA_NEW(builder->arena, int32_t, 2);
     both[0] = a;
     both[1] = b;
-    SpmdNode node = {.arrays = both, .count = 2};
+    SpmdNode node = {.arrays = both, .count = 2, .directions = SPMD_BOTH_WAYS};
     hlo_vector_push(builder->arena, &builder->plan->nodes, node);
 }
 
@@ -350,7 +351,10 @@ static void add_rule(Builder *builder, const HloInstruction *op) {
     SpmdRule *rule = spmd_rule_new(builder->arena, op);
     plan->rules[op->id] = rule;
     if (!rule || plan->free[op->id]) return;
-    SpmdNode node = {.rule = rule, .count = spmd_rule_tensors(rule), .stage = first_stage(op)};
+    SpmdNode node = {.rule = rule,
+                     .count = spmd_rule_tensors(rule),
+                     .stage = first_stage(op),
+                     .directions = spmd_call_directions(op)};
     node.arrays = HLO_ARENA_NEW(builder->arena, int32_t, node.count);
     for (int32_t t = 0; t < node.count; t++) {
         int32_t leaf = t < rule->operand_count ? leaf_number(plan, op->operands[t], 0)
@@ -369,7 +373,10 @@ static HloStatus add_border(Builder *builder, const HloInstruction *op) {
     for (int32_t i = 0; i < op->operand_count; i++) {
         SpmdBorder border;
         HLO_TRY(spmd_manual_border(plan, op, i, &border));
-        SpmdNode node = {.arrays = HLO_ARENA_NEW(builder->arena, int32_t, 2), .count = 2, .border = border.prefix};
+        SpmdNode node = {.arrays = HLO_ARENA_NEW(builder->arena, int32_t, 2),
+                         .count = 2,
+                         .border = border.prefix,
+                         .directions = SPMD_BOTH_WAYS};
         node.arrays[border.entering ? 0 : 1] = plan->array_of_leaf[leaf_number(plan, op, i)];
         node.arrays[border.entering ? 1 : 0] = plan->array_of_leaf[leaf_number(plan, op->operands[i], 0)];
         bool skip = plan->arrays.items[node.arrays[0]].free || plan->arrays.items[node.arrays[1]].free;
@@ -404,12 +411,14 @@ static void make_results(Builder *builder) {
         SpmdSharding *sharding = annotated ? spmd_sharding_copy(builder->arena, made->sharding) : NULL;
         bool *open = made->open;
         const int64_t *devices = made->devices;
+        const int32_t *priorities = made->priorities;
         plan->results[i] = new_array(builder, hlo_shape_leaf(root->shape, i));
         SpmdArray *result = &plan->arrays.items[plan->results[i]];
         if (!annotated) continue;
         result->sharding = sharding;
         result->annotated = true;
         result->devices = devices;
+        result->priorities = priorities;
         for (int32_t d = 0; d < sharding->rank; d++) result->open[d] = open[d];
     }
 }

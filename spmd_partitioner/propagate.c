@@ -6,6 +6,8 @@
 //   2  also summed and windowed dimensions
 //   3  broadcast from operand to result too
 //   4  conflicts are settled by the larger array
+// All stages run once a round: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give nor take
+// before theirs, so that what is asked for first wins.
 #include "spmd_partitioner/propagate.h"
 
 #include <string.h>
@@ -15,7 +17,7 @@ enum { LAST_STAGE = 4, BROADCAST_STAGE = 3, REDUCE_STAGE = 2 };
 typedef struct Work {
     SpmdPlan *plan;
     HloArena *scratch;
-    int32_t stage;
+    int32_t stage, round;
     int32_t *first_node;  // by array: index into `touching`
     int32_t *touching;    // nodes by array
     int32_t *queue;       // ring of node numbers
@@ -56,6 +58,16 @@ static void enqueue_users(Work *work, int32_t array) {
     for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) enqueue(work, work->touching[i]);
 }
 
+// True if a dimension takes part in this round.
+static bool takes_part(const Work *work, const SpmdArray *array, int32_t dim) {
+    return !array->priorities || array->priorities[dim] <= work->round;
+}
+
+// The axes of a dimension as far as they count in this round.
+static SpmdAxes said_by(const Work *work, const SpmdArray *array, int32_t dim) {
+    return takes_part(work, array, dim) ? array->sharding->dims[dim] : (SpmdAxes){0};
+}
+
 // Cuts `axes` in front of the first atom that this dimension of the array cannot take.
 static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
     SpmdAtomSet taken = array->replicated | array->sharding->manual | array->sharding->unreduced;
@@ -74,7 +86,7 @@ static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t
 static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes) {
     SpmdArray *array = &work->plan->arrays.items[number];
     SpmdAxes *have = &array->sharding->dims[dim];
-    if (array->shape->dynamic && array->shape->dynamic[dim]) return;
+    if ((array->shape->dynamic && array->shape->dynamic[dim]) || !takes_part(work, array, dim)) return;
     if (!array->open[dim] || axes->count <= have->count || !spmd_axes_is_prefix(have, axes)) return;
     SpmdAxes take = acceptable(work->plan, array, dim, axes);
     if (take.count <= have->count) return;
@@ -87,7 +99,8 @@ static void run_edge(Work *work, const SpmdNode *node) {
     for (int side = 0; side < 2; side++) {
         const SpmdArray *from = &work->plan->arrays.items[node->arrays[side]];
         for (int32_t dim = 0; dim < from->sharding->rank; dim++) {
-            offer(work, node->arrays[1 - side], dim, &from->sharding->dims[dim]);
+            const SpmdAxes axes = said_by(work, from, dim);
+            offer(work, node->arrays[1 - side], dim, &axes);
         }
     }
 }
@@ -98,11 +111,11 @@ static void run_border(Work *work, const SpmdNode *node) {
                     *outside = &work->plan->arrays.items[node->arrays[1]];
     for (int32_t dim = 0; dim < inside->sharding->rank; dim++) {
         const SpmdAxes *prefix = &node->border[dim];
-        SpmdAxes whole = *prefix;
-        spmd_axes_append(&whole, &inside->sharding->dims[dim]);
+        SpmdAxes whole = *prefix, within = said_by(work, inside, dim), around = said_by(work, outside, dim);
+        spmd_axes_append(&whole, &within);
         offer(work, node->arrays[1], dim, &whole);
-        if (!spmd_axes_is_prefix(prefix, &outside->sharding->dims[dim])) continue;
-        SpmdAxes rest = spmd_axes_tail(&outside->sharding->dims[dim], prefix->count);
+        if (!spmd_axes_is_prefix(prefix, &around)) continue;
+        SpmdAxes rest = spmd_axes_tail(&around, prefix->count);
         offer(work, node->arrays[0], dim, &rest);
     }
 }
@@ -138,15 +151,30 @@ static bool factor_runs(const Work *work, const SpmdFactor *factor) {
     return factor->kind == SPMD_PASS || work->stage >= REDUCE_STAGE;
 }
 
+// True if a tensor of a node may be heard (`from`) or told (not `from`): operands forward, results backward.
+static bool may_pass(const SpmdNode *node, int32_t tensor, bool from) {
+    bool is_operand = tensor < node->rule->operand_count;
+    return (node->directions & (is_operand == from ? SPMD_FORWARD : SPMD_BACKWARD)) != 0;
+}
+
+// An array's sharding as far as it counts in this round.
+static const SpmdSharding *sharding_now(const Work *work, const SpmdArray *array) {
+    if (!array->priorities) return array->sharding;
+    SpmdSharding *now = spmd_sharding_copy(work->scratch, array->sharding);
+    for (int32_t d = 0; d < now->rank; d++) now->dims[d] = said_by(work, array, d);
+    return now;
+}
+
 // Merges what all tensors say; factors that do not take part in this stage stay empty.
 static void merge_tensors(Work *work, const SpmdNode *node, Merged *merged, SpmdAxes *said) {
     const SpmdRule *rule = node->rule;
     for (int32_t t = 0; t < node->count; t++) {
-        if (node->arrays[t] < 0) continue;
+        if (node->arrays[t] < 0 || !may_pass(node, t, true)) continue;
         const SpmdArray *array = &work->plan->arrays.items[node->arrays[t]];
-        if (spmd_sharding_is_replicated(array->sharding)) continue;
+        const SpmdSharding *sharding = sharding_now(work, array);
+        if (spmd_sharding_is_replicated(sharding)) continue;
         memset(said, 0, (size_t)rule->factors.count * sizeof(*said));
-        spmd_rule_project(rule, work->plan->mesh, t, array->sharding, said);
+        spmd_rule_project(rule, work->plan->mesh, t, sharding, said);
         int64_t bytes = hlo_shape_bytes(array->shape);
         for (int64_t f = 0; f < rule->factors.count; f++) {
             if (said[f].count && factor_runs(work, &rule->factors.items[f])) merge(work, &merged[f], &said[f], bytes);
@@ -195,7 +223,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
     for (int64_t f = 0; f < factors; f++) any |= merged[f].axes.count > 0;
     for (int32_t t = 0; any && t < node->count; t++) {
         bool forward = t >= rule->operand_count;
-        if (node->arrays[t] < 0) continue;
+        if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
         if (forward && hlo_is(rule->op, HLO_OP_BROADCAST) && work->stage < BROADCAST_STAGE) continue;
         settle_conflicts(work, node, t, merged, axes);
         for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
@@ -224,13 +252,28 @@ static void run_stage(Work *work) {
     }
 }
 
+// The next priority that some dimension has, -1 if there is none.
+static int32_t next_round(const SpmdPlan *plan, int32_t round) {
+    int32_t next = -1;
+    for (int64_t i = 0; i < plan->arrays.count; i++) {
+        const SpmdArray *array = &plan->arrays.items[i];
+        for (int32_t d = 0; array->priorities && d < array->sharding->rank; d++) {
+            int32_t priority = array->priorities[d];
+            if (priority > round && (next < 0 || priority < next)) next = priority;
+        }
+    }
+    return next;
+}
+
 void spmd_propagate_plan(SpmdPlan *plan) {
     if (!plan->nodes.count) return;
     Work work = {.plan = plan, .scratch = plan->arena};
     work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
     work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
     index_nodes(&work);
-    for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
+    for (work.round = 0; work.round >= 0; work.round = next_round(plan, work.round)) {
+        for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
+    }
 }
 
 // Takes the axes that do not divide a dimension from it, where nobody asked for them.

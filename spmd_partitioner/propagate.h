@@ -10,12 +10,21 @@
 typedef struct SpmdArray {
     const HloShape *shape;
     SpmdSharding *sharding;
-    bool *open;              // per dimension
-    SpmdAtomSet replicated;  // never added
-    bool annotated;          // by the user
-    bool free;               // made where it is needed: propagation ignores it
-    const int64_t *devices;  // of a foreign device order (entry boundary only)
+    bool *open;                 // per dimension
+    const int32_t *priorities;  // per dimension: first round in which it gives and takes; NULL: all in round 0
+    SpmdAtomSet replicated;     // never added
+    bool annotated;             // by the user
+    bool free;                  // made where it is needed: propagation ignores it
+    const int64_t *devices;     // of a foreign device order (entry boundary only)
 } SpmdArray;
+
+// Where an instruction lets shardings through; a set of bits.
+typedef enum SpmdDirections {
+    SPMD_NOWHERE = 0,
+    SPMD_FORWARD = 1,   // from operands to results
+    SPMD_BACKWARD = 2,  // from results to operands
+    SPMD_BOTH_WAYS = 3,
+} SpmdDirections;
 
 // What ties arrays together: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such
 // as the initial value and the carry of a loop.
@@ -24,6 +33,7 @@ typedef struct SpmdNode {
     int32_t *arrays;  // by tensor of the rule; -1 where the array is free
     int32_t count;
     int32_t stage;  // first stage of propagation in which it takes part
+    SpmdDirections directions;
     // Border of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start with
     // these manual axes. NULL for other nodes.
     const SpmdAxes *border;

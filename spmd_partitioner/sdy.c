@@ -103,8 +103,8 @@ static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out) {
     return push_part(mesh, axis, pre, size, out);
 }
 
-// `{"x", "y":(1)2, ?}` with an optional priority.
-static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out, bool *open) {
+// `{"x", "y":(1)2, ?}p1`: a priority, 0 without one.
+static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out, bool *open, int32_t *priority) {
     if (!take(scanner, "{")) return false;
     while (!take(scanner, "}")) {
         if (take(scanner, "?")) {
@@ -114,8 +114,9 @@ static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out, boo
         }
         take(scanner, ",");
     }
-    int64_t priority;
-    if (take(scanner, "p")) return take_number(scanner, &priority);
+    int64_t number = 0;
+    if (take(scanner, "p") && !take_number(scanner, &number)) return false;
+    *priority = number < INT32_MAX ? (int32_t)number : INT32_MAX;
     return true;
 }
 
@@ -124,11 +125,15 @@ static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanne
                           SpmdAnnotation *annotation) {
     *annotation = (SpmdAnnotation){.sharding = spmd_sharding_new(arena, rank, 0)};
     annotation->open = HLO_ARENA_NEW(arena, bool, rank);
+    int32_t *priorities = HLO_ARENA_NEW(arena, int32_t, rank + 1), none;
     if (!take(scanner, "@")) return false;
     while (*scanner->at && *scanner->at != ',' && *scanner->at != '>') scanner->at++;
     if (!take(scanner, ",") || !take(scanner, "[")) return false;
     for (int64_t i = 0; !take(scanner, "]"); i++) {
-        if (i == rank || !take_axes(mesh, scanner, &annotation->sharding->dims[i], &annotation->open[i])) return false;
+        if (i == rank) return false;
+        if (!take_axes(mesh, scanner, &annotation->sharding->dims[i], &annotation->open[i], &priorities[i]))
+            return false;
+        if (priorities[i] > 0) annotation->priorities = priorities;
         take(scanner, ",");
     }
     while (take(scanner, ",")) {
@@ -136,7 +141,7 @@ static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanne
         bool open = false;
         bool unreduced = take(scanner, "unreduced=");
         if (!unreduced && !take(scanner, "replicated=")) return false;
-        if (!take_axes(mesh, scanner, &axes, &open)) return false;
+        if (!take_axes(mesh, scanner, &axes, &open, &none)) return false;
         *(unreduced ? &annotation->sharding->unreduced : &annotation->replicated) |= spmd_axes_set(&axes);
     }
     return take(scanner, ">");
@@ -172,8 +177,9 @@ bool spmd_sdy_manual_axes(const SpmdMesh *mesh, const char *text, SpmdAtomSet *a
     Scanner scanner = {text};
     SpmdAxes list = {0};
     bool open = false;
+    int32_t none;
     if (!take(&scanner, "#sdy<manual_axes") && !take(&scanner, "#sdy.manual_axes<")) return false;
-    if (!take_axes(mesh, &scanner, &list, &open)) return false;
+    if (!take_axes(mesh, &scanner, &list, &open, &none)) return false;
     *axes = spmd_axes_set(&list);
     return true;
 }

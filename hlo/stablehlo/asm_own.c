@@ -352,6 +352,20 @@ static bool own_worded(AsmParser *parser, MlirOperation *operation, AsmAttribute
     return finish_unary(parser, operation, &operands, attributes, !is_group);
 }
 
+// [{"a"}, {}] %0 out_sharding=<...>: the axes that a collective of sdy works over (in brackets, in braces, or none)
+// follow from the shardings of its operand and its result.
+static bool own_collective(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
+    AsmOperands operands = {0};
+    const char mark = asm_peek(parser);
+    if ((mark == '[' || mark == '{') && !(asm_eat(parser, mark) && asm_skip_balanced(parser, mark))) return false;
+    if (!asm_operand(parser, &operands)) return false;
+    if (!asm_expect_word(parser, "out_sharding") || !asm_expect(parser, '=')) return false;
+    const MlirAttribute *sharding = asm_sdy_sharding(parser);
+    if (!sharding) return false;
+    asm_add(parser, attributes, "out_sharding", sharding);
+    return finish_unary(parser, operation, &operands, attributes, true);
+}
+
 // (%arg0: type, ...) {...}
 static bool parse_sdy_body(AsmParser *parser, MlirOperation *operation) {
     AsmValues arguments = {0};
@@ -406,5 +420,10 @@ bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attribu
     bool is_constraint = strcmp(short_name, "sharding_constraint") == 0 || strcmp(short_name, "reshard") == 0;
     if (is_constraint) return own_constraint(parser, operation, attributes);
     bool has_body = strcmp(short_name, "manual_computation") == 0 || strcmp(short_name, "named_computation") == 0;
-    return has_body ? own_computation(parser, operation, attributes) : own_worded(parser, operation, attributes);
+    if (has_body) return own_computation(parser, operation, attributes);
+    static const char *const worded[] = {"sharding_group", "data_flow_edge", "propagation_barrier"};
+    for (size_t i = 0; i < HLO_COUNT_OF(worded); i++) {
+        if (strcmp(short_name, worded[i]) == 0) return own_worded(parser, operation, attributes);
+    }
+    return own_collective(parser, operation, attributes);
 }

@@ -363,17 +363,31 @@ static HloStatus sharding_call(ImportPlace *place, const char *target, const Hlo
     return HLO_SUCCESS;
 }
 
-static HloStatus import_constraint(ImportPlace *place) {
+// The operand, in the sharding that attribute `name` holds.
+static HloStatus import_resharded(ImportPlace *place, const char *name) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
     const HloSharding *sharding;
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    if (!attribute || place->operation->operand_count != 1) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "it takes one operand and a sharding");
+    }
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
-    HLO_TRY(import_sharding(place->importer, mlir_attribute(place->operation, "sharding"), shape->rank, &sharding));
+    HLO_TRY(import_sharding(place->importer, attribute, shape->rank, &sharding));
     HLO_TRY(sharding_call(place, "Sharding", shape, operands[0], sharding, &result));
-    const MlirAttribute *attribute = mlir_attribute(place->operation, "sharding");
     import_sharding_text(place->importer, &attribute, result);
     return import_set_results(place, result);
+}
+
+static HloStatus import_constraint(ImportPlace *place) {
+    return import_resharded(place, "sharding");
+}
+
+// Shardy's collectives are about global values, which they leave as they are: what they do follows from the sharding of
+// the result.
+static HloStatus import_collective(ImportPlace *place) {
+    return import_resharded(place, "out_sharding");
 }
 
 // A cast between the same tensor type of two dialects.
@@ -417,6 +431,21 @@ static HloStatus import_identity(ImportPlace *place) {
     return import_cast(place);
 }
 
+// A call that returns its operand and says where shardings may pass, as XLA writes it.
+static HloStatus import_barrier(ImportPlace *place) {
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(sharding_call(place, "xla.sdy.PropagationBarrier", shape, operands[0], NULL, &result));
+    const MlirAttribute *direction = mlir_attribute(place->operation, "allowed_direction");
+    const char *said = direction && direction->string ? direction->string
+                       : direction ? hlo_arena_format(import_arena(place), "%lld : i64", (long long)direction->integer)
+                                   : "NONE";
+    hlo_instruction_set_frontend_attribute(result, "xla.sdy.allowed_direction", said);
+    return import_set_results(place, result);
+}
+
 static HloStatus import_sdy_constant(ImportPlace *place) {
     ImportPlace as_constant = *place;
     int64_t count;
@@ -438,6 +467,45 @@ static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAt
         call->backend_config = hlo_arena_string(import_arena(place), text.data, text.length);
     }
     hlo_text_free(&text);
+}
+
+// A value in the sharding that a list has for it; itself where the list has none.
+static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_t index, HloInstruction **value) {
+    if (!list || index >= list->count || (*value)->shape->type == HLO_TOKEN) return HLO_SUCCESS;
+    const MlirAttribute *attribute = list->items[index];
+    const HloSharding *sharding;
+    HLO_TRY(import_sharding(place->importer, attribute, (*value)->shape->rank, &sharding));
+    HLO_TRY(sharding_call(place, "Sharding", (*value)->shape, *value, sharding, value));
+    import_sharding_text(place->importer, &attribute, *value);
+    return HLO_SUCCESS;
+}
+
+// A function's body in its place, with the shardings of its arguments and results: it is inlined.
+static HloStatus import_named_computation(ImportPlace *place) {
+    const MlirOperation *operation = place->operation, *terminator = NULL;
+    const MlirAttribute *in = mlir_attribute(operation, "in_shardings"),
+                        *out = mlir_attribute(operation, "out_shardings");
+    HloInstruction **operands = NULL, **returned = NULL;
+    bool whole = operation->region_count == 1 && operation->regions[0].block_count == 1 &&
+                 operation->regions[0].blocks[0].argument_count == operation->operand_count;
+    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "a body with an argument an operand is missing");
+    const MlirBlock *block = &operation->regions[0].blocks[0];
+    HLO_TRY(import_operands(place, &operands));
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        HLO_TRY(constrain(place, in, i, &operands[i]));
+        block->arguments[i]->lowered = operands[i];
+    }
+    HLO_TRY(import_block(place->importer, place->computation, block, &terminator));
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HLO_TRY(import_operands(&end, &returned));
+    if (terminator->operand_count != operation->result_count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+    }
+    for (int64_t i = 0; i < operation->result_count; i++) {
+        HLO_TRY(constrain(place, out, i, &returned[i]));
+        operation->results[i]->lowered = returned[i];
+    }
+    return HLO_SUCCESS;
 }
 
 typedef struct ManualRegion {
@@ -518,10 +586,19 @@ const ImportRow *import_sdy_rows(int64_t *count) {
         {"sdy.reshard", import_constraint, 1},
         {"builtin.unrealized_conversion_cast", import_cast, 0},
         {"sdy.sharding_group", import_sharding_group, 0},
-        {"sdy.propagation_barrier", import_identity, 0},
+        {"sdy.propagation_barrier", import_barrier, 1},
         {"sdy.data_flow_edge", import_identity, 0},
         {"sdy.constant", import_sdy_constant, 0},
         {"sdy.manual_computation", import_manual_computation, 0},
+        {"sdy.named_computation", import_named_computation, 0},
+        {"sdy.all_gather", import_collective, 1},
+        {"sdy.all_reduce", import_collective, 1},
+        {"sdy.all_slice", import_collective, 1},
+        {"sdy.all_to_all", import_collective, 1},
+        {"sdy.collective_permute", import_collective, 1},
+        {"sdy.reduce_scatter", import_collective, 1},
+        {"sdy.replicated_to_unreduced", import_collective, 1},
+        {"sdy.sharded_to_unreduced", import_collective, 1},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

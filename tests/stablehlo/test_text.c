@@ -196,6 +196,36 @@ static const Form forms[] = {
      "tensor<8x4xf32> {\n    %0 = sdy.sharding_constraint %x <@mesh, [{\"a\":(1)2, \"b\"}, {}]> : tensor<8x4xf32>\n"
      "    return %0 : tensor<8x4xf32>\n  }\n}",
      "sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}"},
+#define SDY(lines)                                                                                   \
+    "module attributes {mhlo.num_partitions = 4 : i32} {\n  sdy.mesh @mesh = <[\"a\"=2, \"b\"=2]>\n" \
+    "  func.func public @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {\n" lines                     \
+    "\n    return %0 : tensor<8x4xf32>\n"                                                            \
+    "  }\n}"
+    {"a gathering of shardy",
+     SDY("    %0 = sdy.all_gather [{}, {\"b\"}] %x out_sharding=<@mesh, [{\"a\"}, {}]> : tensor<8x4xf32>"),
+     "custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"},
+    {"an exchange of shardy",
+     SDY("    %0 = sdy.all_to_all [{\"b\"}: 1->0] %x out_sharding=<@mesh, [{\"a\", \"b\"}, {}]> : tensor<8x4xf32>"),
+     "custom_call_target=\"Sharding\", sharding={devices=[4,1]<=[4]}"},
+    {"a sum of shardy", SDY("    %0 = sdy.all_reduce {\"b\"} %x out_sharding=<@mesh, [{\"a\"}, {}]> : tensor<8x4xf32>"),
+     "custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"},
+    {"a sum that shardy leaves open",
+     SDY("    %0 = sdy.sharded_to_unreduced [{\"a\"}, {}] %x out_sharding=<@mesh, [{}, {}], unreduced={\"a\"}> : "
+         "tensor<8x4xf32>"),
+     "last_tile_dims={unreduced"},
+    {"a permutation of shardy, generic",
+     SDY("    %0 = \"sdy.collective_permute\"(%x) <{out_sharding = #sdy.sharding<@mesh, [{\"b\"}, {}]>}> : "
+         "(tensor<8x4xf32>) -> tensor<8x4xf32>"),
+     "custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"},
+    {"a barrier to propagation", SDY("    %0 = sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8x4xf32>"),
+     "custom_call_target=\"xla.sdy.PropagationBarrier\", frontend_attributes={xla.sdy.allowed_direction=\"FORWARD\"}"},
+    {"a named computation",
+     SDY("    %0 = sdy.named_computation<\"square\"> (%x) out_shardings=[<@mesh, [{\"a\"}, {}]>] (%y: tensor<8x4xf32>) "
+         "{\n"
+         "      %1 = stablehlo.multiply %y, %y : tensor<8x4xf32>\n      sdy.return %1 : tensor<8x4xf32>\n    } : "
+         "(tensor<8x4xf32>) -> tensor<8x4xf32>"),
+     "custom-call(multiply), custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"},
+#undef SDY
 };
 
 ParameterizedTestParameters(stablehlo_text, understands) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardy's words: priorities of dimensions, barriers to propagation, its explicit collectives. The shardings expected
+// are those that jaxlib 0.10.2 gave the results, compiled with Shardy.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/text/text.h"
+#include "tests/spmd/check.h"
+
+#define T "tensor<8x4xf32>"
+#define S "{sdy.sharding = #sdy.sharding<@mesh, "
+#define ROWS "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
+#define MINOR_ROWS "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
+#define COLUMNS "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"
+
+static const struct {
+    const char *name, *arguments, *body, *want;
+} programs[] = {
+    {"without priorities", "%x: " T S "[{\"a\"}, {?}]>}, %y: " T S "[{?}, {\"a\"}]>}", "%1 = stablehlo.add %x, %y : " T,
+     ROWS},
+    {"the first gives way to the second", "%x: " T S "[{\"a\"}p1, {?}]>}, %y: " T S "[{?}, {\"a\"}]>}",
+     "%1 = stablehlo.add %x, %y : " T, COLUMNS},
+    {"both are late", "%x: " T S "[{\"a\"}p2, {?}]>}, %y: " T S "[{?}, {\"a\"}p1]>}", "%1 = stablehlo.add %x, %y : " T,
+     COLUMNS},
+    {"in a product", "%x: " T S "[{\"a\"}p1, {\"b\"}]>}, %y: tensor<4x4xf32> " S "[{?}, {\"a\"}]>}",
+     "%1 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (" T ", tensor<4x4xf32>) -> " T, COLUMNS},
+    {"an open dimension that is late", "%x: " T S "[{\"a\", ?}p1, {?}p1]>}, %y: " T S "[{\"b\", ?}, {?}]>}",
+     "%1 = stablehlo.add %x, %y : " T, MINOR_ROWS},
+    {"three rounds", "%x: " T S "[{\"a\", ?}p1, {?}]>}, %y: " T S "[{?}, {\"b\"}p2]>}, %z: " T S "[{\"b\"}, {?}]>}",
+     "%0 = stablehlo.add %x, %y : " T "\n%1 = stablehlo.add %0, %z : " T, MINOR_ROWS},
+    {"a barrier", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     "%0 = sdy.propagation_barrier %x allowed_direction=NONE : " T "\n%1 = stablehlo.cosine %0 : " T, "{replicated}"},
+    {"a barrier that lets through", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     "%0 = sdy.propagation_barrier %x allowed_direction=FORWARD : " T "\n%1 = stablehlo.cosine %0 : " T,
+     "{devices=[2,2]<=[4]}"},
+    {"a barrier the other way", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     "%0 = sdy.propagation_barrier %x allowed_direction=BACKWARD : " T "\n%1 = stablehlo.cosine %0 : " T,
+     "{replicated}"},
+};
+
+static HloModule *read_program(const char *arguments, const char *body) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "module attributes {mhlo.num_partitions = 4 : i32} {\nsdy.mesh @mesh = <[\"a\"=2, \"b\"=2]>\n"
+                    "func.func public @main(%s) -> " T " {\n%s\nreturn %%1 : " T "\n}\n}\n",
+                    arguments, body);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module);
+    cr_assert_null(status, "%s\nof\n%s", status ? hlo_status_message(status) : "", text.data);
+    hlo_text_free(&text);
+    return module;
+}
+
+ParameterizedTestParameters(sdy, propagates_as_shardy_does) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+}
+
+ParameterizedTest(const int *number, sdy, propagates_as_shardy_does) {
+    HloModule *module = read_program(programs[*number].arguments, programs[*number].body), *annotated = NULL;
+    cr_assert_null(spmd_propagate(module, NULL, &annotated));
+    HloText text = {0};
+    hlo_sharding_print(&text, annotated->entry->root->sharding);
+    cr_expect_str_eq(text.data, programs[*number].want, "%s", programs[*number].name);
+    hlo_text_free(&text);
+    hlo_module_free(annotated);
+    hlo_module_free(module);
+}
+
+// Each collective of Shardy says where its result lies; what moves it there is ours to find.
+static const struct {
+    const char *op, *want;
+} collectives[] = {
+    {"sdy.all_gather [{}, {\"b\"}] %x out_sharding=<@mesh, [{\"a\"}, {}]>", "1 all-gather"},
+    {"sdy.all_slice [{}, {}] %x out_sharding=<@mesh, [{\"a\"}, {\"b\"}]>", ""},
+    {"sdy.all_to_all [{\"b\"}: 1->0] %x out_sharding=<@mesh, [{\"a\", \"b\"}, {}]>", "1 all-to-all"},
+    {"sdy.collective_permute %x out_sharding=<@mesh, [{\"b\"}, {\"a\"}]>", "1 collective-permute"},
+    {"sdy.sharding_constraint %x <@mesh, [{\"a\"}, {\"b\"}]>", ""},
+    {"sdy.reshard %x <@mesh, [{}, {\"b\"}]>", "1 all-gather"},
+};
+
+ParameterizedTestParameters(sdy, collectives_move_arrays) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(collectives));
+    for (size_t i = 0; i < HLO_COUNT_OF(collectives); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(collectives));
+}
+
+ParameterizedTest(const int *number, sdy, collectives_move_arrays) {
+    HloText body = {0};
+    hlo_text_format(&body, "%%1 = %s : " T, collectives[*number].op);
+    HloModule *module = read_program("%x: " T S "[{\"a\"}, {\"b\"}]>}", body.data);
+    HloText text = {0};
+    cr_assert_null(hlo_print(module, NULL, &text));
+    expect_collectives(text.data, NULL, collectives[*number].want);
+    hlo_text_free(&text);
+    hlo_text_free(&body);
+    hlo_module_free(module);
+}
