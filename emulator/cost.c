@@ -2,7 +2,6 @@
 #include "emulator/cost.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "emulator/amount.h"
 #include "emulator/layout.h"
@@ -44,27 +43,43 @@ static void add_product(Sum *sum, const HloInstruction *instruction) {
 }
 
 // Elements that a sort, transform or window works on, with the extra factor of its algorithm.
-static double alone_elements(const Sum *sum, const HloInstruction *instruction) {
+static double alone_elements(const Sum *sum, const HloInstruction *instruction, HloOpcode opcode) {
     const HloShape *shape = instruction->operand_count ? instruction->operands[0]->shape : instruction->shape;
     double elements = fmax(vector_elements(sum->chip, instruction->shape), 0);
-    if (instruction->opcode == HLO_OP_SORT) {
+    if (opcode == HLO_OP_SORT) {
         const HloInts dims = HLO_ATTRIBUTES(instruction, Sort)->dimensions;
         const double length = dims.count ? (double)shape->dims[dims.items[0]] : 1;
         const double levels = length > 1 ? ceil(log2(length)) : 0;
         // A bitonic network over every operand.
         return vector_elements(sum->chip, shape) * instruction->operand_count * levels * (levels + 1) / 2;
     }
-    if (instruction->opcode == HLO_OP_REDUCE_WINDOW) {
+    if (opcode == HLO_OP_REDUCE_WINDOW) {
         const HloWindow *window = HLO_ATTRIBUTES(instruction, Window)->window;
         for (int64_t i = 0; window && i < window->count; i++) elements *= (double)window->dims[i].size;
         return elements;
     }
-    if (instruction->opcode == HLO_OP_SCATTER && instruction->operand_count >= 3)
+    if (opcode == HLO_OP_SCATTER && instruction->operand_count >= 3)
         return vector_elements(sum->chip, instruction->operands[instruction->operand_count - 1]->shape);
-    if (instruction->opcode == HLO_OP_GATHER) return elements;
-    if ((instruction->opcode == HLO_OP_CHOLESKY || instruction->opcode == HLO_OP_TRIANGULAR_SOLVE) && shape->rank)
+    if (opcode == HLO_OP_GATHER) return elements;
+    if ((opcode == HLO_OP_CHOLESKY || opcode == HLO_OP_TRIANGULAR_SOLVE) && shape->rank)
         return elements * (double)shape->dims[shape->rank - 1] / 3;
     return fmax(elements, instruction->operand_count ? vector_elements(sum->chip, shape) : 0);
+}
+
+// A custom call does what its author says, or what the instruction does that it stands for.
+static void add_custom_call(Sum *sum, const HloInstruction *call) {
+    const HloOpcode opcode = emu_call_opcode(call);
+    EmuCallEstimate estimate;
+    if (emu_call_estimate(call, &estimate)) {
+        const double peak = sum->chip->bf16_flops_per_chip / (double)sum->chip->devices_per_chip;
+        sum->cost.matrix_flops += estimate.flops;
+        sum->cost.matrix_seconds += estimate.flops / (peak * sum->chip->mxu_efficiency);
+        sum->cost.vector_operations += estimate.transcendentals * emu_op_vector_cost(HLO_OP_EXP);
+    } else if (opcode != HLO_OPCODE_COUNT) {
+        sum->cost.vector_operations += emu_op_vector_cost(opcode) * alone_elements(sum, call, opcode);
+    } else if (!emu_call_is_annotation(call)) {
+        sum->cost.unknown = true;
+    }
 }
 
 static void add_member(Sum *sum, const HloInstruction *instruction) {
@@ -86,7 +101,11 @@ static void add_member(Sum *sum, const HloInstruction *instruction) {
                 add_computation(sum, instruction->called[0]);
                 return;
             }
-            elements = alone_elements(sum, instruction);
+            if (instruction->opcode == HLO_OP_CUSTOM_CALL) {
+                add_custom_call(sum, instruction);
+                return;
+            }
+            elements = alone_elements(sum, instruction, instruction->opcode);
             break;
         default: return;
     }
@@ -192,20 +211,10 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
     return total;
 }
 
-// Whether a custom call only carries an annotation.
-static bool is_annotation(const HloInstruction *instruction) {
-    static const char *const targets[] = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"};
-    if (instruction->opcode != HLO_OP_CUSTOM_CALL) return false;
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
-    for (size_t i = 0; target && i < HLO_COUNT_OF(targets); i++)
-        if (!strcmp(target, targets[i])) return true;
-    return false;
-}
-
 // Whether a kernel does nothing but give data another name.
 static bool is_nothing(const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++)
-        if (!is_view(kernel->members[i]->opcode) && !is_annotation(kernel->members[i])) return false;
+        if (!is_view(kernel->members[i]->opcode) && !emu_call_is_annotation(kernel->members[i])) return false;
     return true;
 }
 
@@ -216,6 +225,11 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
     EmuCost *cost = &sum.cost;
     cost->read_bytes = kernel_reads(chip, kernel);
     for (int64_t i = 0; i < kernel->root_count; i++) cost->written_bytes += written_by(chip, kernel->members[i], 0);
+    EmuCallEstimate estimate;
+    if (kernel->member_count == 1 && emu_call_estimate(kernel->members[0], &estimate) && estimate.bytes > 0) {
+        cost->read_bytes = estimate.bytes;
+        cost->written_bytes = 0;
+    }
     const double devices = (double)chip->devices_per_chip;
     const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip) / devices;
     const double vector_seconds = cost->vector_operations / (lanes * chip->clock_hz);

@@ -8,7 +8,7 @@
 
 // Producers are copied into at most this many kernels.
 #define MAX_COPIES 8
-// Vector instructions an element above which computing twice costs more than memory does.
+// Vector instructions an element that are worth repeating on every chip.
 #define CHEAP_COST 4
 // What a kernel may hold: above it, compilers stop fusing too.
 #define MAX_MEMBERS 256
@@ -30,7 +30,15 @@ typedef struct Planner {
     DraftVector drafts;
     Holders *holders;  // by position in the order
     HloIntMap positions;
+    double balance;  // vector instructions that the device does while it moves a byte
 } Planner;
+
+// Instructions that the vector unit starts in the time in which HBM moves a byte; 0 without a machine model.
+static double vector_balance(const EmuChip *chip) {
+    if (chip->hbm_bytes_per_second_per_chip <= 0) return 0;
+    const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip);
+    return lanes * chip->clock_hz / (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
+}
 
 static bool fuses(EmuOpClass op_class) {
     return op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE;
@@ -40,10 +48,26 @@ static bool takes_producers(EmuOpClass op_class) {
     return fuses(op_class) || op_class == EMU_OP_REDUCE || op_class == EMU_OP_MATRIX;
 }
 
-// Whether computing an instruction again in every consumer costs no more memory traffic than reading its result: at
-// most one operand is as large as the result.
-static bool cheap_to_repeat(const HloInstruction *instruction) {
-    if (emu_op_vector_cost(instruction->opcode) > CHEAP_COST || instruction->opcode == HLO_OP_CONCATENATE) return false;
+static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers);
+
+// Whether an instruction makes a smaller array from one that would have to be written if this one were not.
+static bool narrows_new_array(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
+    if (instruction->opcode != HLO_OP_CONVERT) return false;
+    const HloInstruction *operand = instruction->operands[0];
+    return hlo_type_info(operand->shape->type)->bits > hlo_type_info(instruction->shape->type)->bits &&
+           fuses(emu_op_class(operand->opcode)) && operand->users.count == 1 &&
+           !cheap_to_repeat(planner, operand, consumers);
+}
+
+// Whether computing an instruction again in every consumer costs no more than writing its result would: at most one
+// operand is as large as the result, and the vector unit is done before HBM.
+static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
+    const double cost = emu_op_vector_cost(instruction->opcode);
+    const double bytes =
+        hlo_shape_is_array(instruction->shape) ? hlo_type_info(instruction->shape->type)->bits / 8.0 : 0;
+    if (cost > CHEAP_COST && cost * (double)(consumers - 1) > bytes * planner->balance) return false;
+    if (instruction->opcode == HLO_OP_CONCATENATE) return false;
+    if (narrows_new_array(planner, instruction, consumers)) return false;
     const int64_t elements = hlo_shape_elements(instruction->shape);
     int64_t large = 0;
     for (int32_t i = 0; i < instruction->operand_count; i++) {
@@ -81,7 +105,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
 }
 
 // Whether an instruction may be computed inside all of its consumers.
-static bool may_join(const HloInstruction *instruction, const Holders *consumers) {
+static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     for (int64_t i = 0; i < consumers->count; i++)
         if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
@@ -91,7 +115,7 @@ static bool may_join(const HloInstruction *instruction, const Holders *consumers
                consumers->items[0]->elements == hlo_shape_elements(instruction->shape);
     if (!fuses(op_class)) return false;
     if (consumers->count == 1) return true;
-    return consumers->count <= MAX_COPIES && cheap_to_repeat(instruction);
+    return consumers->count <= MAX_COPIES && cheap_to_repeat(planner, instruction, consumers->count);
 }
 
 // Puts an instruction into its consumers' kernels or into a new one.
@@ -100,7 +124,7 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     if (op_class == EMU_OP_FREE) return;
     if ((fuses(op_class) || op_class == EMU_OP_MATRIX) && collect_consumers(planner, instruction, &consumers) &&
-        may_join(instruction, &consumers)) {
+        may_join(planner, instruction, &consumers)) {
         for (int64_t i = 0; i < consumers.count; i++) {
             hlo_vector_push(planner->arena, &consumers.items[i]->members, instruction);
             if (op_class == EMU_OP_MATRIX) consumers.items[i]->kind = EMU_OP_MATRIX;
@@ -194,11 +218,12 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
             kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
-EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of) {
+EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
     plan->order = hlo_computation_post_order(computation, arena, &plan->order_count);
-    Planner planner = {.arena = arena, .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count)};
+    Planner planner = {
+        .arena = arena, .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count), .balance = vector_balance(chip)};
     for (int64_t i = 0; i < plan->order_count; i++) {
         hlo_int_map_set(arena, &planner.positions, (uint64_t)plan->order[i]->id, i);
         kernel_of[plan->order[i]->id] = -1;

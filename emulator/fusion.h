@@ -28,9 +28,11 @@ typedef struct EmuPlan {
     int64_t kernel_count;
 } EmuPlan;
 
-// Plans a computation in `arena`. `kernel_of` has an entry for each instruction id of the module; it is set to the
-// number of the kernel one of whose roots an instruction is, -1 for the others. Memory errors jump to hlo_protect().
-HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, int32_t *kernel_of);
+// Plans a computation for `chip`, whose balance decides what is worth computing twice, in `arena`. `kernel_of` has an
+// entry for each instruction id of the module; it is set to the number of the kernel one of whose roots an instruction
+// is, -1 for the others. Memory errors jump to hlo_protect().
+HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip,
+                             int32_t *kernel_of);
 
 // The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs
 // that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() brings it to the new order.

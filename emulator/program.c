@@ -25,7 +25,7 @@ static bool may_reorder(const EmuProgram *program, const EmuPlan *plan) {
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
-    *plan = emu_plan(program->arena, computation, program->kernel_of);
+    *plan = emu_plan(program->arena, computation, &program->topology->chip, program->kernel_of);
     if (!may_reorder(program, *plan)) return *plan;
     EmuPlan *written = *plan;
     EmuPlan *other = emu_plan_depth_first(program->arena, written, &program->topology->chip, program->kernel_of);

@@ -78,6 +78,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
+    report->unknown_calls += cost.unknown;
     if (!cost.picoseconds) return;
     cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);
     const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);

@@ -76,6 +76,7 @@ typedef struct EmuReport {
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
     int64_t unknown_trip_counts;          // loops whose body was counted once
+    int64_t unknown_calls;                // custom calls that nobody gives a cost for: only their arrays are counted
     const char *faults;                   // as given, or ""
     int64_t healthy_step_picoseconds;     // the step without the faults
     const EmuOp *ops;

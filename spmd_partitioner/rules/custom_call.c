@@ -122,6 +122,18 @@ static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstru
     return HLO_SUCCESS;
 }
 
+// A call that nobody here knows, such as a kernel of Pallas. Inside of a region that is manual over the whole mesh it is
+// one device's own business. Elsewhere every device makes the whole call, as XLA lets it: its rule has no factors, so
+// that the operands are gathered, with the call as the reason. What has a side effect would then happen on all devices.
+static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const SpmdAtomSet manual = spmd_manual_axes(partitioner, op), all = spmd_mesh_all(partitioner->mesh);
+    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
+    HLO_FAIL_IF((manual & all) != all && hlo_instruction_has_side_effect(op), HLO_UNIMPLEMENTED,
+                "custom-call target \"%s\" has a side effect and no partition rule: it would happen on every device",
+                target ? target : "");
+    return spmd_partition_default(partitioner, op);
+}
+
 static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     SpmdCustomCall kind = spmd_custom_call_kind(op);
     switch (kind) {
@@ -133,10 +145,9 @@ static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloIn
         case SPMD_CALL_ELEMENTWISE:
         case SPMD_CALL_BATCHED:
         case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);
-        case SPMD_CALL_UNKNOWN: break;
+        case SPMD_CALL_UNKNOWN: return opaque_partition(partitioner, op);
     }
-    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
-    return hlo_error(HLO_UNIMPLEMENTED, "custom-call target \"%s\" has no partition rule", target ? target : "");
+    return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_custom_call = {
     .name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition, .adjust = custom_call_adjust};

@@ -244,6 +244,91 @@ Test(emulator_simulate, calls_are_inlined) {
     emu_report_free(report);
 }
 
+// Writing a large array and reading it twice takes longer than making its cheap function again; not so for sine.
+Test(emulator_simulate, cheap_functions_are_made_twice) {
+    static const struct {
+        const char *function;
+        double arrays;  // of 4096 x 4096 that are read or written
+    } cases[] = {{"negate", 5}, {"exponential", 5}, {"sine", 7}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n w = f32[4096,4096] parameter(1)\n"
+                 " b = f32[4096,4096] %s(a)\n c = f32[4096,4096] add(b, w)\n"
+                 " d = f32[4096,4096] multiply(b, b)\n ROOT t = (f32[4096,4096], f32[4096,4096]) tuple(c, d) }",
+                 cases[i].function);
+        EmuReport *report = simulate(text, "v6e-1");
+        cr_assert_eq(report->hbm_bytes_per_device, cases[i].arrays * 4096.0 * 4096 * 4, "%s: %g arrays",
+                     cases[i].function, report->hbm_bytes_per_device / (4096.0 * 4096 * 4));
+        emu_report_free(report);
+    }
+}
+
+// Of an array that is narrowed for several products, the narrow form is kept.
+Test(emulator_simulate, narrow_arrays_are_kept) {
+    EmuReport *report = simulate(
+        "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n w = f32[4096,4096] parameter(1)\n"
+        " s = f32[4096,4096] add(a, w)\n n = bf16[4096,4096] convert(s)\n"
+        " b = bf16[4096,128] parameter(2)\n c = bf16[4096,128] parameter(3)\n"
+        " d = bf16[4096,128] dot(n, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " f = bf16[4096,128] dot(n, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " ROOT t = (bf16[4096,128], bf16[4096,128]) tuple(d, f) }",
+        "v6e-1");
+    cr_assert_eq(report->temp_bytes, 4096 * 4096 * 2);
+    emu_report_free(report);
+}
+
+#define CALL(target, config)                                                                                \
+    "HloModule t\nENTRY e { a = f32[2,1024,1024] parameter(0)\n ROOT r = f32[2,1024,1024] custom-call(a), " \
+    "custom_call_target=\"" target "\"" config " }"
+#define ESTIMATE(text) ", backend_config={\"custom_call_config\": {\"body\": \"TUz\", \"cost_estimate\": " text "}}"
+
+// A kernel that says what it does is believed; one that does not is counted by its arrays, and the report says so.
+Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
+    EmuReport *plain = simulate(CALL("tpu_custom_call", ""), "v6e-1");
+    cr_assert_eq(plain->unknown_calls, 1);
+    cr_assert_eq(plain->hbm_bytes_per_device, 2 * 2.0 * 1024 * 1024 * 4);
+    cr_assert_eq(plain->matrix_flops_per_device, 0);
+    EmuReport *estimated = simulate(
+        CALL("tpu_custom_call", ESTIMATE("{\"flops\": 1e12, \"transcendentals\": 7, \"bytes_accessed\": 4096}")),
+        "v6e-1");
+    cr_assert_eq(estimated->unknown_calls, 0);
+    cr_assert_eq(estimated->matrix_flops_per_device, 1e12);
+    cr_assert_eq(estimated->hbm_bytes_per_device, 4096);
+    cr_assert_gt(estimated->compute_picoseconds, 1000000000);  // 1e12 at 918e12 a second is 1.09 ms
+    static const char *const useless[] = {
+        CALL("tpu_custom_call", ESTIMATE("{\"flops\": -5, \"bytes_accessed\": \"many\"}")),
+        CALL("tpu_custom_call", ESTIMATE("{}")),
+        CALL("tpu_custom_call", ", backend_config=\"cost_estimate is {not JSON\""),
+        CALL("tpu_custom_call", ", backend_config={\"cost_estimate\": 3}"),
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(useless); i++) {
+        EmuReport *report = simulate(useless[i], "v6e-1");
+        cr_assert_eq(report->step_picoseconds, plain->step_picoseconds, "case %zu", i);
+        emu_report_free(report);
+    }
+    emu_report_free(estimated);
+    emu_report_free(plain);
+}
+
+// Known calls cost what the operation costs that they stand for, annotations nothing.
+Test(emulator_simulate, known_custom_calls_are_costed) {
+    EmuReport *annotation = simulate(CALL("Sharding", ", sharding={replicated}"), "v6e-1");
+    cr_assert_eq(annotation->step_picoseconds, annotation->launch_picoseconds);
+    EmuReport *call = simulate(CALL("mhlo.erf", ""), "v2-8"),
+              *erf = simulate(
+                  "HloModule t\nENTRY e { a = f32[2,1024,1024] parameter(0)\n ROOT r = f32[2,1024,1024] erf(a) }",
+                  "v2-8");
+    cr_assert_eq(call->step_picoseconds, erf->step_picoseconds);
+    EmuReport *decomposition = simulate(CALL("lapack_spotrf_ffi", ""), "v6e-1");
+    cr_assert_gt(decomposition->step_picoseconds, 10 * call->memory_picoseconds);
+    cr_assert_eq(decomposition->unknown_calls + call->unknown_calls + annotation->unknown_calls, 0);
+    emu_report_free(decomposition);
+    emu_report_free(erf);
+    emu_report_free(call);
+    emu_report_free(annotation);
+}
+
 // What XLA does with donated arguments: each takes the first output of its shape.
 Test(emulator_simulate, donated_arguments_alias) {
     EmuReport *report = simulate(

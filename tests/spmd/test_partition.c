@@ -144,8 +144,9 @@ static void expect_refused(const char *text, const SpmdOptions *options, HloCode
 Test(partition, refuses_by_name) {
     expect_refused(
         "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n"
-        " ROOT c = f32[4] custom-call(p), custom_call_target=\"mystery\"\n}\n",
-        NULL, HLO_UNIMPLEMENTED, "mystery");
+        " ROOT c = f32[4] custom-call(p), custom_call_target=\"mystery\", "
+        "custom_call_has_side_effect=true\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "\"mystery\" has a side effect");
     expect_refused("HloModule m, num_partitions=2\nENTRY e {\n ROOT c = u32[] partition-id()\n}\n", NULL,
                    HLO_UNIMPLEMENTED, "partition-id");
     expect_refused(
@@ -174,25 +175,53 @@ Test(partition, refuses_by_name) {
     expect_refused(plain, &wrong, HLO_INVALID_ARGUMENT, "4 devices");
 }
 
+// The partitioned text of a module.
+static void print_partitioned(const char *source, HloText *text) {
+    HloModule *module = parse_text(source), *partitioned;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloPrintOptions options = hlo_print_short();
+    cr_assert_null(hlo_print(partitioned, &options, text));
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
+// A call that nobody knows is one device's own business inside of a manual region; elsewhere it gets whole arrays.
+Test(partition, unknown_calls) {
+    HloText text = {0};
+    print_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " m = f32[2,8] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+        " k = f32[2,8] custom-call(m), custom_call_target=\"kernel\", sharding={manual}, "
+        "custom_call_has_side_effect=true\n ROOT c = f32[8,8] custom-call(k), "
+        "custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[4,1]<=[4]}\n}\n",
+        &text);
+    cr_expect(strstr(text.data, "f32[2,8]{1,0} custom-call(p), custom_call_target=\"kernel\""), "%s", text.data);
+    cr_expect_not(strstr(text.data, "all-gather"), "%s", text.data);
+    text.length = 0;
+    print_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " ROOT k = f32[8,8] custom-call(p), custom_call_target=\"kernel\", sharding={devices=[4,1]<=[4]}\n}\n",
+        &text);
+    cr_expect(strstr(text.data, "all-gather(p)"), "%s", text.data);
+    cr_expect(strstr(text.data, "f32[8,8]{1,0} custom-call(all-gather), custom_call_target=\"kernel\""), "%s",
+              text.data);
+    hlo_text_free(&text);
+}
+
 // Each device has a queue of its own and takes its part from it.
 Test(partition, feeds_have_local_shapes) {
-    HloModule *module = parse_text(
+    HloText text = {0};
+    print_partitioned(
         "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n"
         " i = ((f32[8,6], s32[3]), token[]) infeed(t), sharding={{devices=[4,1]<=[4]}, {replicated}, {replicated}}\n"
         " d = (f32[8,6], s32[3]) get-tuple-element(i), index=0\n u = token[] get-tuple-element(i), index=1\n"
         " x = f32[8,6] get-tuple-element(d), index=0\n y = f32[8,6] negate(x)\n"
-        " o = token[] outfeed(y, u), outfeed_shape=f32[8,6]\n ROOT r = f32[8,6] add(x, y)\n}\n");
-    HloModule *partitioned;
-    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
-    cr_assert_null(status, "%s", hlo_status_message(status));
-    HloText text = {0};
-    HloPrintOptions options = hlo_print_short();
-    cr_assert_null(hlo_print(partitioned, &options, &text));
+        " o = token[] outfeed(y, u), outfeed_shape=f32[8,6]\n ROOT r = f32[8,6] add(x, y)\n}\n",
+        &text);
     cr_expect(strstr(text.data, "((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed("), "%s", text.data);
     cr_expect(strstr(text.data, "outfeed_shape=f32[2,6]{1,0}"), "%s", text.data);
     hlo_text_free(&text);
-    hlo_module_free(partitioned);
-    hlo_module_free(module);
     expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n i = (f32[8], token[]) infeed(t), "
         "sharding={{maximal device=1}, {maximal device=1}}\n ROOT x = f32[8] get-tuple-element(i), index=0\n}\n",
