@@ -70,6 +70,41 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     return (int64_t)(bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0));
 }
 
+// The largest array that a user makes of a leaf of `source`, in bytes; that of the leaf where it leaves the
+// computation.
+static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
+    const bool tuple = hlo_shape_is_tuple(source->shape);
+    int64_t own = hlo_shape_bytes(hlo_shape_leaf(source->shape, leaf)), largest = 0;
+    if (hlo_instruction_is_root(source)) return own;
+    for (int64_t i = 0; i < source->users.count; i++) {
+        const HloInstruction *user = source->users.items[i];
+        int64_t bytes = own;
+        if (tuple && hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT)) {
+            if (HLO_ATTRIBUTES(user, TupleIndex)->index != leaf) continue;
+            bytes = hlo_shape_is_array(user->shape) ? largest_use(user, 0) : own;
+        } else if (!spmd_is_flow_op(user->opcode) && hlo_shape_is_array(user->shape)) {
+            bytes = hlo_shape_bytes(user->shape);
+        }
+        if (bytes > largest) largest = bytes;
+    }
+    return largest < own ? largest : own;
+}
+
+// Bytes to bring a result from what the factors give to what the plan wants. Where the plan only says that nobody has
+// asked for axes, an array that all its users make smaller is better gathered behind them.
+static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
+    const SpmdRule *rule = choice->rule;
+    SpmdPartitioner *partitioner = choice->partitioner;
+    const int64_t leaf = tensor - rule->operand_count;
+    const HloShape *shape = rule->tensors[tensor].shape;
+    const SpmdSharding *wanted = choice->now[tensor];
+    int64_t bytes = spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, given, partial, wanted);
+    bool asked = spmd_plan_array(partitioner->plan, rule->op, leaf)->annotated || !spmd_sharding_is_replicated(wanted);
+    int64_t whole = hlo_shape_bytes(shape);
+    if (asked || partial || whole == 0) return bytes;
+    return (int64_t)((double)bytes * (double)largest_use(rule->op, leaf) / (double)whole);
+}
+
 // Bytes to bring operands to what the factors want, what windows ask of neighbours, and results from what they give to
 // what the plan wants.
 static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
@@ -89,7 +124,7 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
             cost +=
                 spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding, local.partial, wanted);
         } else {
-            cost += spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, wanted, partial, choice->now[t]);
+            cost += result_cost(choice, t, wanted, partial);
         }
     }
     return cost;
@@ -150,7 +185,10 @@ static void consider_lead(Choice *choice, int32_t lead) {
     consider(choice, factors);
     SpmdAxes *local =
         hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
-    if (drop_windows(rule, local) && move_aside(choice, lead, local)) consider(choice, local);
+    if (drop_windows(rule, local)) {
+        consider(choice, local);
+        if (move_aside(choice, lead, local)) consider(choice, local);
+    }
     SpmdAxes *moved =
         hlo_arena_copy(choice->partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
     if (move_aside(choice, lead, moved)) consider(choice, moved);

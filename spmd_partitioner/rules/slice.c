@@ -77,6 +77,17 @@ static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+// What a slice is taken of, without padding behind its elements that it does not reach: then that need not be made.
+static HloInstruction *without_padding_behind(HloInstruction *operand, const int64_t *limits) {
+    if (!hlo_is(operand, HLO_OP_PAD)) return operand;
+    const HloShape *inner = operand->operands[0]->shape;
+    for (int32_t d = 0; d < inner->rank; d++) {
+        const HloPadDimension *pad = &HLO_ATTRIBUTES(operand, Pad)->padding.items[d];
+        if (pad->low || pad->interior || limits[d] > inner->dims[d]) return operand;
+    }
+    return operand->operands[0];
+}
+
 static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
     Windowed windowed = begin(partitioner, op, true);
@@ -96,6 +107,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
             limits[d] = whole ? windowed.operand.hlo->shape->dims[d] : slice->limits.items[d];
         }
     }
+    windowed.operand.hlo = without_padding_behind(windowed.operand.hlo, limits);
     HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
     HloSliceAttributes attributes = {{starts, rank}, {limits, rank}, {strides, rank}};
     hlo_instruction_set_attributes(made, &attributes);

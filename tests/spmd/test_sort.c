@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorting along a cut dimension: on another dimension, by a network of merges, or of the first few only.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "hlo/base/text.h"
+#include "tests/spmd/check.h"
+
+#define KEYS                                                                                \
+    "less {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"                            \
+    " ROOT l = pred[] compare(x, y), direction=LT\n}\n"                                     \
+    "greater {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"                         \
+    " ROOT l = pred[] compare(x, y), direction=GT\n}\n"                                     \
+    "fewer {\n x = s32[] parameter(0)\n y = s32[] parameter(1)\n"                           \
+    " ROOT l = pred[] compare(x, y), direction=LT\n}\n"                                     \
+    "coarse {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n a = s32[] parameter(2)\n" \
+    " b = s32[] parameter(3)\n f = f32[] floor(x)\n g = f32[] floor(y)\n"                   \
+    " ROOT l = pred[] compare(f, g), direction=GT\n}\n"
+#define CUT(count) ", sharding={devices=[" #count "]<=[" #count "]}"
+#define COLUMNS ", sharding={devices=[1,8]<=[8]}"
+
+// Programs, the devices that they are cut over, and their collectives.
+static const struct {
+    const char *name;
+    int devices;
+    const char *body, *want;
+} programs[] = {
+    // Six rounds of merges send less than seven shards for each device.
+    {"integers", 8,
+     "p = s32[64] parameter(0)" CUT(8) "\n ROOT s = s32[64] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
+     "6 collective-permute"},
+    // Padding needs places beside the elements, which makes gathering cheaper.
+    {"integers, uneven", 8,
+     "p = s32[61] parameter(0)" CUT(8) "\n ROOT s = s32[61] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
+     "1 all-gather"},
+    {"a number of shards that is no power of two", 48,
+     "p = s32[96] parameter(0)" CUT(48) "\n ROOT s = s32[96] sort(p), dimensions={0}, to_apply=fewer" CUT(48),
+     "21 collective-permute"},
+    {"numbers, which carry their places", 64,
+     "p = f32[128] parameter(0)" CUT(64) "\n ROOT s = f32[128] sort(p), dimensions={0}, to_apply=less" CUT(64),
+     "42 collective-permute"},
+    {"numbers, uneven", 64,
+     "p = f32[100] parameter(0)" CUT(64) "\n ROOT s = f32[100] sort(p), dimensions={0}, to_apply=greater" CUT(64),
+     "42 collective-permute"},
+    {"pairs with ties, which stay in order", 64,
+     "p = f32[190] parameter(0)" CUT(
+         64) "\n q = s32[190] iota(), iota_dimension=0\n"
+             " s = (f32[190], s32[190]) sort(p, q), dimensions={0}, is_stable=true, to_apply=coarse\n"
+             " a = f32[190] get-tuple-element(s), index=0\n b = s32[190] get-tuple-element(s), index=1\n"
+             " ROOT t = (f32[190], s32[190]) tuple(a, b), sharding={{devices=[64]<=[64]}, {devices=[64]<=[64]}}",
+     "63 collective-permute"},
+    // Another dimension takes the axes and gives them back.
+    {"rows", 8,
+     "p = f32[16,24] parameter(0)" COLUMNS "\n ROOT s = f32[16,24] sort(p), dimensions={1}, to_apply=less" COLUMNS,
+     "2 all-to-all"},
+    // Only the first are wanted: those of each shard are enough.
+    {"the first of rows", 8,
+     "p = f32[4,64] parameter(0)" COLUMNS "\n s = f32[4,64] sort(p), dimensions={1}, to_apply=greater\n"
+     " ROOT t = f32[4,3] slice(s), slice={[0:4], [0:3]}, sharding={replicated}",
+     "1 all-gather"},
+    {"the first of uneven shards, with their places", 8,
+     "p = f32[4,59] parameter(0)" COLUMNS "\n q = s32[4,59] iota(), iota_dimension=1\n"
+     " s = (f32[4,59], s32[4,59]) sort(p, q), dimensions={1}, is_stable=true, to_apply=coarse\n"
+     " a = f32[4,59] get-tuple-element(s), index=0\n b = s32[4,59] get-tuple-element(s), index=1\n"
+     " c = f32[4,5] slice(a), slice={[0:4], [0:5]}\n d = s32[4,2] slice(b), slice={[0:4], [0:2]}\n"
+     " ROOT t = (f32[4,5], s32[4,2]) tuple(c, d), sharding={{replicated}, {replicated}}",
+     "3 all-gather"},
+    {"the first, and the last", 8,
+     "p = f32[4,64] parameter(0)" COLUMNS "\n s = f32[4,64] sort(p), dimensions={1}, to_apply=greater\n"
+     " t = f32[4,3] slice(s), slice={[0:4], [0:3]}\n u = f32[4,3] slice(s), slice={[0:4], [61:64]}\n"
+     " ROOT r = f32[4,3] add(t, u), sharding={replicated}",
+     "1 all-gather"},
+};
+
+ParameterizedTestParameters(sort, sends_little) {
+    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
+    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+}
+
+ParameterizedTest(const int *number, sort, sends_little) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m, num_partitions=%d\n" KEYS "ENTRY e {\n %s\n}\n", programs[*number].devices,
+                    programs[*number].body);
+    expect_collectives(text.data, NULL, programs[*number].want);
+    hlo_text_free(&text);
+}
