@@ -35,20 +35,21 @@ static uint32_t next(uint32_t *state) {
 
 // Floats from 0.01 to 1; integers are row numbers below 32,000, bytes below 100.
 static HloStatus fill(HloLiteral *literal, uint32_t seed) {
-    const int64_t count = hlo_shape_elements(literal->shape);
     const HloType type = literal->shape->type;
+    const int64_t parts = hlo_type_is_complex(type) ? 2 : 1, count = hlo_shape_elements(literal->shape) * parts;
     uint32_t state = seed + 1;
-    HLO_FAIL_IF(
-        type != HLO_F32 && type != HLO_C64 && type != HLO_BF16 && type != HLO_S8 && type != HLO_S32 && type != HLO_U32,
-        HLO_UNIMPLEMENTED, "no random %s", hlo_type_text(type));
-    const int64_t parts = type == HLO_C64 ? 2 : 1;
-    for (int64_t i = 0; i < count * parts; i++) {
+    HLO_FAIL_IF(type != HLO_F32 && type != HLO_F64 && type != HLO_C64 && type != HLO_C128 && type != HLO_BF16 &&
+                    type != HLO_S8 && type != HLO_S32 && type != HLO_U32,
+                HLO_UNIMPLEMENTED, "no random %s", hlo_type_text(type));
+    for (int64_t i = 0; i < count; i++) {
         const uint32_t draw = next(&state);
         const float value = 0.01f + 0.99f * (float)draw / 16777216.0f;
         uint32_t bits;
         memcpy(&bits, &value, sizeof bits);
         if (type == HLO_F32 || type == HLO_C64)
             ((float *)literal->data)[i] = value;
+        else if (type == HLO_F64 || type == HLO_C128)
+            ((double *)literal->data)[i] = value;
         else if (type == HLO_BF16)
             ((uint16_t *)literal->data)[i] = (uint16_t)(bits >> 16);
         else if (type == HLO_S8)

@@ -1,455 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in
-// blocks, and for each pair a small patch matrix is written that stays in the second-level cache while it is
-// multiplied.
+// Convolutions, as far as they are the same whichever way they are computed: operands are brought into the type of the
+// arithmetic, and holes between input elements (base dilation) are taken apart, so that nothing is ever multiplied by
+// them.
 #include "targets/cpu/convolution.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "hlo/base/memory.h"
+#include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/isa/isa.h"
 #include "targets/cpu/matmul_internal.h"
-#include "targets/cpu/tiles.h"
 
-enum { kRankLimit = CPU_KERNEL_RANK_LIMIT, kTilePositions = 256, kBlockElements = 512, kTallestTile = 1024 };
+enum { kRankLimit = CPU_KERNEL_RANK_LIMIT };
 
-// One dimension of the output positions, slowest first. spatial < 0: the batch.
-typedef struct PositionDim {
-    int spatial;
-    int64_t size, out_stride;
-} PositionDim;
-
-typedef struct ConvolutionJob {
-    const CpuConvolution *c;
-    const CpuLoopKernels *kernels;
-    CpuFeatures features;
-    HloType compute;
-    int width;                                         // of the compute type
-    int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
-    int64_t groups;
-    int64_t places;     // of the kernel: product of its spatial sizes
-    int64_t depth;      // places * group_inputs
-    int64_t positions;  // of one group's output
-    PositionDim dims[kRankLimit + 1];
-    int dim_count;
-    bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
-    bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
-    bool in_place;                   // patches are the input itself
-    int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
-    bool direct, direct_transposed;  // products are written in place: [position][feature] or [feature][position]
-    int64_t block_places, tile, tiles;
-    const char *input, *kernel;  // of the compute type
-    char *packed;                // [group][depth][group_outputs]
-    char *out;
-    char *scratch;
-    size_t patch_bytes, result_bytes, scratch_each;
-    char *kernel_tiles;  // the kernel packed for tiles, [group][block of places], or NULL
-    size_t tile_bytes;   // of one block
-} ConvolutionJob;
-
-// ---- addressing
-
-// The input index under kernel place k of output o in one dimension, or -1.
-static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
-    const int64_t position = o * d->stride + k * d->window_dilation - d->padding_low;
-    if (position < 0 || (d->base_dilation > 1 && position % d->base_dilation != 0)) return -1;
-    const int64_t index = d->base_dilation > 1 ? position / d->base_dilation : position;
-    return index < d->input_size ? index : -1;
-}
-
-static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t *index) {
-    for (int i = job->dim_count - 1; i >= 0; i--) {
-        index[i] = flat % job->dims[i].size;
-        flat /= job->dims[i].size;
-    }
-}
-
-static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *place) {
-    for (int d = c->rank - 1; d >= 0; d--) {
-        place[d] = flat % c->dims[d].kernel_size;
-        flat /= c->dims[d].kernel_size;
-    }
-}
-
-static int64_t group_input_offset(const ConvolutionJob *job, int64_t group) {
-    const CpuConvolution *c = job->c;
-    return c->batch_groups > 1 ? group * job->group_batch * c->input_batch_stride
-                               : group * job->group_inputs * c->input_feature_stride;
-}
-
-// Element offset of the input under a place for a position, features aside; -1 in padding.
-static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
-    const CpuConvolution *c = job->c;
-    int64_t offset = 0;
-    for (int i = 0; i < job->dim_count; i++) {
-        const int d = job->dims[i].spatial;
-        if (d < 0) {
-            offset += index[i] * c->input_batch_stride;
-            continue;
-        }
-        const int64_t at = input_index(&c->dims[d], index[i], place[d]);
-        if (at < 0) return -1;
-        offset += at * c->dims[d].input_stride;
-    }
-    return offset;
-}
-
-static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t position) {
-    int64_t index[kRankLimit + 1], offset = group * job->group_outputs * job->c->output_feature_stride;
-    unflatten_position(job, position, index);
-    for (int i = 0; i < job->dim_count; i++) offset += index[i] * job->dims[i].out_stride;
-    return offset;
-}
-
-// ---- the kernel
-
-// [group][place][input feature][output feature], reversed dimensions turned.
-static void pack_kernel(const ConvolutionJob *job) {
-    const CpuConvolution *c = job->c;
-    int64_t place[kRankLimit];
-    for (int64_t g = 0; g < job->groups; g++)
-        for (int64_t p = 0; p < job->places; p++) {
-            unflatten_place(c, p, place);
-            int64_t from = g * job->group_outputs * c->kernel_output_stride;
-            for (int d = 0; d < c->rank; d++)
-                from +=
-                    (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
-            char *to = job->packed + (g * job->places + p) * job->group_inputs * job->group_outputs * job->width;
-            cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
-                             (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
-                             (int64_t[]){c->kernel_input_stride, c->kernel_output_stride});
-        }
-}
-
-// ---- patches
-
-// Copies of a few dozen bytes, which are too many to call a function for each.
-static void copy_short(char *to, const char *from, int64_t bytes) {
-    enum { kStep = 16 };
-    int64_t i = 0;
-    if (bytes < kStep || bytes > 16 * kStep) {
-        memcpy(to, from, (size_t)bytes);
-        return;
-    }
-    for (; i + kStep <= bytes; i += kStep) memcpy(to + i, from + i, kStep);
-    memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
-}
-
-// Element offset of the input under a place, the last dimension and the features aside; -1 in padding.
-static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
-    const CpuConvolution *c = job->c;
-    int64_t offset = 0;
-    for (int i = 0; i < job->dim_count; i++) {
-        const int d = job->dims[i].spatial;
-        const int64_t at = d < 0 ? index[i] : d == c->rank - 1 ? 0 : input_index(&c->dims[d], index[i], place[d]);
-        if (at < 0) return -1;
-        offset += at * (d < 0 ? c->input_batch_stride : c->dims[d].input_stride);
-    }
-    return offset;
-}
-
-// One kernel row of the last dimension for `count` positions along it, `row_bytes` apart: features and places are one
-// run of memory, cut at the borders.
-static void copy_merged(const ConvolutionJob *job, char *to, int64_t row_bytes, const char *input, int64_t first,
-                        int64_t count) {
-    const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
-    const int64_t bytes = job->group_inputs * job->width;
-    for (int64_t p = 0; p < count; p++, to += row_bytes) {
-        const int64_t start = (first + p) * last->stride - last->padding_low;
-        int64_t low = start < 0 ? -start : 0, high = last->input_size - start;
-        if (low > last->kernel_size) low = last->kernel_size;
-        if (high > last->kernel_size) high = last->kernel_size;
-        if (high < low) high = low;
-        if (low > 0) memset(to, 0, (size_t)(low * bytes));
-        if (high > low) copy_short(to + low * bytes, input + (start + low) * bytes, (high - low) * bytes);
-        if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
-    }
-}
-
-static void fill_merged_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
-                             int64_t s1, char *patches) {
-    const CpuConvolution *c = job->c;
-    const int64_t bytes = job->group_inputs * job->width, step = c->dims[c->rank - 1].kernel_size,
-                  row_bytes = (s1 - s0) * bytes, fastest = job->dim_count - 1;
-    int64_t index[kRankLimit + 1], place[kRankLimit];
-    for (int64_t p = 0; p < count;) {
-        unflatten_position(job, p0 + p, index);
-        const int64_t left = job->dims[fastest].size - index[fastest], run = left < count - p ? left : count - p;
-        for (int64_t s = s0; s < s1; s += step) {
-            char *to = patches + p * row_bytes + (s - s0) * bytes;
-            unflatten_place(c, s, place);
-            const int64_t from = row_offset(job, index, place);
-            if (from >= 0)
-                copy_merged(job, to, row_bytes, input + from * job->width, index[fastest], run);
-            else
-                for (int64_t q = 0; q < run; q++) memset(to + q * row_bytes, 0, (size_t)(step * bytes));
-        }
-        p += run;
-    }
-}
-
-// Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
-static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
-                      char *patches) {
-    const int64_t bytes = job->group_inputs * job->width;
-    int64_t index[kRankLimit + 1], place[kRankLimit];
-    if (job->merge_last) {
-        fill_merged_rows(job, input, p0, count, s0, s1, patches);
-        return;
-    }
-    for (int64_t p = 0; p < count; p++) {
-        unflatten_position(job, p0 + p, index);
-        for (int64_t s = s0; s < s1; s++, patches += bytes) {
-            unflatten_place(job->c, s, place);
-            const int64_t from = input_offset(job, index, place);
-            if (from < 0)
-                memset(patches, 0, (size_t)bytes);
-            else
-                memcpy(patches, input + from * job->width, (size_t)bytes);
-        }
-    }
-}
-
-// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after
-// another.
-static void fill_run(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
-                     int64_t row_length, char *to) {
-    const CpuConvolution *c = job->c;
-    const int fastest = job->dim_count - 1, d = job->dims[fastest].spatial, width = job->width;
-    const int64_t first = index[fastest];
-    int64_t low = 0, high = count, step = c->input_batch_stride;
-    if (d >= 0) {
-        const CpuConvolutionDim *dim = &c->dims[d];
-        step = dim->stride * dim->input_stride;
-        while (low < high && input_index(dim, first + low, place[d]) < 0) low++;
-        while (high > low && input_index(dim, first + high - 1, place[d]) < 0) high--;
-    }
-    index[fastest] = first + low;
-    const int64_t from = low < high ? input_offset(job, index, place) : -1;
-    if (from < 0) low = high = 0;
-    for (int64_t f = 0; f < job->group_inputs; f++, to += row_length * width) {
-        memset(to, 0, (size_t)(low * width));
-        const int64_t n = high - low;
-        if (n > 0)
-            cpu_copy_strided(NULL, 1, &n, width, to + low * width, (int64_t[]){1},
-                             input + (from + f * c->input_feature_stride) * width, &step);
-        memset(to + high * width, 0, (size_t)((count - high) * width));
-    }
-    index[fastest] = first;
-}
-
-// The same with holes between elements (base dilation along the fastest dimension): one position at a time.
-static void fill_dilated(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place,
-                         int64_t count, int64_t row_length, char *to) {
-    const int fastest = job->dim_count - 1;
-    const int64_t first = index[fastest];
-    for (int64_t i = 0; i < count; i++) {
-        index[fastest] = first + i;
-        fill_run(job, input, index, place, 1, row_length, to + i * job->width);
-    }
-    index[fastest] = first;
-}
-
-// Row-major [place][feature][position].
-static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
-                         int64_t s1, char *patches) {
-    const PositionDim *fastest = &job->dims[job->dim_count - 1];
-    const bool dilated = fastest->spatial >= 0 && job->c->dims[fastest->spatial].base_dilation > 1;
-    int64_t index[kRankLimit + 1], place[kRankLimit];
-    for (int64_t s = s0; s < s1; s++) {
-        unflatten_place(job->c, s, place);
-        char *row = patches + (s - s0) * job->group_inputs * count * job->width;
-        for (int64_t p = 0; p < count;) {
-            unflatten_position(job, p0 + p, index);
-            const int64_t left = fastest->size - index[job->dim_count - 1], run = left < count - p ? left : count - p;
-            (dilated ? fill_dilated : fill_run)(job, input, index, place, run, count, row + p * job->width);
-            p += run;
-        }
-    }
-}
-
-// ---- tiles
-
-// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of
-// features.
-static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride,
-                                int64_t result_stride) {
-    const int64_t depth = (s1 - s0) * job->group_inputs, outputs = job->group_outputs;
-    const int64_t position = job->by_rows ? patch_stride : 1, place = job->by_rows ? 1 : patch_stride;
-    CpuProduct p = {.type = job->compute,
-                    .precision = job->c->precision,
-                    .features = job->features,
-                    .accumulate = s0 > 0,
-                    .m = count,
-                    .n = outputs,
-                    .k = depth,
-                    .a_m_stride = position,
-                    .a_k_stride = place,
-                    .b_k_stride = outputs,
-                    .b_n_stride = 1,
-                    .ldc = result_stride};
-    if (!job->direct_transposed) return p;
-    p.m = outputs, p.n = count;
-    p.a_m_stride = 1, p.a_k_stride = outputs, p.b_k_stride = place, p.b_n_stride = position;
-    return p;
-}
-
-static int64_t blocks_of(const ConvolutionJob *job) {
-    return (job->places + job->block_places - 1) / job->block_places;
-}
-
-// The product of a whole tile of positions and the block of places from s0.
-static CpuProduct whole_product(const ConvolutionJob *job, int64_t s0) {
-    const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
-    return block_product(job, job->tile, s0, s1, 1, 1);
-}
-
-// The kernel is the right side of many products: packed once for tiles where they are used.
-static size_t kernel_tile_bytes(ConvolutionJob *job) {
-    const CpuProduct first = whole_product(job, 0);
-    job->tile_bytes = job->direct_transposed ? 0 : cpu_tiles_right_bytes(&first);
-    return job->tile_bytes * (size_t)(job->groups * blocks_of(job));
-}
-
-static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
-    if (job->tile_bytes == 0) return;
-    const int64_t blocks = blocks_of(job), place_bytes = job->group_inputs * job->group_outputs * job->width;
-    for (int64_t i = 0; i < job->groups * blocks; i++) {
-        const int64_t s0 = i % blocks * job->block_places;
-        const CpuProduct p = whole_product(job, s0);
-        const char *kernel = job->packed + (i / blocks * job->places + s0) * place_bytes;
-        if (!cpu_tiles_pack_right(&p, memory + (size_t)i * job->tile_bytes, kernel)) return;
-    }
-    job->kernel_tiles = memory;
-}
-
-// Adds the product of one block of places to the tile's results.
-static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
-                           const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
-                           char *scratch) {
-    const char *kernel =
-        job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
-    CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
-    const bool turned = job->direct_transposed;
-    if (job->kernel_tiles)
-        p.b_tiles = job->kernel_tiles + (size_t)(group * blocks_of(job) + s0 / job->block_places) * job->tile_bytes;
-    cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
-}
-
-static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
-    const int out_width = hlo_type_bytes(job->c->out_type);
-    for (int64_t p = 0; p < count; p++)
-        cpu_matmul_unpack(
-            job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
-            result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
-}
-
-static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
-    const ConvolutionJob *job = argument;
-    char *patches = job->scratch + (size_t)worker * job->scratch_each;
-    char *results = patches + job->patch_bytes, *rest = results + job->result_bytes;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t group = unit / job->tiles, p0 = unit % job->tiles * job->tile;
-        const int64_t count = job->positions - p0 < job->tile ? job->positions - p0 : job->tile;
-        const char *input = job->input + group_input_offset(job, group) * job->width;
-        const bool placed = job->direct || job->direct_transposed;
-        char *result = placed ? job->out + output_offset(job, group, p0) * job->width : results;
-        const int64_t result_stride = job->direct_transposed ? job->c->output_feature_stride
-                                      : job->direct          ? job->position_step
-                                                             : job->group_outputs;
-        for (int64_t s0 = 0; s0 < job->places; s0 += job->block_places) {
-            const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
-            int64_t stride = job->by_rows ? (s1 - s0) * job->group_inputs : count;
-            const char *a = patches;
-            if (job->in_place) {
-                a = input + p0 * job->c->input_feature_stride * job->c->input_features * job->width;
-                stride = job->c->input_features;
-            } else if (job->by_rows)
-                fill_rows(job, input, p0, count, s0, s1, patches);
-            else
-                fill_columns(job, input, p0, count, s0, s1, patches);
-            multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, rest);
-        }
-        if (!placed) write_rows(job, group, p0, count, result);
-    }
-}
-
-// ---- planning
-
-static void plan_positions(ConvolutionJob *job) {
-    const CpuConvolution *c = job->c;
-    const PositionDim batch = {-1, job->group_batch, c->output_batch_stride};
-    const bool batch_fastest = c->input_batch_stride == 1 && job->group_batch > 1 && c->input_feature_stride != 1;
-    if (!batch_fastest) job->dims[job->dim_count++] = batch;
-    for (int d = 0; d < c->rank; d++)
-        job->dims[job->dim_count++] = (PositionDim){d, c->dims[d].output_size, c->dims[d].output_stride};
-    if (batch_fastest) job->dims[job->dim_count++] = batch;
-    job->positions = 1;
-    for (int i = 0; i < job->dim_count; i++) job->positions *= job->dims[i].size;
-    // Whether outputs of neighbouring positions are at one distance from each other.
-    int64_t step = 0, reach = 0;
-    for (int i = job->dim_count - 1; i >= 0; i--) {
-        if (job->dims[i].size == 1) continue;
-        if (step == 0)
-            step = job->dims[i].out_stride, reach = step * job->dims[i].size;
-        else if (job->dims[i].out_stride == reach)
-            reach *= job->dims[i].size;
-        else
-            return;
-    }
-    job->position_step = step ? step : c->output_features;
-}
-
-// A 1 x ... x 1 kernel over neighbouring features reads the input as its own patch matrix.
-static bool reads_in_place(const ConvolutionJob *job) {
-    const CpuConvolution *c = job->c;
-    int64_t expected = c->input_features;
-    if (!job->by_rows || job->places != 1 || c->batch_groups > 1) return false;
-    for (int d = c->rank - 1; d >= 0; d--) {
-        const CpuConvolutionDim *x = &c->dims[d];
-        if (x->stride != 1 || x->padding_low != 0 || x->base_dilation != 1 || x->input_size != x->output_size)
-            return false;
-        if (x->input_size > 1 && x->input_stride != expected) return false;
-        expected *= x->input_size;
-    }
-    return c->batch == 1 || c->input_batch_stride == expected;
-}
-
-static void plan_layout(ConvolutionJob *job) {
-    const CpuConvolution *c = job->c;
-    job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;
-    if (job->group_inputs == 1 && job->dims[job->dim_count - 1].spatial >= 0 && c->input_feature_stride != 1)
-        job->by_rows = false;
-    if (c->rank > 0 && job->by_rows && c->input_feature_stride == 1) {
-        const CpuConvolutionDim *last = &c->dims[c->rank - 1];
-        job->merge_last = last->base_dilation == 1 && last->window_dilation == 1 &&
-                          last->input_stride == job->group_inputs &&
-                          job->dims[job->dim_count - 1].spatial == c->rank - 1;
-    }
-    job->in_place = reads_in_place(job);
-    const bool same = c->out_type == job->compute && job->position_step > 0;
-    job->direct = same && c->output_feature_stride == 1 && job->position_step >= job->group_outputs;
-    job->direct_transposed =
-        same && !job->direct && job->position_step == 1 && c->output_feature_stride >= job->positions;
-}
-
-static void plan_tiles(ConvolutionJob *job) {
-    int64_t places = kBlockElements / job->group_inputs;
-    const int64_t row = job->merge_last ? job->c->dims[job->c->rank - 1].kernel_size : 1;
-    places = places / row * row;
-    if (places < row) places = row;
-    // The bf16 passes drop NaNs of their low parts, so they must see a whole sum at once.
-    job->block_places = places < job->places && job->c->precision == CPU_PRECISION_EXACT ? places : job->places;
-    job->tile = kTilePositions;
-    // At least eight tiles a group where there are few groups, and never thinner than 32 positions.
-    while (job->tile > 32 && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
-    if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
-    job->tiles = (job->positions + job->tile - 1) / job->tile;
-    const int64_t patch = job->tile * job->block_places * job->group_inputs, result = job->tile * job->group_outputs;
-    job->patch_bytes = ((size_t)(patch * job->width) + 63) / 64 * 64;
-    job->result_bytes = ((size_t)(result * job->width) + 63) / 64 * 64;
-    const CpuProduct product = block_product(job, job->tile, 0, job->block_places, 1, 1);
-    job->scratch_each = job->patch_bytes + job->result_bytes + cpu_product_scratch_bytes(&product);
+CpuConvolutionSizes cpu_convolution_sizes(const CpuConvolution *c) {
+    const int64_t groups = c->feature_groups * c->batch_groups;
+    CpuConvolutionSizes sizes = {.groups = groups,
+                                 .group_inputs = c->input_features / c->feature_groups,
+                                 .group_outputs = c->output_features / groups,
+                                 .group_batch = c->batch / c->batch_groups,
+                                 .places = 1};
+    for (int d = 0; d < c->rank; d++) sizes.places *= c->dims[d].kernel_size;
+    return sizes;
 }
 
 static HloStatus check(const CpuConvolution *c, HloType compute) {
@@ -463,66 +37,132 @@ static HloStatus check(const CpuConvolution *c, HloType compute) {
     return HLO_SUCCESS;
 }
 
-// Arrays are dense, so a conversion of the whole array keeps all strides. Returns the bytes taken from `memory`.
-static size_t bring_to_type(const ConvolutionJob *job, HloType from, const void *array, int64_t count, char *memory,
-                            const char **result) {
-    *result = array;
-    if (from == job->compute) return 0;
-    cpu_matmul_pack(job->kernels, from, job->compute, memory, array, 1, count, 0, 1);
-    *result = memory;
-    return ((size_t)(count * job->width) + 63) / 64 * 64;
+// ---- holes
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
 }
 
-static HloStatus run(CpuPool *pool, ConvolutionJob *job, const void *input, const void *kernel, int64_t inputs,
-                     int64_t kernels) {
-    const CpuConvolution *c = job->c;
-    const size_t packed =
-        (hlo_array_bytes((size_t)(job->groups * job->depth * job->group_outputs), (size_t)job->width) + 63) / 64 * 64;
-    const size_t converted = hlo_array_bytes((size_t)(inputs + kernels), (size_t)job->width) + 128;
-    const size_t tiles = kernel_tile_bytes(job);
-    const size_t all = packed + converted + tiles + job->scratch_each * (size_t)cpu_pool_worker_count(pool);
-    char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
-    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
-    char *at = memory;
-    at += bring_to_type(job, c->lhs_type, input, inputs, at, &job->input);
-    at += bring_to_type(job, c->rhs_type, kernel, kernels, at, &job->kernel);
-    job->packed = at;
-    job->scratch = at + packed + tiles;
-    pack_kernel(job);
-    pack_kernel_tiles(job, at + packed);
-    const double work = (double)job->groups * (double)job->positions * (double)job->depth * (double)job->group_outputs;
-    cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job->groups * job->tiles, 1, convolution_task, job);
-    cpu_pool_scratch_give(pool, memory);
+// Outputs of one dimension meet input elements (and not the holes between) in a cycle: those at one point of it see
+// every so many-th place of the kernel, over an input without holes.
+static int64_t cycle_of(const CpuConvolutionDim *d) {
+    const int64_t cycle = d->base_dilation / common_divisor(d->base_dilation, d->stride);
+    return cycle < d->output_size ? cycle : d->output_size;
+}
+
+// The dimension for outputs first, first + cycle, …; offsets of its first output and place are added to *out and
+// *kernel. False where those outputs see nothing but holes.
+static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvolutionDim *to, int64_t *out,
+                          int64_t *kernel) {
+    const int64_t base = from->base_dilation, cycle = base / common_divisor(base, from->stride),
+                  step = base / common_divisor(base, from->window_dilation);
+    const int64_t start = first * from->stride - from->padding_low;
+    int64_t place = 0;
+    while (place < step && place < from->kernel_size && (start + place * from->window_dilation) % base != 0) place++;
+    if (place == step || place == from->kernel_size) return false;
+    const int64_t turn = from->reversal ? -1 : 1;
+    *to = (CpuConvolutionDim){.input_size = from->input_size,
+                              .kernel_size = (from->kernel_size - place + step - 1) / step,
+                              .output_size = (from->output_size - first + cycle - 1) / cycle,
+                              .stride = cycle * from->stride / base,
+                              .padding_low = -(start + place * from->window_dilation) / base,
+                              .base_dilation = 1,
+                              .window_dilation = step * from->window_dilation / base,
+                              .reversal = false,
+                              .input_stride = from->input_stride,
+                              .kernel_stride = turn * step * from->kernel_stride,
+                              .output_stride = cycle * from->output_stride};
+    assert(to->stride > 0 && to->window_dilation > 0); /* both are multiples of the dilation before its division */
+    *out += first * from->output_stride;
+    *kernel += (from->reversal ? from->kernel_size - 1 - place : place) * from->kernel_stride;
+    return true;
+}
+
+static HloStatus run_whole(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
+    return (cpu_convolution_is_direct(c) ? cpu_convolution_direct : cpu_convolution_products)(pool, c, out, input,
+                                                                                              kernel);
+}
+
+// One convolution without holes for each combination of points of the dimensions' cycles. `out` is all zeros.
+static HloStatus run_cycles(CpuPool *pool, const CpuConvolution *c, char *out, const void *input, const char *kernel) {
+    int64_t point[kRankLimit] = {0}, combinations = 1;
+    const int width = hlo_type_bytes(c->lhs_type), out_width = hlo_type_bytes(c->out_type);
+    for (int d = 0; d < c->rank; d++) combinations *= cycle_of(&c->dims[d]);
+    for (int64_t i = 0; i < combinations; i++) {
+        CpuConvolutionDim dims[kRankLimit];
+        CpuConvolution part = *c;
+        int64_t out_offset = 0, kernel_offset = 0, rest = i;
+        bool sees = true;
+        part.dims = dims;
+        for (int d = c->rank - 1; d >= 0; d--) {
+            point[d] = rest % cycle_of(&c->dims[d]);
+            rest /= cycle_of(&c->dims[d]);
+            sees = without_holes(&c->dims[d], point[d], &dims[d], &out_offset, &kernel_offset) && sees;
+        }
+        if (sees) HLO_TRY(run_whole(pool, &part, out + out_offset * out_width, input, kernel + kernel_offset * width));
+    }
     return HLO_SUCCESS;
 }
 
-HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
-    ConvolutionJob job = {.c = c,
-                          .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
-                          .features = cpu_pool_features(pool),
-                          .out = out,
-                          .compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type),
-                          .places = 1};
-    HLO_TRY(check(c, job.compute));
-    job.width = hlo_type_bytes(job.compute);
-    job.groups = c->feature_groups * c->batch_groups;
-    job.group_inputs = c->input_features / c->feature_groups;
-    job.group_outputs = c->output_features / job.groups;
-    job.group_batch = c->batch / c->batch_groups;
-    int64_t inputs = c->batch * c->input_features, outputs = job.group_batch * c->output_features;
+// ---- types
+
+typedef struct Counts {
+    int64_t input, kernel, output;  // elements
+    bool holes;
+} Counts;
+
+static Counts counts_of(const CpuConvolution *c) {
+    Counts n = {c->batch * c->input_features, c->input_features / c->feature_groups * c->output_features,
+                c->batch / c->batch_groups * c->output_features, false};
     for (int d = 0; d < c->rank; d++) {
-        job.places *= c->dims[d].kernel_size;
-        inputs *= c->dims[d].input_size;
-        outputs *= c->dims[d].output_size;
+        n.input *= c->dims[d].input_size;
+        n.kernel *= c->dims[d].kernel_size;
+        n.output *= c->dims[d].output_size;
+        n.holes |= c->dims[d].base_dilation > 1;
     }
-    if (outputs == 0) return HLO_SUCCESS;
-    if (job.places == 0 || job.group_inputs == 0) {
-        memset(out, 0, (size_t)(outputs * hlo_type_bytes(c->out_type)));
-        return HLO_SUCCESS;
-    }
-    job.depth = job.places * job.group_inputs;
-    plan_positions(&job);
-    plan_layout(&job);
-    plan_tiles(&job);
-    return run(pool, &job, input, kernel, inputs, job.places * job.group_inputs * c->output_features);
+    return n;
+}
+
+static size_t round_64(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+// A copy of a dense array in the type of the arithmetic, rounded as one bf16 pass rounds where that is asked for.
+// Arrays are dense, so all strides stay.
+static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to, bool rounded, const void *array,
+                         int64_t count, char *memory) {
+    if (from == to && !rounded) return array;
+    cpu_matmul_pack(kernels, from, to, memory, array, 1, count, 0, 1);
+    if (rounded) kernels->round[HLO_BF16](memory, memory, NULL, NULL, count, 0);
+    return memory;
+}
+
+HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
+    const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);
+    HLO_TRY(check(c, compute));
+    const Counts n = counts_of(c);
+    if (n.output == 0) return HLO_SUCCESS;
+    if (n.kernel == 0 || n.holes) memset(out, 0, (size_t)(n.output * hlo_type_bytes(c->out_type)));
+    if (n.kernel == 0) return HLO_SUCCESS;
+    CpuConvolution plain = *c;
+    plain.lhs_type = plain.rhs_type = compute;
+    // Rounding twice is rounding once, so it does no harm where parts turn out to be products, which round themselves.
+    const bool rounded =
+        c->precision == CPU_PRECISION_BF16_1 && compute == HLO_F32 && (n.holes || cpu_convolution_is_direct(&plain));
+    const size_t width = (size_t)hlo_type_bytes(compute);
+    const size_t first = c->lhs_type == compute && !rounded ? 0 : round_64(hlo_array_bytes((size_t)n.input, width));
+    const size_t second = c->rhs_type == compute && !rounded ? 0 : round_64(hlo_array_bytes((size_t)n.kernel, width));
+    char *memory = first + second ? cpu_pool_scratch_take(pool, first + second) : NULL;
+    HLO_FAIL_IF(first + second && !memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    input = bring(kernels, c->lhs_type, compute, rounded, input, n.input, memory);
+    kernel = bring(kernels, c->rhs_type, compute, rounded, kernel, n.kernel, memory + first);
+    const HloStatus status =
+        n.holes ? run_cycles(pool, &plain, out, input, kernel) : run_whole(pool, &plain, out, input, kernel);
+    cpu_pool_scratch_give(pool, memory);
+    return status;
 }

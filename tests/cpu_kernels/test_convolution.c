@@ -29,6 +29,25 @@ static Case kCases[] = {
     {2, 16, 8, 3, 1, 1, {12, 12}, {10, 10}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, {0, 0}},
     {2, 4, 40, 48, 1, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 2, 3, 4, 1, 1, {5}, {2}, {1}, {-6}, {9}, {1}, {1}, {0}},
+    // Depthwise: one feature a group, two outputs of one, pairs of features, and a group a lane of several vectors.
+    {2, 2, 5, 10, 5, 1, {7, 6}, {3, 2}, {2, 1}, {1, 0}, {1, 1}, {1, 1}, {1, 2}, {0, 1}},
+    {2, 1, 8, 8, 4, 1, {5, 9}, {3, 3}, {1, 2}, {1, 2}, {1, 0}, {1, 1}, {1, 1}, {1, 0}},
+    {1, 2, 150, 150, 150, 1, {9}, {4}, {1}, {2}, {1}, {1}, {1}, {0}},
+    {3, 2, 6, 6, 6, 1, {4, 3, 5}, {2, 3, 2}, {1, 1, 2}, {1, 1, 0}, {0, 1, 1}, {1, 1, 1}, {2, 1, 1}, {0, 0, 0}},
+    // Gradients of depthwise kernels: groups of the batch, sums longer than one call takes.
+    {2, 20, 3, 20, 1, 20, {17, 19}, {15, 17}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 6, 2, 6, 1, 6, {9, 9}, {4, 4}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
+    // Few features over long rows, which are taken apart by the stride and cut into pieces.
+    {1, 1, 1, 1, 1, 1, {5001}, {5}, {1}, {2}, {2}, {1}, {1}, {1}},
+    {1, 2, 1, 2, 1, 1, {300}, {7}, {3}, {-2}, {9}, {1}, {2}, {0}},
+    {2, 1, 2, 3, 1, 1, {20, 33}, {5, 9}, {2, 4}, {3, 8}, {1, 5}, {1, 1}, {1, 1}, {0, 1}},
+    {2, 1, 20, 2, 1, 1, {12, 40}, {5, 7}, {1, 1}, {2, 3}, {2, 3}, {1, 1}, {1, 1}, {0, 0}},
+    // Holes between input elements: transposed convolutions, with strides, dilated and reversed kernels beside.
+    {2, 2, 3, 4, 1, 1, {5, 6}, {4, 4}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, {1, 1}, {0, 0}},
+    {2, 1, 2, 3, 1, 1, {7, 5}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {2, 3}, {1, 1}, {0, 0}},
+    {2, 1, 3, 2, 1, 1, {6, 7}, {5, 3}, {2, 3}, {3, 1}, {0, 4}, {3, 4}, {2, 3}, {1, 1}},
+    {2, 2, 6, 6, 6, 1, {5, 6}, {3, 3}, {1, 1}, {1, 2}, {2, 2}, {2, 2}, {1, 1}, {1, 1}},
+    {1, 2, 2, 2, 1, 1, {3}, {2}, {1}, {0}, {0}, {9}, {1}, {0}},
 };
 enum { kCaseCount = sizeof kCases / sizeof kCases[0] };
 
@@ -87,9 +106,10 @@ static void set_up(const Case *k, int layout, Setup *s) {
     const int rank = k->rank;
     s->inputs = s->kernels = s->outputs = 1;
     for (int d = 0; d < rank; d++) {
-        const int64_t dilated = (k->in[d] - 1) * k->base[d] + 1 + k->low[d] + k->high[d],
-                      reach = (k->kernel[d] - 1) * k->window[d] + 1;
-        in[d] = k->in[d], kernel[d] = k->kernel[d], out[d] = dilated < reach ? 0 : (dilated - reach) / k->stride[d] + 1;
+        const int64_t dilated = (k->in[d] ? (k->in[d] - 1) * k->base[d] + 1 : 0) + k->low[d] + k->high[d],
+                      reach = k->kernel[d] ? (k->kernel[d] - 1) * k->window[d] + 1 : 0;
+        in[d] = k->in[d], kernel[d] = k->kernel[d],
+        out[d] = dilated < reach || dilated < 0 ? 0 : (dilated - reach) / k->stride[d] + 1;
     }
     in[rank] = k->batch, in[rank + 1] = k->in_features;
     kernel[rank] = k->in_features / k->feature_groups, kernel[rank + 1] = k->out_features;
@@ -175,20 +195,95 @@ static void check(CpuPool *pool, const Case *k, int layout, HloType type, HloTyp
     hlo_free(input), hlo_free(kernel), hlo_free(out);
 }
 
-static int kNumbers[kCaseCount] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static int kNumbers[kCaseCount];
 ParameterizedTestParameters(cpu_convolution, agrees_with_the_definition) {
+    for (int i = 0; i < kCaseCount; i++) kNumbers[i] = i;
     return cr_make_param_array(int, kNumbers, kCaseCount);
 }
 
 ParameterizedTest(int *number, cpu_convolution, agrees_with_the_definition) {
-    CpuPool *pool;
-    cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
-    for (int layout = 0; layout < 3; layout++) {
-        check(pool, &kCases[*number], layout, HLO_F32, HLO_F32);
-        check(pool, &kCases[*number], layout, HLO_BF16, HLO_F32);
-        check(pool, &kCases[*number], layout, HLO_S8, HLO_S32);
-        check(pool, &kCases[*number], layout, HLO_C64, HLO_C64);
-        check(pool, &kCases[*number], layout, HLO_F64, HLO_F64);
+    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
+        for (int layout = 0; layout < 3; layout++) {
+            check(pool, &kCases[*number], layout, HLO_F32, HLO_F32);
+            if (set < (int)cpu_features_detect()) continue;
+            check(pool, &kCases[*number], layout, HLO_BF16, HLO_F32);
+            check(pool, &kCases[*number], layout, HLO_S8, HLO_S32);
+            check(pool, &kCases[*number], layout, HLO_C64, HLO_C64);
+            check(pool, &kCases[*number], layout, HLO_F64, HLO_F64);
+        }
+        cpu_pool_free(pool);
     }
+}
+
+static int64_t up_to(int64_t most) {
+    state = state * 1664525 + 1013904223;
+    return (int64_t)(state >> 16) % most;
+}
+
+// Any form that a convolution can have, small.
+static Case random_case(void) {
+    Case c = {.rank = (int)up_to(4), .feature_groups = 1, .batch_groups = 1};
+    const int64_t form = up_to(3), groups = form ? 1 + up_to(5) : 1;
+    if (form == 1) c.feature_groups = groups;
+    if (form == 2) c.batch_groups = groups;
+    c.batch = (1 + up_to(2)) * c.batch_groups;
+    c.in_features = (1 + up_to(3)) * c.feature_groups;
+    c.out_features = (1 + up_to(3)) * groups;
+    for (int d = 0; d < c.rank; d++) {
+        c.in[d] = up_to(7), c.kernel[d] = up_to(12) ? 1 + up_to(4) : 0;
+        c.stride[d] = 1 + up_to(3), c.base[d] = 1 + up_to(4), c.window[d] = 1 + up_to(3);
+        c.low[d] = up_to(6) - 2, c.high[d] = up_to(6) - 1;
+        c.reversal[d] = (int)up_to(2);
+        if (c.in[d] == 0) c.low[d] = 3, c.base[d] = 1;  // nothing to be dilated
+    }
+    return c;
+}
+
+Test(cpu_convolution, random_forms_agree_with_the_definition) {
+    for (int i = 0; i < 600; i++) {
+        const Case c = random_case();
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(1 + i % 3, (CpuFeatures)(i % CPU_FEATURES_COUNT), &pool));
+        check(pool, &c, i % 3,
+              i % 5   ? HLO_F32
+              : i % 2 ? HLO_C64
+                      : HLO_F64,
+              i % 5   ? HLO_F32
+              : i % 2 ? HLO_C64
+                      : HLO_F64);
+        cpu_pool_free(pool);
+    }
+}
+
+// Reals whose sums round: the result of a case on a number of workers.
+static char *rounded_result(const Case *k, int layout, int workers, size_t *bytes) {
+    Setup s;
+    CpuPool *pool;
+    set_up(k, layout, &s);
+    s.c.lhs_type = s.c.rhs_type = s.c.out_type = HLO_F32;
+    float *input = hlo_allocate_aligned((size_t)(s.inputs * 4)),
+          *kernel = hlo_allocate_aligned((size_t)(s.kernels * 4));
+    char *out = hlo_allocate_aligned((size_t)(s.outputs * 4) + 1);
+    state = 17;
+    for (int64_t i = 0; i < s.inputs; i++) input[i] = (float)up_to(60000) * 1e-4f - 3;
+    for (int64_t i = 0; i < s.kernels; i++) kernel[i] = (float)up_to(60000) * 1e-4f - 3;
+    cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
+    cr_assert_null(cpu_convolution(pool, &s.c, out, input, kernel));
     cpu_pool_free(pool);
+    hlo_free(input), hlo_free(kernel);
+    *bytes = (size_t)(s.outputs * 4);
+    return out;
+}
+
+Test(cpu_convolution, bits_do_not_depend_on_the_workers) {
+    for (int i = 0; i < kCaseCount; i++)
+        for (int layout = 0; layout < 3; layout++) {
+            size_t bytes;
+            char *one = rounded_result(&kCases[i], layout, 1, &bytes),
+                 *four = rounded_result(&kCases[i], layout, 4, &bytes);
+            cr_assert_arr_eq(one, four, bytes, "case %d, layout %d", i, layout);
+            hlo_free(one), hlo_free(four);
+        }
 }

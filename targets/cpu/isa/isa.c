@@ -5,6 +5,7 @@
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/random.h"
 #include "targets/cpu/isa/scan.h"
+#include "targets/cpu/isa/taps.h"
 #include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/isa/vector.h"
 
@@ -42,6 +43,15 @@ const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return &cpu_scan_kernels_baseline;
+}
+
+const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_tap_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_tap_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_tap_kernels_baseline;
 }
 
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in
+// blocks, and for each pair a small patch matrix is written that stays in the second-level cache while it is
+// multiplied.
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/convolution_internal.h"
+#include "targets/cpu/copy.h"
+#include "targets/cpu/held.h"
+#include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/tiles.h"
+
+enum { kRankLimit = CPU_KERNEL_RANK_LIMIT, kTilePositions = 256, kBlockElements = 512, kTallestTile = 1024 };
+
+// One dimension of the output positions, slowest first. spatial < 0: the batch.
+typedef struct PositionDim {
+    int spatial;
+    int64_t size, out_stride;
+} PositionDim;
+
+typedef struct ConvolutionJob {
+    const CpuConvolution *c;
+    const CpuLoopKernels *kernels;
+    CpuFeatures features;
+    HloType compute;
+    int width;                                         // of the compute type
+    int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
+    int64_t groups;
+    int64_t places;     // of the kernel: product of its spatial sizes
+    int64_t depth;      // places * group_inputs
+    int64_t positions;  // of one group's output
+    PositionDim dims[kRankLimit + 1];
+    int dim_count;
+    bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
+    bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
+    bool in_place;                   // patches are the input itself
+    int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
+    bool direct, direct_transposed;  // products are written in place: [position][feature] or [feature][position]
+    int64_t block_places, tile, tiles;
+    const char *input, *kernel;
+    char *packed;  // [group][depth][group_outputs]
+    char *out;
+    char *scratch;
+    size_t patch_bytes, result_bytes, scratch_each;
+    char *kernel_tiles;  // the kernel packed for tiles, [group][block of places], or NULL
+    size_t tile_bytes;   // of one block
+} ConvolutionJob;
+
+// ---- addressing
+
+// The input index under kernel place k of output o in one dimension, or -1.
+static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
+    const int64_t index = o * d->stride + k * d->window_dilation - d->padding_low;
+    return index >= 0 && index < d->input_size ? index : -1;
+}
+
+static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t *index) {
+    for (int i = job->dim_count - 1; i >= 0; i--) {
+        index[i] = flat % job->dims[i].size;
+        flat /= job->dims[i].size;
+    }
+}
+
+static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *place) {
+    for (int d = c->rank - 1; d >= 0; d--) {
+        place[d] = flat % c->dims[d].kernel_size;
+        flat /= c->dims[d].kernel_size;
+    }
+}
+
+static int64_t group_input_offset(const ConvolutionJob *job, int64_t group) {
+    const CpuConvolution *c = job->c;
+    return c->batch_groups > 1 ? group * job->group_batch * c->input_batch_stride
+                               : group * job->group_inputs * c->input_feature_stride;
+}
+
+// Element offset of the input under a place for a position, features aside; -1 in padding.
+static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
+    const CpuConvolution *c = job->c;
+    int64_t offset = 0;
+    for (int i = 0; i < job->dim_count; i++) {
+        const int d = job->dims[i].spatial;
+        if (d < 0) {
+            offset += index[i] * c->input_batch_stride;
+            continue;
+        }
+        const int64_t at = input_index(&c->dims[d], index[i], place[d]);
+        if (at < 0) return -1;
+        offset += at * c->dims[d].input_stride;
+    }
+    return offset;
+}
+
+static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t position) {
+    int64_t index[kRankLimit + 1], offset = group * job->group_outputs * job->c->output_feature_stride;
+    unflatten_position(job, position, index);
+    for (int i = 0; i < job->dim_count; i++) offset += index[i] * job->dims[i].out_stride;
+    return offset;
+}
+
+// ---- the kernel
+
+// [group][place][input feature][output feature], reversed dimensions turned.
+static void pack_kernel(const ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    int64_t place[kRankLimit];
+    for (int64_t g = 0; g < job->groups; g++)
+        for (int64_t p = 0; p < job->places; p++) {
+            unflatten_place(c, p, place);
+            int64_t from = g * job->group_outputs * c->kernel_output_stride;
+            for (int d = 0; d < c->rank; d++)
+                from +=
+                    (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
+            char *to = job->packed + (g * job->places + p) * job->group_inputs * job->group_outputs * job->width;
+            cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
+                             (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
+                             (int64_t[]){c->kernel_input_stride, c->kernel_output_stride});
+        }
+}
+
+// ---- patches
+
+// Copies of a few dozen bytes, which are too many to call a function for each.
+static void copy_short(char *to, const char *from, int64_t bytes) {
+    enum { kStep = 16 };
+    int64_t i = 0;
+    if (bytes < kStep || bytes > 16 * kStep) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    for (; i + kStep <= bytes; i += kStep) memcpy(to + i, from + i, kStep);
+    memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+}
+
+// Element offset of the input under a place, the last dimension and the features aside; -1 in padding.
+static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
+    const CpuConvolution *c = job->c;
+    int64_t offset = 0;
+    for (int i = 0; i < job->dim_count; i++) {
+        const int d = job->dims[i].spatial;
+        const int64_t at = d < 0 ? index[i] : d == c->rank - 1 ? 0 : input_index(&c->dims[d], index[i], place[d]);
+        if (at < 0) return -1;
+        offset += at * (d < 0 ? c->input_batch_stride : c->dims[d].input_stride);
+    }
+    return offset;
+}
+
+// One kernel row of the last dimension for `count` positions along it, `row_bytes` apart: features and places are one
+// run of memory, cut at the borders.
+static void copy_merged(const ConvolutionJob *job, char *to, int64_t row_bytes, const char *input, int64_t first,
+                        int64_t count) {
+    const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
+    const int64_t bytes = job->group_inputs * job->width;
+    for (int64_t p = 0; p < count; p++, to += row_bytes) {
+        const int64_t start = (first + p) * last->stride - last->padding_low;
+        int64_t low = start < 0 ? -start : 0, high = last->input_size - start;
+        if (low > last->kernel_size) low = last->kernel_size;
+        if (high > last->kernel_size) high = last->kernel_size;
+        if (high < low) high = low;
+        if (low > 0) memset(to, 0, (size_t)(low * bytes));
+        if (high > low) copy_short(to + low * bytes, input + (start + low) * bytes, (high - low) * bytes);
+        if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
+    }
+}
+
+static void fill_merged_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
+                             int64_t s1, char *patches) {
+    const CpuConvolution *c = job->c;
+    const int64_t bytes = job->group_inputs * job->width, step = c->dims[c->rank - 1].kernel_size,
+                  row_bytes = (s1 - s0) * bytes, fastest = job->dim_count - 1;
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    for (int64_t p = 0; p < count;) {
+        unflatten_position(job, p0 + p, index);
+        const int64_t left = job->dims[fastest].size - index[fastest], run = left < count - p ? left : count - p;
+        for (int64_t s = s0; s < s1; s += step) {
+            char *to = patches + p * row_bytes + (s - s0) * bytes;
+            unflatten_place(c, s, place);
+            const int64_t from = row_offset(job, index, place);
+            if (from >= 0)
+                copy_merged(job, to, row_bytes, input + from * job->width, index[fastest], run);
+            else
+                for (int64_t q = 0; q < run; q++) memset(to + q * row_bytes, 0, (size_t)(step * bytes));
+        }
+        p += run;
+    }
+}
+
+// Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
+static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
+                      char *patches) {
+    const int64_t bytes = job->group_inputs * job->width;
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    if (job->merge_last) {
+        fill_merged_rows(job, input, p0, count, s0, s1, patches);
+        return;
+    }
+    for (int64_t p = 0; p < count; p++) {
+        unflatten_position(job, p0 + p, index);
+        for (int64_t s = s0; s < s1; s++, patches += bytes) {
+            unflatten_place(job->c, s, place);
+            const int64_t from = input_offset(job, index, place);
+            if (from < 0)
+                memset(patches, 0, (size_t)bytes);
+            else
+                memcpy(patches, input + from * job->width, (size_t)bytes);
+        }
+    }
+}
+
+// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after
+// another.
+static void fill_run(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
+                     int64_t row_length, char *to) {
+    const CpuConvolution *c = job->c;
+    const int fastest = job->dim_count - 1, d = job->dims[fastest].spatial, width = job->width;
+    const int64_t first = index[fastest];
+    int64_t low = 0, high = count, step = c->input_batch_stride;
+    if (d >= 0) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        step = dim->stride * dim->input_stride;
+        while (low < high && input_index(dim, first + low, place[d]) < 0) low++;
+        while (high > low && input_index(dim, first + high - 1, place[d]) < 0) high--;
+    }
+    index[fastest] = first + low;
+    const int64_t from = low < high ? input_offset(job, index, place) : -1;
+    if (from < 0) low = high = 0;
+    for (int64_t f = 0; f < job->group_inputs; f++, to += row_length * width) {
+        memset(to, 0, (size_t)(low * width));
+        const int64_t n = high - low;
+        if (n > 0)
+            cpu_copy_strided(NULL, 1, &n, width, to + low * width, (int64_t[]){1},
+                             input + (from + f * c->input_feature_stride) * width, &step);
+        memset(to + high * width, 0, (size_t)((count - high) * width));
+    }
+    index[fastest] = first;
+}
+
+// Row-major [place][feature][position].
+static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
+                         int64_t s1, char *patches) {
+    const PositionDim *fastest = &job->dims[job->dim_count - 1];
+    int64_t index[kRankLimit + 1], place[kRankLimit];
+    for (int64_t s = s0; s < s1; s++) {
+        unflatten_place(job->c, s, place);
+        char *row = patches + (s - s0) * job->group_inputs * count * job->width;
+        for (int64_t p = 0; p < count;) {
+            unflatten_position(job, p0 + p, index);
+            const int64_t left = fastest->size - index[job->dim_count - 1], run = left < count - p ? left : count - p;
+            fill_run(job, input, index, place, run, count, row + p * job->width);
+            p += run;
+        }
+    }
+}
+
+// ---- tiles
+
+// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of
+// features.
+static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride,
+                                int64_t result_stride) {
+    const int64_t depth = (s1 - s0) * job->group_inputs, outputs = job->group_outputs;
+    const int64_t position = job->by_rows ? patch_stride : 1, place = job->by_rows ? 1 : patch_stride;
+    CpuProduct p = {.type = job->compute,
+                    .precision = job->c->precision,
+                    .features = job->features,
+                    .accumulate = s0 > 0,
+                    .m = count,
+                    .n = outputs,
+                    .k = depth,
+                    .a_m_stride = position,
+                    .a_k_stride = place,
+                    .b_k_stride = outputs,
+                    .b_n_stride = 1,
+                    .ldc = result_stride};
+    if (!job->direct_transposed) return p;
+    p.m = outputs, p.n = count;
+    p.a_m_stride = 1, p.a_k_stride = outputs, p.b_k_stride = place, p.b_n_stride = position;
+    return p;
+}
+
+static int64_t blocks_of(const ConvolutionJob *job) {
+    return (job->places + job->block_places - 1) / job->block_places;
+}
+
+// The product of a whole tile of positions and the block of places from s0.
+static CpuProduct whole_product(const ConvolutionJob *job, int64_t s0) {
+    const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
+    return block_product(job, job->tile, s0, s1, 1, 1);
+}
+
+// The kernel is the right side of many products: packed once for tiles where they are used.
+static size_t kernel_tile_bytes(ConvolutionJob *job) {
+    const CpuProduct first = whole_product(job, 0);
+    job->tile_bytes = job->direct_transposed ? 0 : cpu_tiles_right_bytes(&first);
+    return job->tile_bytes * (size_t)(job->groups * blocks_of(job));
+}
+
+static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
+    if (job->tile_bytes == 0) return;
+    const int64_t blocks = blocks_of(job), place_bytes = job->group_inputs * job->group_outputs * job->width;
+    for (int64_t i = 0; i < job->groups * blocks; i++) {
+        const int64_t s0 = i % blocks * job->block_places;
+        const CpuProduct p = whole_product(job, s0);
+        const char *kernel = job->packed + (i / blocks * job->places + s0) * place_bytes;
+        if (!cpu_tiles_pack_right(&p, memory + (size_t)i * job->tile_bytes, kernel)) return;
+    }
+    job->kernel_tiles = memory;
+}
+
+// Adds the product of one block of places to the tile's results.
+static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
+                           const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
+                           char *scratch) {
+    const char *kernel =
+        job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
+    CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
+    const bool turned = job->direct_transposed;
+    if (job->kernel_tiles)
+        p.b_tiles = job->kernel_tiles + (size_t)(group * blocks_of(job) + s0 / job->block_places) * job->tile_bytes;
+    cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
+}
+
+static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
+    const int out_width = hlo_type_bytes(job->c->out_type);
+    for (int64_t p = 0; p < count; p++)
+        cpu_matmul_unpack(
+            job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
+            result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
+}
+
+static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ConvolutionJob *job = argument;
+    char *patches = job->scratch + (size_t)worker * job->scratch_each;
+    char *results = patches + job->patch_bytes, *rest = results + job->result_bytes;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t group = unit / job->tiles, p0 = unit % job->tiles * job->tile;
+        const int64_t count = job->positions - p0 < job->tile ? job->positions - p0 : job->tile;
+        const char *input = job->input + group_input_offset(job, group) * job->width;
+        const bool placed = job->direct || job->direct_transposed;
+        char *result = placed ? job->out + output_offset(job, group, p0) * job->width : results;
+        const int64_t result_stride = job->direct_transposed ? job->c->output_feature_stride
+                                      : job->direct          ? job->position_step
+                                                             : job->group_outputs;
+        for (int64_t s0 = 0; s0 < job->places; s0 += job->block_places) {
+            const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
+            int64_t stride = job->by_rows ? (s1 - s0) * job->group_inputs : count;
+            const char *a = patches;
+            if (job->in_place) {
+                a = input + p0 * job->c->input_feature_stride * job->c->input_features * job->width;
+                stride = job->c->input_features;
+            } else if (job->by_rows)
+                fill_rows(job, input, p0, count, s0, s1, patches);
+            else
+                fill_columns(job, input, p0, count, s0, s1, patches);
+            multiply_block(job, group, count, s0, s1, a, stride, result, result_stride, rest);
+        }
+        if (!placed) write_rows(job, group, p0, count, result);
+    }
+}
+
+// ---- planning
+
+static void plan_positions(ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    const PositionDim batch = {-1, job->group_batch, c->output_batch_stride};
+    const bool batch_fastest = c->input_batch_stride == 1 && job->group_batch > 1 && c->input_feature_stride != 1;
+    if (!batch_fastest) job->dims[job->dim_count++] = batch;
+    for (int d = 0; d < c->rank; d++)
+        job->dims[job->dim_count++] = (PositionDim){d, c->dims[d].output_size, c->dims[d].output_stride};
+    if (batch_fastest) job->dims[job->dim_count++] = batch;
+    job->positions = 1;
+    for (int i = 0; i < job->dim_count; i++) job->positions *= job->dims[i].size;
+    // Whether outputs of neighbouring positions are at one distance from each other.
+    int64_t step = 0, reach = 0;
+    for (int i = job->dim_count - 1; i >= 0; i--) {
+        if (job->dims[i].size == 1) continue;
+        if (step == 0)
+            step = job->dims[i].out_stride, reach = step * job->dims[i].size;
+        else if (job->dims[i].out_stride == reach)
+            reach *= job->dims[i].size;
+        else
+            return;
+    }
+    job->position_step = step ? step : c->output_features;
+}
+
+// A 1 x ... x 1 kernel over neighbouring features reads the input as its own patch matrix.
+static bool reads_in_place(const ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    int64_t expected = c->input_features;
+    if (!job->by_rows || job->places != 1 || c->batch_groups > 1) return false;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        const CpuConvolutionDim *x = &c->dims[d];
+        if (x->stride != 1 || x->padding_low != 0 || x->input_size != x->output_size) return false;
+        if (x->input_size > 1 && x->input_stride != expected) return false;
+        expected *= x->input_size;
+    }
+    return c->batch == 1 || c->input_batch_stride == expected;
+}
+
+static void plan_layout(ConvolutionJob *job) {
+    const CpuConvolution *c = job->c;
+    job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;
+    if (job->group_inputs == 1 && job->dims[job->dim_count - 1].spatial >= 0 && c->input_feature_stride != 1)
+        job->by_rows = false;
+    if (c->rank > 0 && job->by_rows && c->input_feature_stride == 1) {
+        const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+        job->merge_last = last->window_dilation == 1 && last->input_stride == job->group_inputs &&
+                          job->dims[job->dim_count - 1].spatial == c->rank - 1;
+    }
+    job->in_place = reads_in_place(job);
+    const bool same = c->out_type == job->compute && job->position_step > 0;
+    job->direct = same && c->output_feature_stride == 1 && job->position_step >= job->group_outputs;
+    job->direct_transposed =
+        same && !job->direct && job->position_step == 1 && c->output_feature_stride >= job->positions;
+}
+
+static void plan_tiles(ConvolutionJob *job) {
+    int64_t places = kBlockElements / job->group_inputs;
+    const int64_t row = job->merge_last ? job->c->dims[job->c->rank - 1].kernel_size : 1;
+    places = places / row * row;
+    if (places < row) places = row;
+    // The bf16 passes drop NaNs of their low parts, so they must see a whole sum at once.
+    job->block_places = places < job->places && job->c->precision == CPU_PRECISION_EXACT ? places : job->places;
+    job->tile = kTilePositions;
+    // At least eight tiles a group where there are few groups, and never thinner than 32 positions.
+    while (job->tile > 32 && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
+    if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
+    job->tiles = (job->positions + job->tile - 1) / job->tile;
+    const int64_t patch = job->tile * job->block_places * job->group_inputs, result = job->tile * job->group_outputs;
+    job->patch_bytes = ((size_t)(patch * job->width) + 63) / 64 * 64;
+    job->result_bytes = ((size_t)(result * job->width) + 63) / 64 * 64;
+    const CpuProduct product = block_product(job, job->tile, 0, job->block_places, 1, 1);
+    job->scratch_each = job->patch_bytes + job->result_bytes + cpu_product_scratch_bytes(&product);
+}
+
+HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
+                                   const void *kernel) {
+    const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
+    ConvolutionJob job = {.c = c,
+                          .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                          .features = cpu_pool_features(pool),
+                          .compute = c->lhs_type,
+                          .width = hlo_type_bytes(c->lhs_type),
+                          .group_inputs = sizes.group_inputs,
+                          .group_outputs = sizes.group_outputs,
+                          .group_batch = sizes.group_batch,
+                          .groups = sizes.groups,
+                          .places = sizes.places,
+                          .depth = sizes.places * sizes.group_inputs,
+                          .input = input,
+                          .kernel = kernel,
+                          .out = out};
+    assert(c->lhs_type == c->rhs_type && job.depth > 0); /* as convolution_internal.h says */
+    for (int d = 0; d < c->rank; d++) assert(c->dims[d].base_dilation == 1);
+    plan_positions(&job);
+    plan_layout(&job);
+    plan_tiles(&job);
+    const size_t packed =
+        (hlo_array_bytes((size_t)(job.groups * job.depth * job.group_outputs), (size_t)job.width) + 63) / 64 * 64;
+    const size_t tiles = kernel_tile_bytes(&job),
+                 all = packed + tiles + job.scratch_each * (size_t)cpu_pool_worker_count(pool);
+    char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    job.packed = memory;
+    job.scratch = memory + packed + tiles;
+    pack_kernel(&job);
+    pack_kernel_tiles(&job, memory + packed);
+    const double work = (double)job.groups * (double)job.positions * (double)job.depth * (double)job.group_outputs;
+    cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job.groups * job.tiles, 1, convolution_task, &job);
+    cpu_pool_scratch_give(pool, memory);
+    return HLO_SUCCESS;
+}

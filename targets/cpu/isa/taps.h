@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of weighted rows, per instruction set: what convolutions of few features are made of, which have no matrix
+// products to fill vectors with. convolution_direct.c drives them.
+#ifndef MESHLO_TARGETS_CPU_ISA_TAPS_H_
+#define MESHLO_TARGETS_CPU_ISA_TAPS_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "targets/cpu/features.h"
+
+// The sums of one precision: `count` elements of y are set to, or raised by (`accumulate`), the sum of `taps` products.
+// Each element is one chain of fused multiply-adds in the order of the taps, from zero or from what y holds: so it
+// depends neither on its place in the row nor on how the taps are cut into calls. y overlaps no input.
+typedef struct CpuTapType {
+    // y[i] = sum over t of weights[t] * inputs[t][i]
+    void (*by_number)(int64_t count, void *y, int64_t taps, const void *const *inputs, const void *weights,
+                      bool accumulate);
+    // y[i] = sum over t of weights[t][i] * inputs[t][i]
+    void (*by_row)(int64_t count, void *y, int64_t taps, const void *const *inputs, const void *const *weights,
+                   bool accumulate);
+} CpuTapType;
+
+typedef struct CpuTapKernels {
+    CpuTapType f32, f64;
+} CpuTapKernels;
+
+extern const CpuTapKernels cpu_tap_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuTapKernels cpu_tap_kernels_avx2, cpu_tap_kernels_avx512;
+#endif
+
+// The kernels for a set.
+const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features);
+
+#endif
