@@ -229,7 +229,7 @@ static void add_pad(Program *program) {
         bool whole = pick(program, 2);
         low[d] = whole ? 0 : pick(program, 5) - 1;
         high[d] = whole ? 0 : pick(program, 5) - 1;
-        inner[d] = !whole && pick(program, 4) == 0;
+        inner[d] = !whole && pick(program, 3) == 0 ? 1 + pick(program, 2) : 0;
         result.dims[d] = a.dims[d] + low[d] + high[d] + (a.dims[d] > 0 ? (a.dims[d] - 1) * inner[d] : 0);
         if (result.dims[d] < 1) {
             low[d] = 2;
@@ -265,11 +265,47 @@ static void add_concatenate(Program *program) {
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank);
     other.dims[dim] = random_size(program);
+    const char *parts[6] = {a.name};
     Value b = *parameter(program, &other);
-    bool three = pick(program, 2);
-    result.dims[dim] += b.dims[dim] + (three ? a.dims[dim] : 0);
+    int64_t count = 2 + pick(program, 5);
+    result.dims[dim] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool first = i == 0 || (i > 1 && pick(program, 2));
+        parts[i] = first ? a.name : b.name;
+        result.dims[dim] += first ? a.dims[dim] : b.dims[dim];
+    }
     begin(program, &result);
-    hlo_text_format(&program->body, "concatenate(%s, %s%s%s)", a.name, b.name, three ? ", " : "", three ? a.name : "");
+    hlo_text_string(&program->body, "concatenate(");
+    for (int64_t i = 0; i < count; i++) hlo_text_format(&program->body, "%s%s", i ? ", " : "", parts[i]);
+    hlo_text_char(&program->body, ')');
+    put_list(program, "dimensions", &dim, 1);
+    hlo_text_char(&program->body, '\n');
+}
+
+// `a` from `start` to `limit` along one dimension.
+static Value *put_slice(Program *program, const Value *a, int64_t dim, int64_t start, int64_t limit) {
+    Value result = *a;
+    result.dims[dim] = limit - start;
+    Value *made = begin(program, &result);
+    hlo_text_format(&program->body, "slice(%s), slice={", a->name);
+    for (int64_t d = 0; d < a->rank; d++) {
+        hlo_text_format(&program->body, "%s[%lld:%lld]", d ? ", " : "", (long long)(d == dim ? start : 0),
+                        (long long)(d == dim ? limit : a->dims[d]));
+    }
+    hlo_text_string(&program->body, "}\n");
+    return made;
+}
+
+// The end of an array in front of its beginning.
+static void add_rotation(Program *program) {
+    Value a = value_of_rank(program, 1);
+    int64_t dim = a.rank ? pick(program, a.rank) : 0;
+    if (!a.rank || a.dims[dim] < 2) return;
+    int64_t at = 1 + pick(program, a.dims[dim] - 1);
+    Value end = *put_slice(program, &a, dim, at, a.dims[dim]);
+    Value front = *put_slice(program, &a, dim, 0, at);
+    begin(program, &a);
+    hlo_text_format(&program->body, "concatenate(%s, %s)", end.name, front.name);
     put_list(program, "dimensions", &dim, 1);
     hlo_text_char(&program->body, '\n');
 }
@@ -485,7 +521,7 @@ static void add_cumulative(Program *program) {
 
 static void add_reduce_window(Program *program) {
     Value a = value_of_rank(program, 1), result = a;
-    int64_t size[RANK], stride[RANK], low[RANK], high[RANK], dilate[RANK];
+    int64_t size[RANK], stride[RANK], low[RANK], high[RANK], dilate[RANK], base[RANK];
     char name[32];
     if (!a.rank) return;
     for (int64_t d = 0; d < a.rank; d++) {
@@ -495,7 +531,8 @@ static void add_reduce_window(Program *program) {
         low[d] = trivial ? 0 : pick(program, 3);
         high[d] = trivial ? 0 : pick(program, 3);
         dilate[d] = trivial ? 1 : 1 + pick(program, 2);
-        int64_t span = (size[d] - 1) * dilate[d] + 1, room = a.dims[d] + low[d] + high[d];
+        base[d] = trivial || pick(program, 3) ? 1 : 2 + pick(program, 2);
+        int64_t span = (size[d] - 1) * dilate[d] + 1, room = (a.dims[d] - 1) * base[d] + 1 + low[d] + high[d];
         if (span > room) {
             high[d] += span - room;
             room = span;
@@ -513,6 +550,8 @@ static void add_reduce_window(Program *program) {
     hlo_text_string(&program->body, " pad=");
     for (int64_t d = 0; d < a.rank; d++)
         hlo_text_format(&program->body, "%s%lld_%lld", d ? "x" : "", (long long)low[d], (long long)high[d]);
+    hlo_text_string(&program->body, " lhs_dilate=");
+    for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)base[d]);
     hlo_text_string(&program->body, " rhs_dilate=");
     for (int64_t d = 0; d < a.rank; d++) hlo_text_format(&program->body, d ? "x%lld" : "%lld", (long long)dilate[d]);
     hlo_text_format(&program->body, "}, to_apply=%s\n", name);
@@ -530,11 +569,12 @@ static void add_convolution(Program *program) {
     result.dims[3] = kernel.dims[3];
     for (int64_t d = 0; d < 2; d++) {
         input.dims[1 + d] = 4 + pick(program, 10);
-        size[d] = kernel.dims[d] = 1 + pick(program, 4);
+        // Now and then the kernel is as large as the image: so the gradient of a kernel is written.
+        size[d] = kernel.dims[d] = pick(program, 4) ? 1 + pick(program, 4) : input.dims[1 + d] - pick(program, 2);
         stride[d] = 1 + pick(program, 2);
         low[d] = pick(program, 4) - 1;
         high[d] = pick(program, 4) - 1;
-        base[d] = pick(program, 4) ? 1 : 2;
+        base[d] = pick(program, 3) ? 1 : 2 + pick(program, 2);
         dilate[d] = 1 + pick(program, 2);
         int64_t span = (size[d] - 1) * dilate[d] + 1, room = (input.dims[1 + d] - 1) * base[d] + 1 + low[d] + high[d];
         if (span > room) {
@@ -557,13 +597,15 @@ static void add_convolution(Program *program) {
 // Gradient of a max pool.
 static void add_select_and_scatter(Program *program) {
     Value a = {.rank = 3}, source = {.rank = 3};
-    int64_t size[3], stride[3];
+    int64_t size[3], stride[3], low[3], high[3];
     char select[32], scatter[32];
     for (int64_t d = 0; d < 3; d++) {
-        a.dims[d] = 2 + pick(program, 8);
-        size[d] = pick(program, 2) ? 1 : 2;
-        stride[d] = size[d];
-        source.dims[d] = (a.dims[d] - size[d]) / stride[d] + 1;
+        a.dims[d] = 3 + pick(program, 10);
+        size[d] = pick(program, 2) ? 1 : 1 + pick(program, 3);
+        stride[d] = 1 + pick(program, 3);
+        low[d] = pick(program, size[d]);
+        high[d] = pick(program, size[d]);
+        source.dims[d] = (a.dims[d] + low[d] + high[d] - size[d]) / stride[d] + 1;
     }
     Value operand = *parameter(program, &a), given = *parameter(program, &source);
     Value scalar = {.rank = 0};
@@ -575,11 +617,14 @@ static void add_select_and_scatter(Program *program) {
                     select);
     reducer(program, &a, "add", scatter);
     begin(program, &a);
-    hlo_text_format(
-        &program->body,
-        "select-and-scatter(%s, %s, %s), window={size=%lldx%lldx%lld stride=%lldx%lldx%lld}, select=%s, scatter=%s\n",
-        operand.name, given.name, init.name, (long long)size[0], (long long)size[1], (long long)size[2],
-        (long long)stride[0], (long long)stride[1], (long long)stride[2], select, scatter);
+    hlo_text_format(&program->body,
+                    "select-and-scatter(%s, %s, %s), window={size=%lldx%lldx%lld stride=%lldx%lldx%lld "
+                    "pad=%lld_%lldx%lld_%lldx%lld_%lld}, "
+                    "select=%s, scatter=%s\n",
+                    operand.name, given.name, init.name, (long long)size[0], (long long)size[1], (long long)size[2],
+                    (long long)stride[0], (long long)stride[1], (long long)stride[2], (long long)low[0],
+                    (long long)high[0], (long long)low[1], (long long)high[1], (long long)low[2], (long long)high[2],
+                    select, scatter);
 }
 
 // The largest elements along the last dimension.
@@ -728,6 +773,17 @@ static void add_choice(Program *program) {
 }
 
 // Keys and values sorted together.
+// The first few of a sorted dimension.
+static void add_sort_first(Program *program) {
+    int64_t before = program->count;
+    add_sort(program);
+    if (program->count == before && before < POOL) return;
+    Value sorted = program->pool[program->count - 1];
+    if (!sorted.rank) return;
+    int64_t dim = pick(program, sorted.rank);
+    put_slice(program, &sorted, dim, 0, 1 + pick(program, sorted.dims[dim] < 3 ? sorted.dims[dim] : 3));
+}
+
 static void add_sort_pairs(Program *program) {
     Value a = value_of_rank(program, 1);
     if (!a.rank) return;
@@ -917,6 +973,7 @@ static const struct {
     {"pad", add_pad},
     {"reverse", add_reverse},
     {"concatenate", add_concatenate},
+    {"rotation", add_rotation},
     {"reduce", add_reduce},
     {"argmax", add_argmax},
     {"dot", add_dot},
@@ -940,6 +997,7 @@ static const struct {
     {"fft", add_fft},
     {"choice", add_choice},
     {"sort-pairs", add_sort_pairs},
+    {"sort-first", add_sort_first},
     {"random", add_random},
     {"cumulative", add_cumulative},
     {"scan", add_scan},
@@ -954,6 +1012,7 @@ const char *const generate_families[] = {"elementwise",
                                          "pad",
                                          "reverse",
                                          "concatenate",
+                                         "rotation",
                                          "reduce",
                                          "argmax",
                                          "dot",
@@ -977,6 +1036,7 @@ const char *const generate_families[] = {"elementwise",
                                          "fft",
                                          "choice",
                                          "sort-pairs",
+                                         "sort-first",
                                          "random",
                                          "cumulative",
                                          "scan",
