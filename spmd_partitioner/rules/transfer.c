@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers to and from the host. Inside a manual region each device makes its own; outside of one the annotation
-// {maximal device=N} names the device that speaks for all, and what it receives is broadcast.
+// {maximal device=N} names the device that speaks for all, and what it receives is broadcast. Feeds are the same: each
+// device has a queue of its own, or one speaks for all. Transfers between devices are a matter of manual regions.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 // The leaves of the value of a send or recv: the data's, the context, the token.
@@ -56,44 +59,72 @@ static HloInstruction *emit_transfer(const Transfer *transfer, HloInstruction *d
                              1, &transfer->attributes);
 }
 
-static HloInstruction *emit_zeros(SpmdPartitioner *partitioner, const HloShape *shape) {
+// A tree of zeros with a token at the end, which is `token`: what stands on devices that do not take part.
+static HloInstruction *emit_nothing(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *token) {
+    if (shape->type == HLO_TOKEN) return token;
+    if (hlo_shape_is_tuple(shape)) {
+        HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->element_count + 1);
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            parts[i] = emit_nothing(partitioner, shape->elements[i], token);
+        }
+        return spmd_emit(partitioner, HLO_OP_TUPLE, shape, parts, shape->element_count, NULL);
+    }
     HloInstruction *zero = spmd_emit_scalar(partitioner, shape->type, 0);
     return shape->rank ? spmd_emit_splat(partitioner, zero, shape->dims, shape->rank) : zero;
 }
 
-// One branch of the choice below: `argument` is (data, token) of a send, the token of a recv.
-static HloComputation *make_branch(const Transfer *transfer, const HloShape *argument, bool acts) {
-    SpmdPartitioner *partitioner = transfer->partitioner;
+// What the device that acts does with its argument; gives a value of shape `result`.
+typedef HloInstruction *(*Act)(const void *context, HloInstruction *argument);
+
+// Something that one device does for all, given (data, token) or a token.
+typedef struct Lone {
+    SpmdPartitioner *partitioner;
+    int64_t device;
+    const HloShape *result;  // in the new module
+    Act act;
+    const void *context;  // of `act`
+} Lone;
+
+// One branch of the choice below.
+static HloComputation *make_branch(const Lone *lone, const HloShape *argument, bool acts) {
+    SpmdPartitioner *partitioner = lone->partitioner;
     SpmdScope *outer = partitioner->scope;
     SpmdScope scope = {.target = hlo_computation_new(partitioner->module, acts ? "transfer" : "no_transfer")};
     partitioner->scope = &scope;
     HloParameterAttributes number = {.number = 0};
-    HloInstruction *parameter = spmd_emit(partitioner, HLO_OP_PARAMETER, argument, NULL, 0, &number);
-    HloInstruction *root;
-    if (hlo_shape_is_tuple(argument)) {
-        HloInstruction *data = emit_element(partitioner, parameter, 0),
-                       *token = emit_element(partitioner, parameter, 1);
-        root = acts ? emit_transfer(transfer, data, token) : token;
+    HloInstruction *parameter = spmd_emit(partitioner, HLO_OP_PARAMETER, argument, NULL, 0, &number), *root;
+    if (acts) {
+        root = lone->act(lone->context, parameter);
     } else {
-        root = acts ? emit_transfer(transfer, NULL, parameter)
-                    : emit_pair(partitioner, emit_zeros(partitioner, transfer->data), parameter);
+        HloInstruction *token = hlo_shape_is_tuple(argument) ? emit_element(partitioner, parameter, 1) : parameter;
+        root = emit_nothing(partitioner, lone->result, token);
     }
     hlo_computation_set_root(scope.target, root);
     partitioner->scope = outer;
     return scope.target;
 }
 
-// emit_transfer() on the one device that the annotation names; elsewhere the token passes, and zeros stand for data.
-static HloInstruction *emit_on_device(const Transfer *transfer, HloInstruction *argument) {
-    SpmdPartitioner *partitioner = transfer->partitioner;
+// Acts on the one device; elsewhere the token passes, and zeros stand for data.
+static HloInstruction *emit_on_device(const Lone *lone, HloInstruction *argument) {
+    SpmdPartitioner *partitioner = lone->partitioner;
+    assert(lone->device >= 0 && lone->device < partitioner->mesh->device_count); /* the callers refuse other devices */
     HloInstruction *here = spmd_emit_compare(partitioner, HLO_ComparisonDirection_EQ, spmd_emit_device(partitioner),
-                                             spmd_emit_scalar(partitioner, HLO_S32, transfer->device));
-    HloComputation *branches[] = {make_branch(transfer, argument->shape, true),
-                                  make_branch(transfer, argument->shape, false)};
+                                             spmd_emit_scalar(partitioner, HLO_S32, lone->device));
+    HloComputation *branches[] = {make_branch(lone, argument->shape, true), make_branch(lone, argument->shape, false)};
     HloInstruction *operands[] = {here, argument, argument};
-    HloInstruction *made = spmd_emit(partitioner, HLO_OP_CONDITIONAL, branches[0]->root->shape, operands, 3, NULL);
+    HloInstruction *made = spmd_emit(partitioner, HLO_OP_CONDITIONAL, lone->result, operands, 3, NULL);
     hlo_instruction_set_called(made, branches, 2);
     return made;
+}
+
+static HloInstruction *act_send(const void *context, HloInstruction *argument) {
+    const Transfer *transfer = context;
+    HloInstruction *data = emit_element(transfer->partitioner, argument, 0);
+    return emit_transfer(transfer, data, emit_element(transfer->partitioner, argument, 1));
+}
+
+static HloInstruction *act_recv(const void *context, HloInstruction *argument) {
+    return emit_transfer(context, NULL, argument);
 }
 
 // Everything needs a sharding, also what has no dimensions.
@@ -104,13 +135,28 @@ static void define_scalar(const Transfer *transfer, int64_t leaf, HloInstruction
     spmd_define_as(transfer->partitioner, leaf, &local);
 }
 
-static HloStatus check_transfer(const Transfer *transfer) {
-    HLO_FAIL_IF(!transfer->attributes.is_host_transfer, HLO_UNIMPLEMENTED, "a transfer between devices");
-    HLO_FAIL_IF(!hlo_shape_is_array(transfer->data), HLO_UNIMPLEMENTED, "a host transfer of several arrays at once");
-    HLO_FAIL_IF(transfer->device >= transfer->partitioner->mesh->device_count, HLO_INVALID_ARGUMENT,
-                "a host transfer on device %lld of %lld", (long long)transfer->device,
-                (long long)transfer->partitioner->mesh->device_count);
+static HloStatus check_device(const SpmdPartitioner *partitioner, int64_t device, const char *what) {
+    HLO_FAIL_IF(device >= partitioner->mesh->device_count, HLO_INVALID_ARGUMENT, "%s on device %lld of %lld", what,
+                (long long)device, (long long)partitioner->mesh->device_count);
     return HLO_SUCCESS;
+}
+
+static HloStatus check_transfer(const Transfer *transfer) {
+    const SpmdPartitioner *partitioner = transfer->partitioner;
+    const SpmdAtomSet manual = spmd_plan_array(partitioner->plan, transfer->op, 0)->sharding->manual;
+    HLO_FAIL_IF(!transfer->attributes.is_host_transfer && manual != spmd_mesh_all(partitioner->mesh), HLO_UNIMPLEMENTED,
+                "a transfer between devices outside of a manual region");
+    HLO_FAIL_IF(!hlo_shape_is_array(transfer->data), HLO_UNIMPLEMENTED, "a host transfer of several arrays at once");
+    return check_device(partitioner, transfer->device, "a host transfer");
+}
+
+// A transfer between devices is kept in its halves: a done in front of the other side's start might wait for ever.
+// Every leaf of the start stands for the whole of it, until the done comes.
+static void keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
+    SpmdPartitioner *partitioner = transfer->partitioner;
+    const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), transfer->op->shape);
+    HloInstruction *start = spmd_clone(partitioner, transfer->op, shape, operands, count);
+    for (int64_t leaf = 0; leaf < 3; leaf++) define_scalar(transfer, leaf, start);
 }
 
 static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
@@ -122,7 +168,12 @@ static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstructi
         spmd_sharding_new(partitioner->arena, op->operands[0]->shape->rank, data.sharding ? data.sharding->manual : 0);
     data.partial = 0;
     HloInstruction *token = spmd_local(partitioner, op->operands[1], 0)->hlo;
-    HloInstruction *done = transfer.device >= 0 ? emit_on_device(&transfer, emit_pair(partitioner, data.hlo, token))
+    if (!transfer.attributes.is_host_transfer) {
+        keep_start(&transfer, (HloInstruction *[]){data.hlo, token}, 2);
+        return HLO_SUCCESS;
+    }
+    const Lone lone = {partitioner, transfer.device, transfer.token, act_send, &transfer};
+    HloInstruction *done = transfer.device >= 0 ? emit_on_device(&lone, emit_pair(partitioner, data.hlo, token))
                                                 : emit_transfer(&transfer, data.hlo, token);
     spmd_define_as(partitioner, 0, &data);
     define_scalar(&transfer, 1, spmd_emit_scalar(partitioner, HLO_U32, 0));
@@ -135,8 +186,15 @@ static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstructi
     const Transfer transfer = transfer_of(partitioner, op);
     HLO_TRY(check_transfer(&transfer));
     HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
+    if (!transfer.attributes.is_host_transfer) {
+        keep_start(&transfer, &token, 1);
+        return HLO_SUCCESS;
+    }
     const bool alone = transfer.device >= 0;
-    HloInstruction *done = alone ? emit_on_device(&transfer, token) : emit_transfer(&transfer, NULL, token);
+    const HloShape *parts[] = {transfer.data, transfer.token};
+    const HloShape *both = hlo_shape_tuple(spmd_arena(partitioner), parts, 2);
+    const Lone lone = {partitioner, transfer.device, both, act_recv, &transfer};
+    HloInstruction *done = alone ? emit_on_device(&lone, token) : emit_transfer(&transfer, NULL, token);
     HloInstruction *data = emit_element(partitioner, done, 0);
     SpmdReason reason = {.op = op, .what = "received array"};
     if (alone) data = spmd_emit_broadcast(partitioner, data, transfer.device, &reason);
@@ -149,19 +207,47 @@ static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstructi
 }
 const SpmdOp spmd_op_recv = {.name = "recv", .partition = recv_partition};
 
+// The start of a transfer between devices that a done ends; NULL where start and done became one.
+static HloInstruction *kept_start(SpmdPartitioner *partitioner, const HloInstruction *done) {
+    HloInstruction *start = spmd_local(partitioner, done->operands[0], 2)->hlo;
+    return hlo_is(start, HLO_OP_SEND) || hlo_is(start, HLO_OP_RECV) ? start : NULL;
+}
+
 // The transfer ended with its start: leaf `leaf` of the start is leaf `to` of this op.
 static void pass_leaf(SpmdPartitioner *partitioner, int64_t to, int64_t leaf) {
     spmd_define_as(partitioner, to, spmd_local(partitioner, partitioner->op->operands[0], leaf));
 }
 
+// The done of a start that was kept; its leaves.
+static void emit_done(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *start) {
+    const int64_t count = hlo_shape_leaf_count(op->shape);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), op->shape);
+    spmd_emit_leaves(partitioner, spmd_clone(partitioner, op, shape, &start, 1), leaves);
+    for (int64_t i = 0; i < count; i++) {
+        const SpmdLocal local = {
+            .hlo = leaves[i], .global = hlo_shape_leaf(op->shape, i), .sharding = spmd_planned(partitioner, i)};
+        spmd_define_as(partitioner, i, &local);
+    }
+}
+
 static HloStatus send_done_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    HloInstruction *start = kept_start(partitioner, op);
+    if (start) {
+        emit_done(partitioner, op, start);
+        return HLO_SUCCESS;
+    }
     pass_leaf(partitioner, 0, hlo_shape_leaf_count(op->operands[0]->shape) - 1);
     return HLO_SUCCESS;
 }
 const SpmdOp spmd_op_send_done = {.name = "send-done", .partition = send_done_partition};
 
 static HloStatus recv_done_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    (void)op;
+    HloInstruction *start = kept_start(partitioner, op);
+    if (start) {
+        emit_done(partitioner, op, start);
+        return HLO_SUCCESS;
+    }
     pass_leaf(partitioner, 0, 0);
     pass_leaf(partitioner, 1, 2);
     return HLO_SUCCESS;
@@ -170,14 +256,59 @@ const SpmdOp spmd_op_recv_done = {.name = "recv-done", .partition = recv_done_pa
 
 // ---- infeed and outfeed: each device has its own queue, and takes or gives its part
 
-static HloStatus check_feed(const HloInstruction *op) {
-    HLO_FAIL_IF(acting_device(op) >= 0, HLO_UNIMPLEMENTED, "%s on one device for all", hlo_op_text(op->opcode));
+// A feed on one device for all.
+typedef struct Feed {
+    SpmdPartitioner *partitioner;
+    const HloInstruction *op;
+    const HloShape *shape;  // of what it gives, in the new module
+} Feed;
+
+static HloInstruction *act_infeed(const void *context, HloInstruction *argument) {
+    const Feed *feed = context;
+    return spmd_clone(feed->partitioner, feed->op, feed->shape, &argument, 1);
+}
+
+static HloInstruction *emit_outfeed(const Feed *feed, HloInstruction *data, HloInstruction *token) {
+    HloInstruction *operands[2] = {data, token};
+    HloInstruction *made = spmd_clone(feed->partitioner, feed->op, feed->shape, operands, 2);
+    HloOutfeedAttributes attributes = *HLO_ATTRIBUTES(feed->op, Outfeed);
+    attributes.shape = data->shape;
+    hlo_instruction_set_attributes(made, &attributes);
+    return made;
+}
+
+static HloInstruction *act_outfeed(const void *context, HloInstruction *argument) {
+    const Feed *feed = context;
+    HloInstruction *data = emit_element(feed->partitioner, argument, 0);
+    return emit_outfeed(feed, data, emit_element(feed->partitioner, argument, 1));
+}
+
+// What one device takes from its queue, on all of them.
+static HloStatus infeed_for_all(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *token) {
+    const int64_t device = acting_device(op), count = hlo_shape_leaf_count(op->shape);
+    HLO_TRY(check_device(partitioner, device, "an infeed"));
+    const Feed feed = {partitioner, op, hlo_shape_copy(spmd_arena(partitioner), op->shape)};
+    const Lone lone = {partitioner, device, feed.shape, act_infeed, &feed};
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    spmd_emit_leaves(partitioner, emit_on_device(&lone, token), leaves);
+    const SpmdReason reason = {.op = op, .what = "array taken by one device"};
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *shape = hlo_shape_leaf(op->shape, i);
+        const SpmdSharding *planned = spmd_plan_array(partitioner->plan, op, i)->sharding;
+        if (!hlo_shape_is_array(shape)) {
+            spmd_define_as(partitioner, i, &(SpmdLocal){.hlo = leaves[i], .global = shape, .sharding = planned});
+            continue;
+        }
+        HloInstruction *all = spmd_emit_broadcast(partitioner, leaves[i], device, &reason);
+        const SpmdSharding *whole = spmd_sharding_new(partitioner->arena, shape->rank, planned->manual);
+        spmd_define(partitioner, i, all, whole, 0, HLO_OPCODE_COUNT);
+    }
     return HLO_SUCCESS;
 }
 
 static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    HLO_TRY(check_feed(op));
     HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
+    if (acting_device(op) >= 0) return infeed_for_all(partitioner, op, token);
     int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);
     const HloShape *shape = spmd_local_tree(partitioner, op, op->shape, &leaf);
     HloInstruction *made = spmd_clone(partitioner, op, shape, &token, 1);
@@ -193,23 +324,33 @@ static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruc
 }
 const SpmdOp spmd_op_infeed = {.name = "infeed", .partition = infeed_partition};
 
-static HloStatus outfeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    HLO_TRY(check_feed(op));
+// The arrays that are fed out: each device's part, or all of them where one device speaks for all.
+static HloInstruction *fed_arrays(SpmdPartitioner *partitioner, const HloInstruction *op, bool whole) {
     const HloInstruction *data = op->operands[0];
     int64_t count = hlo_shape_leaf_count(data->shape);
     HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     for (int64_t i = 0; i < count; i++) {
-        SpmdReason reason = {.op = op, .what = "outfed array"};
+        const SpmdReason reason = {.op = op, .what = "outfed array"};
         const SpmdSharding *to = spmd_plan_array(partitioner->plan, data, i)->sharding;
+        if (whole) to = spmd_sharding_new(partitioner->arena, to->rank, to->manual);
         leaves[i] = spmd_reshard(partitioner, *spmd_local(partitioner, data, i), to, 0, reason).hlo;
     }
-    HloInstruction *operands[2] = {spmd_emit_tree(partitioner, data->shape, leaves),
-                                   spmd_local(partitioner, op->operands[1], 0)->hlo};
+    return spmd_emit_tree(partitioner, data->shape, leaves);
+}
+
+static HloStatus outfeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    const int64_t device = acting_device(op);
+    const Feed feed = {partitioner, op, hlo_shape_copy(spmd_arena(partitioner), op->shape)};
+    HLO_TRY(check_device(partitioner, device, "an outfeed"));
+    HloInstruction *data = fed_arrays(partitioner, op, device >= 0);
+    HloInstruction *token = spmd_local(partitioner, op->operands[1], 0)->hlo;
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
-    local.hlo = spmd_clone(partitioner, op, op->shape, operands, 2);
-    HloOutfeedAttributes attributes = *HLO_ATTRIBUTES(op, Outfeed);
-    attributes.shape = operands[0]->shape;
-    hlo_instruction_set_attributes(local.hlo, &attributes);
+    if (device >= 0) {
+        const Lone lone = {partitioner, device, feed.shape, act_outfeed, &feed};
+        local.hlo = emit_on_device(&lone, emit_pair(partitioner, data, token));
+    } else {
+        local.hlo = emit_outfeed(&feed, data, token);
+    }
     spmd_define_as(partitioner, 0, &local);
     return HLO_SUCCESS;
 }

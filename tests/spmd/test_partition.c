@@ -209,6 +209,58 @@ Test(partition, unknown_calls) {
     hlo_text_free(&text);
 }
 
+// One device takes an array from its queue for all of them, and another one gives an array for all.
+Test(partition, one_device_feeds_for_all) {
+    HloText text = {0};
+    print_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n"
+        " i = ((f32[8], s32[3]), token[]) infeed(t), sharding={{maximal device=1}, {maximal device=1}, {maximal "
+        "device=1}}\n d = (f32[8], s32[3]) get-tuple-element(i), index=0\n u = token[] get-tuple-element(i), index=1\n"
+        " x = f32[8] get-tuple-element(d), index=0\n p = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " y = f32[8] add(x, p)\n o = token[] outfeed(y, u), outfeed_shape=f32[8], sharding={maximal device=2}\n"
+        " ROOT r = f32[8] negate(y)\n}\n",
+        &text);
+    const char *const parts[] = {"((f32[8]{0}, s32[3]{0}), token[]) infeed(",
+                                 "replica_groups={{1,0,2,3}}",
+                                 "true_computation=transfer, false_computation=no_transfer",
+                                 "array taken by one device of infeed i",
+                                 "outfeed_shape=f32[8]{0}",
+                                 "outfed array of outfeed o"};
+    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
+        cr_expect(strstr(text.data, parts[i]), "no %s in %s", parts[i], text.data);
+    }
+    hlo_text_free(&text);
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n i = (f32[8], token[]) infeed(t), "
+        "sharding={{maximal device=4}, {maximal device=4}}\n ROOT x = f32[8] get-tuple-element(i), index=0\n}\n",
+        NULL, HLO_INVALID_ARGUMENT, "device 4");
+}
+
+// Between devices only where each of them is on its own: the halves stay apart, so that nobody waits for what the other
+// has not begun.
+Test(partition, transfers_between_devices_stay_in_manual_regions) {
+    HloText text = {0};
+    print_partitioned(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " t = token[] after-all()\n m = f32[2] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", "
+        "sharding={manual}\n s = (f32[2], u32[], token[]) send(m, t), channel_id=7\n"
+        " r = (f32[2], u32[], token[]) recv(t), channel_id=7, "
+        "sharding={{manual}, {manual}, {manual}}\n d = (f32[2], token[]) recv-done(r), channel_id=7\n"
+        " e = token[] send-done(s), channel_id=7\n g = f32[2] get-tuple-element(d), index=0, sharding={manual}\n"
+        " ROOT q = f32[8] custom-call(g), custom_call_target=\"SPMDShardToFullShape\", "
+        "sharding={devices=[4]<=[4]}\n}\n",
+        &text);
+    const char *const parts[] = {" send(p", " recv(t", " recv-done(r", " send-done(s"};
+    const char *at = text.data;
+    for (size_t i = 0; at && i < HLO_COUNT_OF(parts); i++) at = strstr(at, parts[i]);
+    cr_expect(at, "%s", text.data);
+    hlo_text_free(&text);
+    expect_refused(
+        "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0)\n t = token[] after-all()\n"
+        " s = (f32[8], u32[], token[]) send(p, t), channel_id=7\n ROOT d = token[] send-done(s), channel_id=7\n}\n",
+        NULL, HLO_UNIMPLEMENTED, "outside of a manual region");
+}
+
 // Each device has a queue of its own and takes its part from it.
 Test(partition, feeds_have_local_shapes) {
     HloText text = {0};
@@ -222,10 +274,6 @@ Test(partition, feeds_have_local_shapes) {
     cr_expect(strstr(text.data, "((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed("), "%s", text.data);
     cr_expect(strstr(text.data, "outfeed_shape=f32[2,6]{1,0}"), "%s", text.data);
     hlo_text_free(&text);
-    expect_refused(
-        "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n i = (f32[8], token[]) infeed(t), "
-        "sharding={{maximal device=1}, {maximal device=1}}\n ROOT x = f32[8] get-tuple-element(i), index=0\n}\n",
-        NULL, HLO_UNIMPLEMENTED, "infeed on one device");
     expect_refused(
         "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n n = s32[] constant(3)\n"
         " ROOT d = f32[<=4] set-dimension-size(p, n), dimensions={0}, sharding={devices=[2]<=[2]}\n}\n",
