@@ -42,9 +42,7 @@ static const char *dims_text(HloArena *arena, const HloShape *shape) {
         if (i) hlo_text_char(&text, ';');
         for (int32_t d = 0; d < leaf->rank; d++) hlo_text_format(&text, d ? ",%lld" : "%lld", (long long)leaf->dims[d]);
     }
-    const char *copy = hlo_arena_string(arena, text.data ? text.data : "", text.length);
-    hlo_text_free(&text);
-    return copy;
+    return hlo_text_to_arena(arena, &text);
 }
 
 static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const SpmdArray *array) {

@@ -367,7 +367,10 @@ static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments
     for (int64_t i = 0; i < boundary->result_count; i++) {
         HloStatus status = target_array_to_literal(arrays[count + i], &results[i]);
         if (!status) continue;
-        while (i--) hlo_literal_free(results[i]);
+        while (i--) {
+            hlo_literal_free(results[i]);
+            results[i] = NULL;  // a caller may free what it finds there
+        }
         return status;
     }
     return HLO_SUCCESS;
@@ -376,6 +379,7 @@ static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments
 HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments, int64_t argument_count,
                               HloLiteral **results) {
     const SpmdBoundary *boundary = program->boundary;
+    for (int64_t i = 0; i < boundary->result_count; i++) results[i] = NULL;
     HLO_TRY(check_count(program, argument_count));
     int64_t count = argument_count + boundary->result_count;
     TargetArray **arrays = hlo_allocate_zeroed((size_t)count + 1, sizeof *arrays);

@@ -87,7 +87,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_program_place(const TargetProgram *pro
 // then and results are NULL. Any thread, also several at once.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments,
                                                       int64_t argument_count, TargetArray **results);
-// Places, runs and puts together: literals in, new literals out.
+// Places, runs and puts together: literals in, new literals out. After an error all results are NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments,
                                                        int64_t argument_count, HloLiteral **results);
 

@@ -42,7 +42,8 @@ static struct HloStringMapEntry *string_slot(struct HloStringMapEntry *entries, 
     for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
         struct HloStringMapEntry *entry = &entries[i];
         if (!entry->value) return entry;
-        if (entry->hash == hash && entry->length == length && memcmp(entry->key, key, length) == 0) return entry;
+        if (entry->hash != hash || entry->length != length) continue;
+        if (length == 0 || memcmp(entry->key, key, length) == 0) return entry;  // an empty key may be NULL
     }
 }
 

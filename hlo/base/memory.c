@@ -104,14 +104,14 @@ void hlo_arena_free(HloArena *arena) {
     hlo_free(arena);
 }
 
-static HLO_NORETURN void out_of_memory(void) {
-    HLO_BUG_IF(!innermost_guard);
+void hlo_out_of_memory(void) {
+    HLO_BUG_IF(!innermost_guard);  // an arena is used where nothing protects it
     longjmp(innermost_guard->resume, 1);
 }
 
 HloArena *hlo_arena_scratch_new(void) {
     HloArena *arena = hlo_arena_new();
-    if (!arena) out_of_memory();
+    if (!arena) hlo_out_of_memory();
     Guard *guard = innermost_guard;
     if (!guard) return arena;
     arena->guard = guard;
@@ -128,9 +128,9 @@ static Block *add_block(HloArena *arena, size_t bytes) {
     } else if (arena->next_size < LARGEST_BLOCK_BYTES) {
         arena->next_size *= 2;
     }
-    if (size > SIZE_MAX - sizeof(Block)) out_of_memory();
+    if (size > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
     Block *block = hlo_allocate(sizeof(Block) + size);
-    if (!block) out_of_memory();
+    if (!block) hlo_out_of_memory();
     *block = (Block){.older = arena->newest, .size = size};
     arena->newest = block;
     arena->total += size;
@@ -138,7 +138,7 @@ static Block *add_block(HloArena *arena, size_t bytes) {
 }
 
 void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes) {
-    if (bytes > SIZE_MAX - ALIGNMENT) out_of_memory();
+    if (bytes > SIZE_MAX - ALIGNMENT) hlo_out_of_memory();
     size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     Block *block = arena->newest;
     if (!block || block->size - block->used < rounded) block = add_block(arena, rounded);

@@ -83,6 +83,9 @@ static inline size_t hlo_array_bytes(size_t count, size_t bytes_each) {
 // Runs body(argument) and returns its status; when an arena runs out of memory inside, returns RESOURCE_EXHAUSTED
 // instead. Nests. The body must leave nothing behind that only it could free (see the top of this file).
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument);
+// Jumps to the innermost hlo_protect() of this thread, as an arena does that finds no memory. A bug where there is
+// none.
+HLO_EXPORT HLO_NORETURN void hlo_out_of_memory(void);
 
 HLO_END_C
 

@@ -76,6 +76,16 @@ HloStatus hlo_text_status(const HloText *text) {
     return text->failed ? hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory while writing text") : HLO_SUCCESS;
 }
 
+char *hlo_text_to_arena(HloArena *arena, HloText *text) {
+    if (text->failed) {
+        hlo_text_free(text);
+        hlo_out_of_memory();
+    }
+    char *copy = hlo_arena_string(arena, text->data, text->length);
+    hlo_text_free(text);
+    return copy;
+}
+
 void hlo_text_free(HloText *text) {
     hlo_free(text->data);
     *text = (HloText){0};

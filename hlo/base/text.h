@@ -42,6 +42,9 @@ HLO_EXPORT void hlo_text_int64(HloText *text, int64_t value);
 HLO_EXPORT void hlo_text_uint64(HloText *text, uint64_t value);
 // RESOURCE_EXHAUSTED if any of the calls above ran out of memory.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_text_status(const HloText *text);
+// A copy in `arena`, NUL-terminated; frees the text. Jumps to hlo_protect() when memory is short now, or was while the
+// text was written.
+HLO_EXPORT char *hlo_text_to_arena(HloArena *arena, HloText *text);
 // Frees the text and leaves an empty one.
 HLO_EXPORT void hlo_text_free(HloText *text);
 

@@ -79,7 +79,7 @@ HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module,
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
 // A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner
-// compares.
+// compares. Memory errors jump to hlo_protect().
 HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
 // The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);

@@ -33,14 +33,14 @@ HloStatus export_type(const ExportPlace *place, const HloShape *shape, const Mli
     }
     HloText text = {0};
     hlo_shape_print(&text, shape, false);
-    *type = hlo_string_map_get(&exporter->types, text.data, text.length);
+    const size_t length = text.length;
+    const char *key = hlo_text_to_arena(exporter->arena, &text);
+    *type = hlo_string_map_get(&exporter->types, key, length);
     if (!*type) {
-        const char *key = hlo_arena_string(exporter->arena, text.data, text.length);
         const HloShape *copy = hlo_shape_without_layout(exporter->arena, shape);
         *type = mlir_new_type(exporter->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = copy});
-        hlo_string_map_set(exporter->arena, &exporter->types, key, text.length, (void *)(uintptr_t)*type);
+        hlo_string_map_set(exporter->arena, &exporter->types, key, length, (void *)(uintptr_t)*type);
     }
-    hlo_text_free(&text);
     return HLO_SUCCESS;
 }
 
@@ -218,9 +218,7 @@ static const MlirAttribute *sharding_text(const ExportPlace *place, const HloSha
     if (!sharding) return NULL;
     HloText text = {0};
     hlo_sharding_print(&text, sharding);
-    const char *copy = hlo_arena_string(place->exporter->arena, text.data ? text.data : "", text.length);
-    hlo_text_free(&text);
-    return export_string(place, copy);
+    return export_string(place, hlo_text_to_arena(place->exporter->arena, &text));
 }
 
 static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues values) {

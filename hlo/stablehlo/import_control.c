@@ -411,7 +411,7 @@ static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribu
         }
     }
     hlo_text_string(&out, "}");
-    if (known) *text = hlo_arena_text(import_arena(place), out.data ? out.data : "{}");
+    if (known) *text = hlo_text_to_arena(import_arena(place), &out);
     hlo_text_free(&out);
     return known ? HLO_SUCCESS
                  : import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is no number, text or boolean");

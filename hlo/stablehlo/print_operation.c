@@ -447,7 +447,7 @@ static void print_results(Printer *printer, const MlirOperation *operation) {
     }
     // The name of the first of several is %n#0; the group's is %n:count.
     if (one_name) {
-        printer->text->length -= 2;
+        if (!printer->text->failed) printer->text->length -= 2;
         hlo_text_format(printer->text, ":%lld", (long long)operation->result_count);
     }
     hlo_text_string(printer->text, " = ");

@@ -159,7 +159,7 @@ static bool needs_shape(HloOpcode opcode) {
 // An instruction of a stand-alone text uses a value that nothing defines: it becomes a parameter.
 static bool invent_parameter(HloParser *parser, const char *name, size_t length, const HloShape *shape,
                              HloInstruction **result) {
-    if (!shape) return HLO_PARSER_FAIL(parser, "an operand of a single instruction needs a shape");
+    assert(shape); /* the callers refuse an operand without one, at its own place */
     HloParameterAttributes attributes = {.number = hlo_parameter_count(parser->computation)};
     if (!name) {
         name = hlo_arena_format(parser->arena, "_%lld", (long long)attributes.number);
@@ -191,6 +191,9 @@ static bool parse_operand(HloParser *parser, HloInstruction **operand) {
     }
     if (!hlo_parse_name(parser, &name, &length)) return false;
     *operand = hlo_parser_find(parser, name, length);
+    if (!*operand && invents && !shape) {
+        return hlo_parser_fail(parser, where, "an operand of a single instruction needs a shape");
+    }
     if (!*operand && invents) return invent_parameter(parser, name, length, shape, operand);
     if (!*operand) return hlo_parser_fail(parser, where, "instruction '%s' does not exist", name);
     if (shape && shape != (*operand)->shape && !hlo_shape_equal(shape, (*operand)->shape, HLO_COMPARE_BOUNDS)) {
