@@ -250,10 +250,11 @@ Test(partition, transfers_between_devices_stay_in_manual_regions) {
         " ROOT q = f32[8] custom-call(g), custom_call_target=\"SPMDShardToFullShape\", "
         "sharding={devices=[4]<=[4]}\n}\n",
         &text);
-    const char *const parts[] = {" send(p", " recv(t", " recv-done(r", " send-done(s"};
-    const char *at = text.data;
-    for (size_t i = 0; at && i < HLO_COUNT_OF(parts); i++) at = strstr(at, parts[i]);
-    cr_expect(at, "%s", text.data);
+    const char *const parts[] = {"s = (f32[2]{0}, u32[], token[]) send(p, t)", "(f32[2]{0}, u32[], token[]) recv(t)",
+                                 "recv-done(r)", "send-done(s)"};
+    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
+        cr_expect(strstr(text.data, parts[i]), "no %s in %s", parts[i], text.data);
+    }
     hlo_text_free(&text);
     expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0)\n t = token[] after-all()\n"
