@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/pjrt/harness.h"
 
-#include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "hlo/proto/proto.h"
-#include "tests/support/compiled.h"
+_Noreturn void harness_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    abort();
+}
 
 const PjrtApi *harness_api(void) {
     static const PjrtApi *api;
     if (api) return api;
     void *library = dlopen(MESHLO_PJRT_LIBRARY, RTLD_LAZY);
-    cr_assert(library, "%s", dlerror());
+    if (!library) harness_fail("%s", dlerror());
     const PjrtApi *(*get)(void);
     *(void **)&get = dlsym(library, "GetPjrtApi");
-    cr_assert(get);
+    if (!get) harness_fail("%s has no GetPjrtApi", MESHLO_PJRT_LIBRARY);
     api = get();
     return api;
 }
@@ -32,23 +40,22 @@ static void destroy_error(PjrtError *error) {
 }
 
 void harness_must(PjrtError *error, const char *what) {
-    cr_assert(!error, "%s: %s", what, message_of(error));
+    if (error) harness_fail("%s: %s", what, message_of(error));
 }
 
 void harness_refused(PjrtError *error, int code, const char *text) {
-    cr_assert(error, "nothing was refused");
+    if (!error) harness_fail("nothing was refused: %s", text);
     PjrtErrorGetCodeArgs args = {.struct_size = sizeof(args), .error = error};
     harness_must(CALL(Error_GetCode, &args), "code");
-    cr_assert_eq(args.code, code, "code %d: %s", args.code, message_of(error));
-    cr_assert(strstr(message_of(error), text), "%s", message_of(error));
+    if (args.code != code || !strstr(message_of(error), text))
+        harness_fail("code %d: %s, where %d with \"%s\" was to come", args.code, message_of(error), code, text);
     destroy_error(error);
 }
 
 PjrtExtension *harness_extension(int type) {
     for (PjrtExtension *at = harness_api()->extension_start; at; at = at->next)
         if (at->type == type) return at;
-    cr_assert_fail("there is no extension %d", type);
-    return NULL;
+    harness_fail("there is no extension %d", type);
 }
 
 PjrtClient *harness_client(const char *topology) {
@@ -103,8 +110,8 @@ void harness_destroy_buffer(PjrtBuffer *buffer) {
     harness_must(CALL(Buffer_Destroy, &args), "Buffer_Destroy");
 }
 
-static PjrtLoadedExecutable *compile(PjrtClient *client, const void *code, size_t size, const char *format,
-                                     int partitions, PjrtError **error) {
+PjrtLoadedExecutable *harness_compile_as(PjrtClient *client, const void *code, size_t size, const char *format,
+                                         int partitions, PjrtError **error) {
     // CompileOptionsProto {3: {4: replicas, 5: partitions, 6: use_spmd}}
     unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
     PjrtProgram program = {.struct_size = sizeof(program),
@@ -123,25 +130,7 @@ static PjrtLoadedExecutable *compile(PjrtClient *client, const void *code, size_
 
 PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
                                       PjrtError **error) {
-    return compile(client, code, size, "mlir", partitions, error);
-}
-
-PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text) {
-    PjrtError *error;
-    PjrtLoadedExecutable *executable = harness_try_text(client, text, &error);
-    harness_must(error, "compile");
-    return executable;
-}
-
-PjrtLoadedExecutable *harness_try_text(PjrtClient *client, const char *text, PjrtError **error) {
-    HloText message = {0}, bytes = {0};
-    HloModule *module = compiled_parse(text, &message);
-    cr_assert(module, "%s", message.data);
-    cr_assert(!hlo_module_to_proto(module, &bytes));
-    PjrtLoadedExecutable *executable = compile(client, bytes.data, bytes.length, "hlo", 1, error);
-    hlo_text_free(&bytes);
-    hlo_module_free(module);
-    return executable;
+    return harness_compile_as(client, code, size, "mlir", partitions, error);
 }
 
 void harness_destroy_executable(PjrtLoadedExecutable *executable) {

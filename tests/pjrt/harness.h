@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays jaxlib's part: loads the plugin and calls it through its table, by the names of pjrt/functions.def.
+// Plays jaxlib's part: loads the plugin and calls it through its table, by the names of pjrt/functions.def. What goes
+// wrong is written to stderr and aborts, so that programs without Criterion can use it (tests/threads).
 #ifndef MESHLO_TESTS_PJRT_HARNESS_H_
 #define MESHLO_TESTS_PJRT_HARNESS_H_
 
@@ -13,6 +14,8 @@ enum {
     PJRT_AT_END
 };
 
+// Writes a printf-style message and aborts.
+_Noreturn void harness_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // The plugin's table, loaded once a process. Fails the test when it cannot be loaded.
 const PjrtApi *harness_api(void);
 // Calls function NAME with an argument struct; returns its error.
@@ -37,6 +40,9 @@ void harness_destroy_buffer(PjrtBuffer *buffer);
 // Compiles bytecode for `partitions` devices; NULL and *error when it is refused.
 PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size_t size, int partitions,
                                       PjrtError **error);
+// The same of a program in a format: "mlir" or "hlo".
+PjrtLoadedExecutable *harness_compile_as(PjrtClient *client, const void *code, size_t size, const char *format,
+                                         int partitions, PjrtError **error);
 // Compiles HLO text for one device; fails the test when it is refused.
 PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text);
 // The same; NULL and *error when it is refused.
