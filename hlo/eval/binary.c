@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops on two real operands.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -80,6 +81,22 @@ static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
     return result;
 }
 
+// The upper `bits` of the product of two numbers of that width, which are extended to 64 bits by their sign if they
+// have one.
+static uint64_t high_half(uint64_t a, uint64_t b, int bits, bool is_signed) {
+    assert(bits >= 1 && bits <= 64);
+    if (bits <= 32) return is_signed ? (uint64_t)((int64_t)(a * b) >> bits) : a * b >> bits;
+    assert(bits == 64); /* there is no type between */
+    // Schoolbook multiplication of the halves; the sum in the middle cannot overflow.
+    const uint64_t low = UINT64_C(0xFFFFFFFF);
+    const uint64_t cross = (a >> 32) * (b & low), middle = (a & low) * (b >> 32) + ((a & low) * (b & low) >> 32);
+    uint64_t high = (a >> 32) * (b >> 32) + (cross >> 32) + (((cross & low) + middle) >> 32);
+    // A negative number stands for itself less 2^64.
+    if (is_signed && (int64_t)a < 0) high -= b;
+    if (is_signed && (int64_t)b < 0) high -= a;
+    return high;
+}
+
 #define BITS(type) ((int)sizeof(type) * 8)
 #define SIGNED_DIVIDE(type, a, b) ((b) == 0 ? (type)-1 : (b) == -1 ? (type)(0 - (uint64_t)(a)) : (type)((a) / (b)))
 #define SIGNED_REMAINDER(a, b) ((b) == 0 ? (a) : (b) == -1 ? 0 : (a) % (b))
@@ -97,6 +114,7 @@ static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
     ROW(XOR, type, a ^ b)
 #define SIGNED_OPS(ROW, type)                                                       \
     COMMON_OPS(ROW, type)                                                           \
+    ROW(MULHI, type, high_half((uint64_t)a, (uint64_t)b, BITS(type), true))         \
     ROW(DIVIDE, type, SIGNED_DIVIDE(type, a, b))                                    \
     ROW(REMAINDER, type, SIGNED_REMAINDER(a, b))                                    \
     ROW(POWER, type, integer_power((uint64_t)a, b, true))                           \
@@ -105,6 +123,7 @@ static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
     ROW(SHIFT_RIGHT_LOGICAL, type, TOO_FAR(type, b) ? 0 : (u##type)a >> b)
 #define UNSIGNED_OPS(ROW, type)                                                                          \
     COMMON_OPS(ROW, type)                                                                                \
+    ROW(MULHI, type, high_half(a, b, BITS(type), false))                                                 \
     ROW(DIVIDE, type, b == 0 ? (type)-1 : a / b)                                                         \
     ROW(REMAINDER, type, b == 0 ? a : a % b)                                                             \
     ROW(POWER, type, integer_power((uint64_t)a, (int64_t)b, false))                                      \
@@ -144,6 +163,7 @@ static int64_t apply_narrow(HloOpcode opcode, int64_t a, int64_t b, int bits, bo
         case HLO_OP_ADD: return a + b;
         case HLO_OP_SUBTRACT: return a - b;
         case HLO_OP_MULTIPLY: return a * b;
+        case HLO_OP_MULHI: return (int64_t)high_half((uint64_t)a, (uint64_t)b, bits, is_signed);
         case HLO_OP_MAXIMUM: return a > b ? a : b;
         case HLO_OP_MINIMUM: return a < b ? a : b;
         case HLO_OP_AND: return a & b;

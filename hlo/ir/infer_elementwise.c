@@ -29,7 +29,8 @@ static int allowed_kinds(HloOpcode opcode) {
         case HLO_OP_IS_FINITE:
         case HLO_OP_COMPLEX: return FLOAT;
         case HLO_OP_CLZ:
-        case HLO_OP_POPCNT: return INTEGER;
+        case HLO_OP_POPCNT:
+        case HLO_OP_MULHI: return INTEGER;
         case HLO_OP_NOT:
         case HLO_OP_AND:
         case HLO_OP_OR:

@@ -214,7 +214,7 @@ MlirOperation *asm_new_operation(AsmParser *parser, const char *name) {
 static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
     HLO_VECTOR(MlirRegion) regions = {0};
     bool isolated = strcmp(operation->name, "func.func") == 0 || strcmp(operation->name, "builtin.module") == 0 ||
-                    strcmp(operation->name, "sdy.manual_computation") == 0;
+                    strcmp(operation->name, "sdy.manual_computation") == 0 || strcmp(operation->name, "chlo.scan") == 0;
     do {
         MlirRegion region = {0};
         if (!asm_region(parser, &region, NULL, NULL, isolated)) return false;

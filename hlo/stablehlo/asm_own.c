@@ -137,7 +137,8 @@ static bool own_constant(AsmParser *parser, MlirOperation *operation, AsmAttribu
     const char *start = parser->at;
     const MlirAttribute *value = asm_attribute(parser);
     if (!value) return false;
-    if (value->kind != MLIR_TENSOR) return asm_fail_at(parser, start, "expected a tensor");
+    const bool is_index = value->kind == MLIR_INTEGER && strcmp(operation->name, "arith.constant") == 0;
+    if (value->kind != MLIR_TENSOR && !is_index) return asm_fail_at(parser, start, "expected a tensor");
     asm_add(parser, attributes, "value", value);
     asm_set_results(parser, operation, &value->type, 1);
     return true;
@@ -176,6 +177,35 @@ static bool own_while(AsmParser *parser, MlirOperation *operation, AsmAttributes
         if (!asm_expect_word(parser, part ? "do" : "cond")) return false;
         if (!asm_region(parser, &operation->regions[part], &arguments, names.items, false)) return false;
     }
+    return true;
+}
+
+static void add_pair(AsmParser *parser, AsmAttributes *attributes, const char *name, int64_t a, int64_t b) {
+    const int64_t pair[] = {a, b};
+    asm_add(parser, attributes, name,
+            asm_make(parser, (MlirAttribute){.kind = MLIR_INTS, .ints = hlo_ints(parser->arena, pair, 2)}));
+}
+
+// (%inputs) inits (%carried) dimension=0 [attributes {...}] {...} : types
+static bool own_scan(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
+    AsmOperands operands = {0};
+    MlirAttribute dimension = {.kind = MLIR_INTEGER, .type = mlir_element_type(parser->arena, HLO_S64)};
+    if (!asm_expect(parser, '(') || !asm_operand_list(parser, &operands) || !asm_expect(parser, ')')) return false;
+    const int64_t inputs = operands.count;
+    if (!asm_expect_word(parser, "inits") || !asm_expect(parser, '(')) return false;
+    if (!asm_operand_list(parser, &operands) || !asm_expect(parser, ')')) return false;
+    if (!asm_expect_word(parser, "dimension") || !asm_expect(parser, '=')) return false;
+    if (!asm_integer(parser, &dimension.integer)) return false;
+    asm_add(parser, attributes, "dimension", asm_make(parser, dimension));
+    if (asm_eat_word(parser, "attributes") && !asm_dictionary(parser, attributes)) return false;
+    asm_new_regions(parser, operation, 1);
+    if (!asm_region(parser, operation->regions, NULL, NULL, true)) return false;
+    const MlirType *type = asm_expect(parser, ':') ? asm_function_type(parser) : NULL;
+    if (!type || !asm_set_operands(parser, operation, &operands, type->inputs, type->input_count)) return false;
+    asm_set_results(parser, operation, type->results, type->result_count);
+    const int64_t carried = operands.count - inputs;
+    add_pair(parser, attributes, "operandSegmentSizes", inputs, carried);
+    add_pair(parser, attributes, "resultSegmentSizes", type->result_count - carried, carried);
     return true;
 }
 
@@ -415,7 +445,10 @@ bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attribu
     if (strcmp(short_name, "constant") == 0) return own_constant(parser, operation, attributes);
     if (strcmp(short_name, "while") == 0) return own_while(parser, operation, attributes);
     if (strcmp(short_name, "reduce") == 0) return own_reduce(parser, operation, attributes);
-    if (strcmp(short_name, "unrealized_conversion_cast") == 0) return own_cast(parser, operation, attributes);
+    if (strcmp(name, "chlo.scan") == 0) return own_scan(parser, operation, attributes);
+    const bool is_cast = strcmp(name, "builtin.unrealized_conversion_cast") == 0 || strcmp(name, "tensor.cast") == 0 ||
+                         strcmp(name, "arith.index_cast") == 0;
+    if (is_cast) return own_cast(parser, operation, attributes);
     if (strcmp(short_name, "mesh") == 0) return own_mesh(parser, attributes);
     bool is_constraint = strcmp(short_name, "sharding_constraint") == 0 || strcmp(short_name, "reshard") == 0;
     if (is_constraint) return own_constraint(parser, operation, attributes);

@@ -149,7 +149,7 @@ static const MlirType *parse_tuple(AsmParser *parser) {
     return mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
 }
 
-// !stablehlo.token, !quant.uniform<...>, or an alias.
+// !stablehlo.token, !stablehlo.future<...>, !quant.uniform<...>, or an alias.
 static const MlirType *parse_dialect_type(AsmParser *parser) {
     const char *start = parser->at++;
     AsmSlice name = asm_word(parser);
@@ -161,6 +161,12 @@ static const MlirType *parse_dialect_type(AsmParser *parser) {
     if (asm_slice_is(name, "stablehlo.token") || asm_slice_is(name, "mhlo.token")) {
         const HloShape *token = hlo_shape_token(parser->arena);
         return mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = token});
+    }
+    if (asm_slice_is(name, "stablehlo.future") && *parser->at == '<') {
+        // What was started is done at once, so that a future is its value.
+        parser->at++;
+        const MlirType *content = asm_type(parser);
+        return content && asm_expect(parser, '>') ? content : NULL;
     }
     if (!memchr(name.text, '.', name.length) && *parser->at != '<') return asm_alias(parser, whole, true);
     if (*parser->at == '<') {

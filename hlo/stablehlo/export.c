@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/stablehlo/composite.h"
 #include "hlo/stablehlo/dialect.h"
 #include "hlo/stablehlo/print.h"
 #include "hlo/stablehlo/stablehlo.h"
@@ -469,11 +470,24 @@ HloStatus export_function(ExportPlace *place, const HloComputation *computation)
 // ---------------------------------------------------------------------------------------------------------------------
 // The module
 
-HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top) {
+static Exporter new_exporter(const HloModule *module, HloArena *arena) {
     Exporter exporter = {.module = module, .arena = arena};
-    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     exporter.leaves = HLO_ARENA_NEW(arena, ExportLeaves, module->instruction_limit);
     exporter.unknown_location = mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_LOCATION});
+    return exporter;
+}
+
+HloStatus mlir_export_functions(const HloModule *module, HloArena *arena, HloComputation *const *computations,
+                                int64_t count, MlirOperationVector *functions) {
+    Exporter exporter = new_exporter(module, arena);
+    for (int64_t i = 0; i < count; i++) HLO_TRY(make_function(&exporter, computations[i], false));
+    *functions = exporter.operations;
+    return HLO_SUCCESS;
+}
+
+HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top) {
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    Exporter exporter = new_exporter(module, arena);
     ExportPlace place = {.exporter = &exporter};
     HLO_TRY(make_function(&exporter, module->entry, true));
     MlirOperation *operation = new_operation(&exporter, "builtin.module");
@@ -501,6 +515,7 @@ typedef struct ExportRequest {
     HloText *text;
     bool locations;
     const char *release;  // of bytecode; NULL for text
+    HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
 } ExportRequest;
 
 static HloStatus export_request(void *argument) {
@@ -508,6 +523,7 @@ static HloStatus export_request(void *argument) {
     HloArena *arena = hlo_arena_scratch_new();
     MlirOperation *top = NULL;
     HloStatus status = mlir_export(request->module, arena, &top);
+    if (!status && request->release) status = mlir_make_composites(arena, top, request->release, request->scratch);
     if (!status && request->release) status = mlir_write(arena, top, request->release, request->text);
     if (!status && !request->release) mlir_print(arena, top, request->locations, request->text);
     hlo_arena_free(arena);
@@ -515,11 +531,16 @@ static HloStatus export_request(void *argument) {
 }
 
 HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text) {
-    ExportRequest request = {module, text, locations, NULL};
+    ExportRequest request = {.module = module, .text = text, .locations = locations};
     return hlo_protect(export_request, &request);
 }
 
 HloStatus hlo_module_to_stablehlo_bytecode(const HloModule *module, const char *release, HloText *bytes) {
-    ExportRequest request = {module, bytes, true, release ? release : HLO_STABLEHLO_DEFAULT_RELEASE};
-    return hlo_protect(export_request, &request);
+    ExportRequest request = {.module = module, .text = bytes, .locations = true, .release = release};
+    if (!release) request.release = HLO_STABLEHLO_DEFAULT_RELEASE;
+    request.scratch = hlo_module_new("composites");
+    HLO_FAIL_IF(!request.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(export_request, &request);
+    hlo_module_free(request.scratch);
+    return status;
 }

@@ -91,6 +91,11 @@ ExportHandler *export_compute_handler(HloOpcode opcode);
 // Calls, loops, collectives, tokens.
 ExportHandler *export_control_handler(HloOpcode opcode);
 
+// Converts some computations of a module to private functions, which live in `arena`.
+HLO_NODISCARD HloStatus mlir_export_functions(const HloModule *module, HloArena *arena,
+                                              HloComputation *const *computations, int64_t count,
+                                              MlirOperationVector *functions);
+
 // Converts a module; *top lives in `arena`.
 HLO_NODISCARD HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top);
 

@@ -12,10 +12,14 @@
 
 enum { DEEPEST_CALL = 200 };
 
+// How many computations may be made of functions that are converted for each list of shapes.
+enum { MOST_REFINED = 10000 };
+
 typedef struct ImportedFunction {
     const MlirOperation *operation;
     HloComputation *computation;
     bool is_busy;
+    bool is_refined;  // some of its types have sizes without bounds: what it computes depends on its caller
 } ImportedFunction;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -167,6 +171,10 @@ void import_frontend_attributes(const ImportPlace *place, HloInstruction *instru
 // Instructions
 
 HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape) {
+    if (type && type->kind == MLIR_TYPE_INDEX) {
+        *shape = hlo_shape_scalar(import_arena(place), HLO_S64);
+        return HLO_SUCCESS;
+    }
     if (!type || type->kind != MLIR_TYPE_SHAPE) {
         return import_error(place, HLO_UNIMPLEMENTED, "a value's type has no shape in HLO: %s",
                             type && type->name ? type->name : "unknown");
@@ -222,6 +230,21 @@ static HloStatus attach_sharding(ImportPlace *place, HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
+// True if `inferred` is `declared` but for sizes that the program leaves open and inference knows.
+static bool refines(const HloShape *inferred, const HloShape *declared) {
+    if (inferred->type != declared->type || inferred->rank != declared->rank ||
+        inferred->element_count != declared->element_count) {
+        return false;
+    }
+    for (int32_t i = 0; i < declared->rank; i++) {
+        if (declared->dims[i] != inferred->dims[i] && declared->dims[i] != HLO_UNBOUNDED) return false;
+    }
+    for (int32_t i = 0; i < declared->element_count; i++) {
+        if (!refines(inferred->elements[i], declared->elements[i])) return false;
+    }
+    return true;
+}
+
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
@@ -242,6 +265,11 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     HloStatus status = hlo_infer_shape(&request, &inferred);
     if (status) return hlo_status_annotate(status, "%s", place->operation->name);
     if (shape && !hlo_shape_equal(shape, inferred, HLO_COMPARE_IGNORE_LAYOUT)) {
+        if (refines(inferred, shape)) shape = NULL;
+    } else if (shape) {
+        inferred = shape;
+    }
+    if (shape && shape != inferred) {
         HloText text = {0};
         hlo_shape_print(&text, inferred, false);
         hlo_text_string(&text, " follows from the operands, but the text says ");
@@ -327,9 +355,9 @@ static HloStatus import_by_name(ImportPlace *place, bool *known) {
 }
 
 static void note_rows(Importer *importer) {
-    static const ImportRow *(*const families[])(int64_t *) = {import_data_rows,    import_compute_rows,
-                                                              import_control_rows, import_collective_rows,
-                                                              import_sdy_rows,     import_chlo_rows};
+    static const ImportRow *(*const families[])(int64_t *) = {
+        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,     import_sdy_rows,
+        import_chlo_rows, import_dynamic_rows, import_legacy_rows,  import_chlo_structured_rows};
     for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
         int64_t count;
         const ImportRow *rows = families[f](&count);
@@ -351,6 +379,11 @@ static HloStatus import_operation(ImportPlace *place) {
     bool known;
     HLO_TRY(import_by_name(place, &known));
     if (known) return HLO_SUCCESS;
+    // A type that HLO has not says more than an operation that only takes such types.
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        const HloShape *shape;
+        HLO_TRY(import_shape(place, place->operation->results[i]->type, &shape));
+    }
     return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
 }
 
@@ -379,18 +412,25 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions
 
+// `operands` give the shapes, and known values, of a function that is refined; else NULL.
 static HloStatus import_parameters(Importer *importer, HloComputation *computation, const MlirOperation *function,
-                                   const MlirBlock *block) {
+                                   const MlirBlock *block, HloInstruction *const *operands) {
     const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
     for (int64_t i = 0; i < block->argument_count; i++) {
         HloParameterAttributes number = {.number = i};
         const HloShape *shape = NULL;
         HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
+        if (operands && !refines(operands[i]->shape, shape)) {
+            return import_error(&place, HLO_INVALID_ARGUMENT, "argument %lld has another shape where it is called",
+                                (long long)i);
+        }
+        if (operands) shape = operands[i]->shape;
         char name[32];
         snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
         HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
         block->arguments[i]->lowered = parameter;
+        if (operands) import_note_same(importer, parameter, operands[i]);
         parameter->metadata = import_metadata(&place, block->arguments[i]->location);
         if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
         const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
@@ -434,7 +474,8 @@ static HloStatus check_signature(const MlirOperation *function, const MlirOperat
     return HLO_SUCCESS;
 }
 
-static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name) {
+static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name,
+                                  HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
     HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "function %s has no body of one block", name);
@@ -443,22 +484,92 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     function->is_busy = true;
     const MlirBlock *block = &operation->regions[0].blocks[0];
     HloComputation *computation = hlo_computation_new(importer->module, name);
-    HLO_TRY(import_parameters(importer, computation, operation, block));
+    HLO_TRY(import_parameters(importer, computation, operation, block, operands));
     const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
     HLO_TRY(check_signature(operation, terminator, name));
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)operation};
     HLO_TRY(import_root(&place, terminator));
-    function->computation = computation;
     function->is_busy = false;
     importer->depth--;
+    *result = computation;
     return HLO_SUCCESS;
 }
 
-HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation) {
+static bool is_open(MlirValue *const *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *shape =
+            values[i]->type && values[i]->type->kind == MLIR_TYPE_SHAPE ? values[i]->type->shape : NULL;
+        for (int32_t d = 0; shape && d < shape->rank; d++) {
+            if (shape->dims[d] == HLO_UNBOUNDED) return true;
+        }
+    }
+    return false;
+}
+
+// True if a value in the regions of the operation has a size without a bound.
+static bool has_open_types(const MlirOperation *operation) {
+    for (int64_t r = 0; r < operation->region_count; r++) {
+        for (int64_t b = 0; b < operation->regions[r].block_count; b++) {
+            const MlirBlock *block = &operation->regions[r].blocks[b];
+            if (is_open(block->arguments, block->argument_count)) return true;
+            for (int64_t i = 0; i < block->operation_count; i++) {
+                const MlirOperation *inner = block->operations[i];
+                if (is_open(inner->results, inner->result_count) || has_open_types(inner)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+// What the meaning of a refined function depends on: the shapes of its operands, and the values of those known.
+static const char *refinement_key(Importer *importer, const char *name, HloInstruction *const *operands, int64_t count,
+                                  size_t *length) {
+    HloText key = {0};
+    hlo_text_format(&key, "%s(", name);
+    for (int64_t i = 0; i < count; i++) {
+        HloInts values;
+        hlo_shape_print(&key, operands[i]->shape, false);
+        if (import_known(importer, operands[i], &values)) {
+            for (int64_t j = 0; j < values.count; j++) hlo_text_format(&key, " %lld", (long long)values.items[j]);
+        }
+        hlo_text_string(&key, ";");
+    }
+    const char *kept = hlo_arena_string(importer->arena, key.data, key.length);
+    *length = key.length;
+    hlo_text_free(&key);
+    return kept;
+}
+
+static HloStatus refine_function(const ImportPlace *place, ImportedFunction *function, const char *name,
+                                 HloInstruction *const *operands, int64_t count, HloComputation **computation) {
+    Importer *importer = place->importer;
+    const MlirRegion *body = function->operation->regions;
+    if (function->operation->region_count != 1 || body->block_count != 1 || body->blocks[0].argument_count != count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "@%s does not take %lld arguments", name, (long long)count);
+    }
+    size_t length;
+    const char *key = refinement_key(importer, name, operands, count, &length);
+    *computation = hlo_string_map_get(&importer->refined, key, length);
+    if (*computation) return HLO_SUCCESS;
+    // Calls that differ in every level would make a computation for every path through the program.
+    if (importer->refined_count++ == MOST_REFINED)
+        return import_error(place, HLO_RESOURCE_EXHAUSTED, "functions are called with too many different shapes");
+    HLO_TRY(convert_function(importer, function, name, operands, computation));
+    hlo_string_map_set(importer->arena, &importer->refined, key, length, *computation);
+    return HLO_SUCCESS;
+}
+
+HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
+                          int64_t operand_count, HloComputation **computation) {
     ImportedFunction *function = hlo_string_map_get(&place->importer->functions, name, strlen(name));
     if (!function) return import_error(place, HLO_INVALID_ARGUMENT, "there is no function @%s", name);
-    if (!function->computation) HLO_TRY(convert_function(place->importer, function, name));
+    if (operands && function->is_refined) {
+        return refine_function(place, function, name, operands, operand_count, computation);
+    }
+    if (!function->computation) {
+        HLO_TRY(convert_function(place->importer, function, name, NULL, &function->computation));
+    }
     *computation = function->computation;
     return HLO_SUCCESS;
 }
@@ -477,6 +588,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             HLO_FAIL_IF(!name || !name->string, HLO_INVALID_ARGUMENT, "a function has no name");
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
+            function->is_refined = has_open_types(operation);
             hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
         } else {
             return hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name);
@@ -585,7 +697,7 @@ HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *modu
     const char *entry_name = find_entry(&top->regions[0].blocks[0]);
     ImportedFunction *entry = hlo_string_map_get(&importer.functions, entry_name, strlen(entry_name));
     HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only");
-    HLO_TRY(convert_function(&importer, entry, entry_name));
+    HLO_TRY(convert_function(&importer, entry, entry_name, NULL, &entry->computation));
     hlo_module_set_entry(module, entry->computation);
     HLO_TRY(import_result_shardings(&importer, entry->operation));
     HLO_TRY(import_entry_layouts(&importer, entry->operation));

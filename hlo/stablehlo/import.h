@@ -7,11 +7,15 @@
 
 typedef struct Importer {
     HloModule *module;
-    HloArena *arena;                     // scratch and the MLIR picture
-    HloStringMap functions;              // name -> ImportedFunction
-    HloStringMap rows;                   // operation -> ImportRow
-    HloIntMap shapes;                    // MlirType's address -> HloShape in the module
-    HloIntMap metadata;                  // location's address -> HloMetadata in the module
+    HloArena *arena;         // scratch and the MLIR picture
+    HloStringMap functions;  // name -> ImportedFunction
+    HloStringMap rows;       // operation -> ImportRow
+    HloIntMap shapes;        // MlirType's address -> HloShape in the module
+    HloIntMap metadata;      // location's address -> HloMetadata in the module
+    HloIntMap known;         // integer instruction's address -> HloInts that it always gives, or 0
+    HloIntMap same;          // parameter's (or its tuple element's) address -> instruction outside
+    HloStringMap refined;    // a function's name with shapes -> HloComputation
+    int64_t refined_count;
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
     int depth;
@@ -45,8 +49,18 @@ const ImportRow *import_compute_rows(int64_t *count);
 const ImportRow *import_control_rows(int64_t *count);
 // Collectives and device numbers.
 const ImportRow *import_collective_rows(int64_t *count);
-// Operations of chlo.
+// Operations of chlo that are computed element by element.
 const ImportRow *import_chlo_rows(int64_t *count);
+// Operations of chlo with implicit broadcasts, and those that stand for several of StableHLO's.
+const ImportRow *import_chlo_structured_rows(int64_t *count);
+// Composites that stand for an operation, by name; all others are what they are decomposed into.
+const ImportRow *import_composites(int64_t *count);
+// Operations whose sizes are operands, and those of the dialects that compute such sizes.
+const ImportRow *import_dynamic_rows(int64_t *count);
+// Custom calls that stand for operations with such sizes, by target.
+const ImportRow *import_dynamic_calls(int64_t *count);
+// Operations that later releases of StableHLO have others for.
+const ImportRow *import_legacy_rows(int64_t *count);
 // sdy operations and casts between dialects.
 const ImportRow *import_sdy_rows(int64_t *count);
 
@@ -56,11 +70,18 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
 // An error about the operation at hand, with its name and source line.
 HLO_NODISCARD HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
 
+// The integers that an array of integers or predicates always holds, row-major, computed from what it is made of; false
+// when that depends on what the program is given, or when there are too many. Kept in the importer's arena.
+bool import_known(Importer *importer, const HloInstruction *instruction, HloInts *values);
+// Notes that `inner` (a parameter, or an element of one) always has the value of `outer`, in another computation.
+void import_note_same(Importer *importer, const HloInstruction *inner, const HloInstruction *outer);
+
 // The shape of a value; UNIMPLEMENTED naming the type when HLO has none for it.
 HLO_NODISCARD HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape);
 
-// Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken). Metadata
-// comes from the operation's location, a sharding from its attributes.
+// Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken, as where
+// `shape` has sizes without bounds that inference knows better). Metadata comes from the operation's location, a
+// sharding from its attributes.
 HLO_NODISCARD HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape,
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     HloComputation *const *called, int64_t called_count, HloInstruction **result);
@@ -94,6 +115,8 @@ typedef struct ImportRegion {
     const MlirRegion *region;
     MlirValue *const *captures;
     int64_t capture_count;
+    HloInstruction *const
+        *initial;  // what the arguments begin with, whose shapes they have; NULL: those of their types
     bool tuple_parameter;
     bool passthrough;
     bool named_parameters;  // the arguments' locations become metadata; those of loops are in no text
@@ -108,8 +131,32 @@ void import_captures(const Importer *importer, const MlirOperation *operation, M
 // Converts the operations of a block into a computation, up to its return, whose operands are handed back.
 HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                                      const MlirOperation **terminator);
-// The computation of a function by its symbol name, converted on first use.
-HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloComputation **computation);
+// The computation of a function by its symbol name, converted on first use. A function some of whose types have sizes
+// without bounds is converted anew for every list of shapes and known values that it is called with; `operands` (which
+// may be NULL where it is not called from here) say which.
+HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
+                                        int64_t operand_count, HloComputation **computation);
+// Appends what a chlo operation computes element by element from operands of one shape; UNIMPLEMENTED for a name that
+// import_chlo_rows() has not.
+HLO_NODISCARD HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction *const *operands,
+                                          int64_t operand_count, HloInstruction **result);
+// Appends the operand stretched to `shape`, operand dimension i becoming dims[i] of it; sizes of one grow.
+HLO_NODISCARD HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloInts dims,
+                                            const HloShape *shape, HloInstruction **result);
+// The attributes of a comparison.
+HLO_NODISCARD HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *attributes);
+// The labels of a convolution, from attributes called as #stablehlo.conv calls its fields.
+HLO_NODISCARD HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **labels);
+// A convolution of the two operands with this padding (low and high of each dimension), or that of the attribute
+// `padding` when it is NULL.
+HLO_NODISCARD HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding);
+// A reduce-window of `count` operands (arrays, then their initial values) whose window five lists describe: sizes,
+// strides, dilations of the base and of the window, and paddings (low and high of each dimension).
+HLO_NODISCARD HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists,
+                                                   HloInstruction *const *operands, int64_t count,
+                                                   HloComputation *reducer);
+// The attributes of a gather, but for slice_sizes.
+HLO_NODISCARD HloStatus import_gather_attributes(ImportPlace *place, HloGatherAttributes *attributes);
 
 // ApproxTopK(arrays, initial values) as the exact answer: the arrays sorted by the comparator along the dimension that
 // the call names, cut to the size of its results, which the recall asked for has chosen.

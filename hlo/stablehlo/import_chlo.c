@@ -1,92 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of chlo, which stand above StableHLO: those that HLO has an opcode for, and others as what they are made
 // of. The approximations are published ones: Giles for the inverse error function, Cephes for erfc, Lanczos for gamma.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-#include "hlo/stablehlo/import.h"
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Small graphs of one element type
-
-// After the first error nothing is made any more.
-typedef struct Math {
-    ImportPlace *place;
-    const HloShape *shape;  // of every value but predicates
-    HloStatus status;
-} Math;
-
-static HloInstruction *emit(Math *math, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
-                            int64_t count, const void *attributes) {
-    HloInstruction *result = NULL;
-    if (math->status) return NULL;
-    math->status = import_emit(math->place, opcode, shape, operands, count, attributes, NULL, 0, &result);
-    if (result) result->sharding = NULL;
-    return math->status ? NULL : result;
-}
-
-static HloInstruction *unary(Math *math, HloOpcode opcode, HloInstruction *a) {
-    return emit(math, opcode, NULL, &a, 1, NULL);
-}
-
-static HloInstruction *binary(Math *math, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
-    HloInstruction *operands[] = {a, b};
-    return emit(math, opcode, NULL, operands, 2, NULL);
-}
-
-static HloInstruction *add(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_ADD, a, b);
-}
-static HloInstruction *subtract(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_SUBTRACT, a, b);
-}
-static HloInstruction *multiply(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_MULTIPLY, a, b);
-}
-static HloInstruction *divide(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_DIVIDE, a, b);
-}
-
-// The number in the shape of the computation, of `type`.
-static HloInstruction *number_of(Math *math, HloType type, double value) {
-    HloArena *arena = import_arena(math->place);
-    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
-    HloLiteral *literal = hlo_literal_in_arena(arena, scalar);
-    hlo_literal_set_double(literal, 0, value);
-    HloConstantAttributes constant = {literal};
-    HloInstruction *made = emit(math, HLO_OP_CONSTANT, scalar, NULL, 0, &constant);
-    if (!made || math->shape->rank == 0) return made;
-    HloDimensionsAttributes none = {0};
-    return emit(math, HLO_OP_BROADCAST, hlo_shape_with_type(arena, math->shape, type), &made, 1, &none);
-}
-
-static HloInstruction *number(Math *math, double value) {
-    return number_of(math, math->shape->type, value);
-}
-
-static HloInstruction *compare(Math *math, int32_t direction, HloInstruction *a, HloInstruction *b) {
-    HloInstruction *operands[] = {a, b};
-    HloCompareAttributes attributes = {.direction = direction};
-    return emit(math, HLO_OP_COMPARE, NULL, operands, 2, &attributes);
-}
-
-static HloInstruction *select(Math *math, HloInstruction *condition, HloInstruction *yes, HloInstruction *no) {
-    HloInstruction *operands[] = {condition, yes, no};
-    return emit(math, HLO_OP_SELECT, NULL, operands, 3, NULL);
-}
-
-static HloInstruction *convert(Math *math, HloInstruction *a, HloType type) {
-    const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);
-    return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
-}
-
-// c[0] x^(n-1) + ... + c[n-1]
-static HloInstruction *polynomial(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
-    HloInstruction *sum = number(math, coefficients[0]);
-    for (size_t i = 1; i < count; i++) sum = add(math, multiply(math, sum, x), number(math, coefficients[i]));
-    return sum;
-}
-#define POLYNOMIAL(math, x, table) polynomial((math), (x), (table), HLO_COUNT_OF(table))
+#include "hlo/stablehlo/chlo_math.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // The error function
@@ -143,8 +62,7 @@ static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
     return select(math, edge, multiply(math, x, number(math, INFINITY)), value);
 }
 
-// exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of two in |x| (double).
-static HloInstruction *erfc_tail(Math *math, HloInstruction *x) {
+HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
     static const double p32[] = {2.326819970068386E-2,  -1.387039388740657E-1, 3.687424674597105E-1,
                                  -5.824733027278666E-1, 6.210004621745983E-1,  -4.944515323274145E-1,
                                  3.404879937665872E-1,  -2.741127028184656E-1, 5.638259427386472E-1};
@@ -197,7 +115,7 @@ static HloInstruction *erfc_tail(Math *math, HloInstruction *x) {
 static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
     HloInstruction *large = compare(math, HLO_ComparisonDirection_GT, unary(math, HLO_OP_ABS, x), number(math, 1));
     HloInstruction *near = subtract(math, number(math, 1), unary(math, HLO_OP_ERF, x));
-    return select(math, large, erfc_tail(math, x), near);
+    return select(math, large, chlo_erfc_tail(math, x), near);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -271,13 +189,77 @@ static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// The modified Bessel function of order one, scaled by exp(-|x|): Chebyshev series of Cephes' i1e
+
+// The sum of c[i] T(n - 1 - i), the last term halved, by Clenshaw's recurrence; `x` is twice the argument of T.
+static HloInstruction *chebyshev(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
+    HloInstruction *last = number(math, 0), *before = last, *sum = number(math, coefficients[0]);
+    for (size_t i = 1; i < count; i++) {
+        before = last;
+        last = sum;
+        sum = add(math, subtract(math, multiply(math, x, last), before), number(math, coefficients[i]));
+    }
+    return multiply(math, subtract(math, sum, before), number(math, 0.5));
+}
+
+static HloInstruction *bessel_i1e(Math *math, HloInstruction *x) {
+    // Up to 8, over |x|, and beyond, times its root. The terms before the last `short_*` are below single precision.
+    static const double near[] = {2.77791411276104639959E-18,  -2.11142121435816608115E-17, 1.55363195773620046921E-16,
+                                  -1.10559694773538630805E-15, 7.60068429473540693410E-15,  -5.04218550472791168711E-14,
+                                  3.22379336594557470981E-13,  -1.98397439776494371520E-12, 1.17361862988909016308E-11,
+                                  -6.66348972350202774223E-11, 3.62559028155211703701E-10,  -1.88724975172282928790E-9,
+                                  9.38153738649577178388E-9,   -4.44505912879632808065E-8,  2.00329475355213526229E-7,
+                                  -8.56872026469545474066E-7,  3.47025130813767847674E-6,   -1.32731636560394358279E-5,
+                                  4.78156510755005422638E-5,   -1.61760815825896745588E-4,  5.12285956168575772895E-4,
+                                  -1.51357245063125314899E-3,  4.15642294431288815669E-3,   -1.05640848946261981558E-2,
+                                  2.47264490306265168283E-2,   -5.29459812080949914269E-2,  1.02643658689847095384E-1,
+                                  -1.76416518357834055153E-1,  2.52587186443633654823E-1};
+    static const double far[] = {7.51729631084210481353E-18,  4.41434832307170791151E-18,  -4.65030536848935832153E-17,
+                                 -3.20952592199342395980E-17, 2.96262899764595013876E-16,  3.30820231092092828324E-16,
+                                 -1.88035477551078244854E-15, -3.81440307243700780478E-15, 1.04202769841288027642E-14,
+                                 4.27244001671195135429E-14,  -2.10154184277266431302E-14, -4.08355111109219731823E-13,
+                                 -7.19855177624590851209E-13, 2.03562854414708950722E-12,  1.41258074366137813316E-11,
+                                 3.25260358301548823856E-11,  -1.89749581235054123450E-11, -5.58974346219658380687E-10,
+                                 -3.83538038596423702205E-9,  -2.63146884688951950684E-8,  -2.51223623787020892529E-7,
+                                 -3.88256480887769039346E-6,  -1.10588938762623716291E-4,  -9.76109749136146840777E-3,
+                                 7.78576235018280120474E-1};
+    enum { SHORT_NEAR = 17, SHORT_FAR = 7 };
+    const bool is_wide = math->shape->type == HLO_F64;
+    const size_t near_count = is_wide ? HLO_COUNT_OF(near) : SHORT_NEAR;
+    const size_t far_count = is_wide ? HLO_COUNT_OF(far) : SHORT_FAR;
+    HloInstruction *size = unary(math, HLO_OP_ABS, x), *two = number(math, 2);
+    HloInstruction *inner = subtract(math, multiply(math, size, number(math, 0.5)), two);
+    HloInstruction *outer = subtract(math, divide(math, number(math, 32), size), two);
+    HloInstruction *low = chebyshev(math, inner, near + HLO_COUNT_OF(near) - near_count, near_count);
+    HloInstruction *high = chebyshev(math, outer, far + HLO_COUNT_OF(far) - far_count, far_count);
+    HloInstruction *is_near = compare(math, HLO_ComparisonDirection_LE, size, number(math, 8));
+    HloInstruction *value =
+        select(math, is_near, multiply(math, low, size), divide(math, high, unary(math, HLO_OP_SQRT, size)));
+    return multiply(math, unary(math, HLO_OP_SIGN, x), value);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Numbers and bits
 
+// The square of a complex number: (a - b)(a + b) + 2ab i, exactly nothing where the parts are alike.
 static HloInstruction *square(Math *math, HloInstruction *x) {
-    return multiply(math, x, x);
+    if (!hlo_type_is_complex(math->shape->type)) return multiply(math, x, x);
+    HloInstruction *a = unary(math, HLO_OP_REAL, x), *b = unary(math, HLO_OP_IMAG, x);
+    HloInstruction *size = unary(math, HLO_OP_ABS, a);
+    HloInstruction *alike = compare(math, HLO_ComparisonDirection_EQ, size, unary(math, HLO_OP_ABS, b));
+    alike = binary(math, HLO_OP_AND, alike, unary(math, HLO_OP_IS_FINITE, a));
+    HloInstruction *none = number_of(math, hlo_type_real_part(math->shape->type), 0);
+    HloInstruction *real = multiply(math, subtract(math, a, b), add(math, a, b)), *product = multiply(math, a, b);
+    return binary(math, HLO_OP_COMPLEX, select(math, alike, none, real), add(math, product, product));
 }
+// The arc tangent of a complex number is -i atanh(iz), which swaps the parts.
 static HloInstruction *atan_of(Math *math, HloInstruction *x) {
-    return binary(math, HLO_OP_ATAN2, x, number(math, 1));
+    if (!hlo_type_is_complex(math->shape->type)) return binary(math, HLO_OP_ATAN2, x, number(math, 1));
+    HloInstruction *minus_b = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_IMAG, x));
+    HloInstruction *turned = binary(math, HLO_OP_COMPLEX, minus_b, unary(math, HLO_OP_REAL, x));
+    HloInstruction *value = unary(math, HLO_OP_ATANH, turned);
+    return binary(math, HLO_OP_COMPLEX, unary(math, HLO_OP_IMAG, value),
+                  unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_REAL, value)));
 }
 static HloInstruction *is_inf(Math *math, HloInstruction *x) {
     return compare(math, HLO_ComparisonDirection_EQ, unary(math, HLO_OP_ABS, x), number(math, INFINITY));
@@ -409,6 +391,7 @@ static const ChloRow chlo_rows[] = {
     {"chlo.asinh", HLO_OP_ASINH, NULL, NULL, false},
     {"chlo.atan", HLO_OPCODE_COUNT, atan_of, NULL, false},
     {"chlo.atanh", HLO_OP_ATANH, NULL, NULL, false},
+    {"chlo.bessel_i1e", HLO_OPCODE_COUNT, bessel_i1e, NULL, true},
     {"chlo.conj", HLO_OPCODE_COUNT, conjugate, NULL, false},
     {"chlo.cosh", HLO_OP_COSH, NULL, NULL, false},
     {"chlo.digamma", HLO_OPCODE_COUNT, digamma_of, NULL, true},
@@ -435,48 +418,54 @@ static const ChloRow *find_chlo(const char *name) {
     return NULL;
 }
 
-static HloStatus import_graph(ImportPlace *place, const ChloRow *row) {
-    HloInstruction **operands = NULL, *result;
-    HLO_TRY(import_operands(place, &operands));
-    int64_t count = row->one ? 1 : 2;
-    bool agree = place->operation->operand_count == count &&
-                 hlo_shape_equal(operands[0]->shape, operands[count - 1]->shape, HLO_COMPARE_IGNORE_LAYOUT);
+static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *inputs,
+                              int64_t input_count, HloInstruction **result) {
+    HloInstruction *operands[2];
+    const int64_t count = row->one ? 1 : 2;
+    const bool agree =
+        input_count == count && hlo_shape_equal(inputs[0]->shape, inputs[count - 1]->shape, HLO_COMPARE_IGNORE_LAYOUT);
     if (!agree)
         return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands of one shape are needed", (long long)count);
-    Math math = {.place = place, .shape = operands[0]->shape};
-    HloType type = math.shape->type;
-    bool widen = row->wide && hlo_type_is_float(type) && hlo_type_info(type)->bits < 32;
+    Math math = {.place = place, .shape = inputs[0]->shape};
+    const HloType type = math.shape->type;
+    const bool widen = row->wide && hlo_type_is_float(type) && hlo_type_info(type)->bits < 32;
     if (row->wide && !hlo_type_is_float(type))
         return import_error(place, HLO_INVALID_ARGUMENT, "a float type is needed");
-    for (int64_t i = 0; widen && i < count; i++) operands[i] = convert(&math, operands[i], HLO_F32);
+    for (int64_t i = 0; i < count; i++) operands[i] = widen ? convert(&math, inputs[i], HLO_F32) : inputs[i];
     if (widen) math.shape = hlo_shape_with_type(import_arena(place), math.shape, HLO_F32);
-    result = row->one ? row->one(&math, operands[0]) : row->two(&math, operands[0], operands[1]);
-    if (widen) result = convert(&math, result, type);
-    HLO_TRY(math.status);
-    return import_set_results(place, result);
+    *result = row->one ? row->one(&math, operands[0]) : row->two(&math, operands[0], operands[1]);
+    if (widen) *result = convert(&math, *result, type);
+    return math.status;
+}
+
+HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction *const *operands,
+                            int64_t operand_count, HloInstruction **result) {
+    const ChloRow *row = find_chlo(name);
+    if (!row) return import_error(place, HLO_UNIMPLEMENTED, "%s is not known", name);
+    if (row->opcode == HLO_OPCODE_COUNT) return import_graph(place, row, operands, operand_count, result);
+    return import_emit(place, row->opcode, NULL, operands, operand_count, NULL, NULL, 0, result);
 }
 
 static HloStatus import_chlo(ImportPlace *place) {
     const ChloRow *row = find_chlo(place->operation->name);
-    return row->opcode == HLO_OPCODE_COUNT ? import_graph(place, row) : import_plain(place, row->opcode, NULL);
-}
-
-static HloStatus import_top_k(ImportPlace *place) {
-    HloTopKAttributes attributes = {.largest = true};
-    HLO_TRY(import_int(place, "k", 0, &attributes.k));
-    return import_plain(place, HLO_OP_TOPK, &attributes);
+    HloInstruction **operands, *result;
+    assert(row); /* both tables have the same names */
+    if (row->opcode != HLO_OPCODE_COUNT) return import_plain(place, row->opcode, NULL);
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_graph(place, row, operands, place->operation->operand_count, &result));
+    return import_set_results(place, result);
 }
 
 const ImportRow *import_chlo_rows(int64_t *count) {
     static const ImportRow all[] = {
-        {"chlo.acos", import_chlo, 1},      {"chlo.acosh", import_chlo, 1},      {"chlo.asin", import_chlo, 1},
-        {"chlo.asinh", import_chlo, 1},     {"chlo.atan", import_chlo, 1},       {"chlo.atanh", import_chlo, 1},
-        {"chlo.conj", import_chlo, 1},      {"chlo.cosh", import_chlo, 1},       {"chlo.digamma", import_chlo, 1},
-        {"chlo.erf", import_chlo, 1},       {"chlo.erf_inv", import_chlo, 1},    {"chlo.erfc", import_chlo, 1},
-        {"chlo.is_inf", import_chlo, 1},    {"chlo.is_neg_inf", import_chlo, 1}, {"chlo.is_pos_inf", import_chlo, 1},
-        {"chlo.lgamma", import_chlo, 1},    {"chlo.mulhi", import_chlo, 2},      {"chlo.next_after", import_chlo, 2},
-        {"chlo.polygamma", import_chlo, 2}, {"chlo.sinh", import_chlo, 1},       {"chlo.square", import_chlo, 1},
-        {"chlo.tan", import_chlo, 1},       {"chlo.zeta", import_chlo, 2},       {"chlo.top_k", import_top_k, 1},
+        {"chlo.acos", import_chlo, 1},       {"chlo.acosh", import_chlo, 1},     {"chlo.asin", import_chlo, 1},
+        {"chlo.asinh", import_chlo, 1},      {"chlo.atan", import_chlo, 1},      {"chlo.atanh", import_chlo, 1},
+        {"chlo.bessel_i1e", import_chlo, 1}, {"chlo.conj", import_chlo, 1},      {"chlo.cosh", import_chlo, 1},
+        {"chlo.digamma", import_chlo, 1},    {"chlo.erf", import_chlo, 1},       {"chlo.erf_inv", import_chlo, 1},
+        {"chlo.erfc", import_chlo, 1},       {"chlo.is_inf", import_chlo, 1},    {"chlo.is_neg_inf", import_chlo, 1},
+        {"chlo.is_pos_inf", import_chlo, 1}, {"chlo.lgamma", import_chlo, 1},    {"chlo.mulhi", import_chlo, 2},
+        {"chlo.next_after", import_chlo, 2}, {"chlo.polygamma", import_chlo, 2}, {"chlo.sinh", import_chlo, 1},
+        {"chlo.square", import_chlo, 1},     {"chlo.tan", import_chlo, 1},       {"chlo.zeta", import_chlo, 2},
     };
     *count = (int64_t)HLO_COUNT_OF(all);
     return all;

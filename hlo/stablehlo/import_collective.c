@@ -183,6 +183,27 @@ static HloInstruction *element_of(ImportPlace *place, HloInstruction *tuple, int
                                &attributes, NULL);
 }
 
+// What comes in: the shape of the values (one stands alone unless `in_tuple`), and that of the token, the last result.
+static HloStatus received_shape(const ImportPlace *place, bool in_tuple, const HloShape **data,
+                                const HloShape **token) {
+    const MlirOperation *operation = place->operation;
+    const int64_t values = operation->result_count - 1;
+    if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token must come back");
+    const HloShape **shapes = HLO_ARENA_NEW(import_arena(place), const HloShape *, values);
+    for (int64_t i = 0; i < values; i++) HLO_TRY(import_shape(place, operation->results[i]->type, &shapes[i]));
+    HLO_TRY(import_shape(place, operation->results[values]->type, token));
+    *data = values == 1 && !in_tuple ? shapes[0] : hlo_shape_tuple(import_arena(place), shapes, values);
+    return HLO_SUCCESS;
+}
+
+// Gives the results: the elements of the tuple beside the token, and the token.
+static void take_apart(ImportPlace *place, HloInstruction *pair) {
+    const int64_t values = place->operation->result_count - 1;
+    HloInstruction *list = values ? element_of(place, pair, 0) : NULL;
+    for (int64_t i = 0; i < values; i++) place->operation->results[i]->lowered = element_of(place, list, i);
+    place->operation->results[values]->lowered = element_of(place, pair, 1);
+}
+
 // An op that HLO has as a pair: the values, then the token.
 static HloStatus import_send(ImportPlace *place) {
     HloTransferAttributes attributes = {0};
@@ -190,9 +211,9 @@ static HloStatus import_send(ImportPlace *place) {
     HLO_TRY(import_transfer(place, &attributes));
     HLO_TRY(import_operands(place, &operands));
     const int64_t values = place->operation->operand_count - 1;
-    if (values < 1) return import_error(place, HLO_INVALID_ARGUMENT, "a value and a token are needed");
+    if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token is needed");
     HloInstruction *inputs[2] = {operands[0], operands[values]};
-    if (values > 1) HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
+    if (values != 1) HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
     HLO_TRY(import_emit(place, HLO_OP_SEND, NULL, inputs, 2, &attributes, NULL, 0, &sent));
     HLO_TRY(set_device(place, sent));
     HLO_TRY(import_emit(place, HLO_OP_SEND_DONE, NULL, &sent, 1, &attributes, NULL, 0, &done));
@@ -203,24 +224,50 @@ static HloStatus import_send(ImportPlace *place) {
 static HloStatus import_recv(ImportPlace *place) {
     HloTransferAttributes attributes = {0};
     HloInstruction **operands, *started = NULL, *done = NULL;
-    const HloShape *shape = NULL;
+    const HloShape *data, *token;
     HLO_TRY(import_transfer(place, &attributes));
     HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(received_shape(place, false, &data, &token));
     const int64_t values = place->operation->result_count - 1;
-    if (values < 1) return import_error(place, HLO_INVALID_ARGUMENT, "a value and a token must come back");
-    const HloShape *data =
-        values == 1 ? shape->elements[0] : hlo_shape_tuple(import_arena(place), shape->elements, values);
-    const HloShape *parts[3] = {data, hlo_shape_scalar(import_arena(place), HLO_U32), shape->elements[values]};
+    const HloShape *parts[3] = {data, hlo_shape_scalar(import_arena(place), HLO_U32), token};
     const HloShape *start = hlo_shape_tuple(import_arena(place), parts, 3);
     HLO_TRY(import_emit(place, HLO_OP_RECV, start, operands, 1, &attributes, NULL, 0, &started));
     HLO_TRY(set_device(place, started));
     HLO_TRY(import_emit(place, HLO_OP_RECV_DONE, NULL, &started, 1, &attributes, NULL, 0, &done));
     done->sharding = NULL;
     if (values == 1) return import_set_results(place, done);
-    HloInstruction *list = element_of(place, done, 0);
-    for (int64_t i = 0; i < values; i++) place->operation->results[i]->lowered = element_of(place, list, i);
-    place->operation->results[values]->lowered = element_of(place, done, 1);
+    take_apart(place, done);
+    return HLO_SUCCESS;
+}
+
+// An outfeed takes its values in a tuple, also one or none.
+static HloStatus import_outfeed(ImportPlace *place) {
+    HloOutfeedAttributes attributes = {0};
+    HloInstruction **operands, *result;
+    HLO_TRY(import_operands(place, &operands));
+    const int64_t values = place->operation->operand_count - 1;
+    if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token is needed");
+    const char *config = import_string(place, "outfeed_config");
+    if (config && *config) attributes.config = hlo_arena_text(import_arena(place), config);
+    HloInstruction *inputs[2] = {NULL, operands[values]};
+    HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
+    attributes.shape = inputs[0]->shape;
+    HLO_TRY(import_emit(place, HLO_OP_OUTFEED, NULL, inputs, 2, &attributes, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+// An infeed gives its values in a tuple beside the token.
+static HloStatus import_infeed(ImportPlace *place) {
+    HloInfeedAttributes attributes = {0};
+    HloInstruction **operands, *result;
+    const HloShape *parts[2];
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(received_shape(place, true, &parts[0], &parts[1]));
+    const char *config = import_string(place, "infeed_config");
+    if (config && *config) attributes.config = hlo_arena_text(import_arena(place), config);
+    const HloShape *shape = hlo_shape_tuple(import_arena(place), parts, 2);
+    HLO_TRY(import_emit(place, HLO_OP_INFEED, shape, operands, 1, &attributes, NULL, 0, &result));
+    take_apart(place, result);
     return HLO_SUCCESS;
 }
 
@@ -240,6 +287,8 @@ const ImportRow *import_collective_rows(int64_t *count) {
         {"stablehlo.all_to_all", import_all_to_all, 0},
         {"stablehlo.collective_broadcast", import_collective_broadcast, 0},
         {"stablehlo.collective_permute", import_collective_permute, 0},
+        {"stablehlo.infeed", import_infeed, 1},
+        {"stablehlo.outfeed", import_outfeed, 0},
         {"stablehlo.send", import_send, 0},
         {"stablehlo.recv", import_recv, 1},
         {"stablehlo.partition_id", import_partition_id, 0},

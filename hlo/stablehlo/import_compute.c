@@ -116,6 +116,21 @@ static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     return import_with_region(place, opcode, &attributes);
 }
 
+HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists, HloInstruction *const *operands,
+                                     int64_t count, HloComputation *reducer) {
+    const WindowLists window = {.sizes = lists[0],
+                                .strides = lists[1],
+                                .base_dilations = lists[2],
+                                .window_dilations = lists[3],
+                                .padding = lists[4]};
+    const HloWindowAttributes attributes = {make_window(place, &window)};
+    const HloShape *shape;
+    HloInstruction *result;
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_emit(place, HLO_OP_REDUCE_WINDOW, shape, operands, count, &attributes, &reducer, 1, &result));
+    return import_set_results(place, result);
+}
+
 static HloStatus import_reduce_window(ImportPlace *place) {
     return import_window(place, HLO_OP_REDUCE_WINDOW);
 }
@@ -123,7 +138,7 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
     return import_window(place, HLO_OP_SELECT_AND_SCATTER);
 }
 
-static HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
+HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
     HLO_TRY(import_int(place, "input_batch_dimension", 0, &labels->input_batch));
     HLO_TRY(import_int(place, "input_feature_dimension", 0, &labels->input_feature));
@@ -138,7 +153,7 @@ static HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **
     return HLO_SUCCESS;
 }
 
-static HloStatus import_convolution(ImportPlace *place) {
+HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) {
     HloConvolutionAttributes attributes = {0};
     WindowLists lists = {0};
     HloInstruction **operands = NULL;
@@ -146,7 +161,7 @@ static HloStatus import_convolution(ImportPlace *place) {
     HLO_TRY(import_labels(place, &attributes.labels));
     const HloInts spatial = attributes.labels->kernel_spatial;
     int64_t *sizes = HLO_ARENA_NEW(import_arena(place), int64_t, spatial.count);
-    const HloShape *kernel = place->operation->operand_count == 2 ? operands[1]->shape : NULL;
+    const HloShape *kernel = place->operation->operand_count >= 2 ? operands[1]->shape : NULL;
     for (int64_t i = 0; i < spatial.count; i++) {
         if (!kernel || spatial.items[i] < 0 || spatial.items[i] >= kernel->rank) {
             return import_error(place, HLO_INVALID_ARGUMENT, "a kernel spatial dimension is out of range");
@@ -155,7 +170,11 @@ static HloStatus import_convolution(ImportPlace *place) {
     }
     lists.sizes = (HloInts){sizes, spatial.count};
     HLO_TRY(import_ints(place, "window_strides", &lists.strides));
-    HLO_TRY(import_ints(place, "padding", &lists.padding));
+    if (padding) {
+        lists.padding = *padding;
+    } else {
+        HLO_TRY(import_ints(place, "padding", &lists.padding));
+    }
     HLO_TRY(import_ints(place, "lhs_dilation", &lists.base_dilations));
     HLO_TRY(import_ints(place, "rhs_dilation", &lists.window_dilations));
     HLO_TRY(import_ints(place, "window_reversal", &lists.reversal));
@@ -163,7 +182,15 @@ static HloStatus import_convolution(ImportPlace *place) {
     HLO_TRY(import_int(place, "feature_group_count", 1, &attributes.feature_group_count));
     HLO_TRY(import_int(place, "batch_group_count", 1, &attributes.batch_group_count));
     HLO_TRY(import_precisions(place, &attributes.precision));
-    return import_plain(place, HLO_OP_CONVOLUTION, &attributes);
+    HloInstruction *result;
+    const HloShape *shape;
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_emit(place, HLO_OP_CONVOLUTION, shape, operands, 2, &attributes, NULL, 0, &result));
+    return import_set_results(place, result);
+}
+
+static HloStatus import_convolution(ImportPlace *place) {
+    return import_convolution_padded(place, NULL);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -299,7 +326,7 @@ const ImportRow *import_compute_rows(int64_t *count) {
     static const ImportRow rows[] = {
         {"stablehlo.dot_general", import_dot_general, 0},
         {"stablehlo.dot", import_dot, 0},
-        {"stablehlo.convolution", import_convolution, 0},
+        {"stablehlo.convolution", import_convolution, 2},
         {"stablehlo.reduce", import_reduce, 0},
         {"stablehlo.reduce_window", import_reduce_window, 0},
         {"stablehlo.select_and_scatter", import_select_and_scatter, 0},

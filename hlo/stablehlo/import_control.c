@@ -92,11 +92,16 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
         bool is_argument = i < block->argument_count;
         values[i] = is_argument ? block->arguments[i] : request->captures[i - block->argument_count];
         HLO_TRY(import_shape(place, values[i]->type, &shapes[i]));
+        // What is known about shapes outside holds inside, too.
+        if (!is_argument && values[i]->lowered) shapes[i] = values[i]->lowered->shape;
+        if (is_argument && request->initial) shapes[i] = request->initial[i]->shape;
     }
     HloInstruction *tuple =
         request->tuple_parameter ? new_parameter(computation, 0, hlo_shape_tuple(arena, shapes, count)) : NULL;
     for (int64_t i = 0; i < count; i++) {
+        HloInstruction *outside = i < block->argument_count ? NULL : values[i]->lowered;
         values[i]->lowered = tuple ? tuple_element(tuple, i) : new_parameter(computation, i, shapes[i]);
+        if (outside) import_note_same(place->importer, values[i]->lowered, outside);
         if (request->named_parameters) values[i]->lowered->metadata = import_metadata(place, values[i]->location);
     }
     return HLO_SUCCESS;
@@ -205,7 +210,13 @@ static HloStatus import_while(ImportPlace *place) {
     for (int64_t i = 0; i < count; i++) carry[i] = operands[i];
     HLO_TRY(captured_instructions(place, captures, capture_count, carry + count));
     bool tuple = count + capture_count != 1;
-    ImportRegion request = {.captures = captures, .capture_count = capture_count, .tuple_parameter = tuple};
+    ImportRegion request = {
+        .captures = captures, .capture_count = capture_count, .initial = operands, .tuple_parameter = tuple};
+    for (int r = 0; r < 2; r++) {
+        const MlirRegion *region = &operation->regions[r];
+        if (region->block_count != 1 || region->blocks[0].argument_count != count)
+            return import_error(place, HLO_INVALID_ARGUMENT, "the regions of a while take as many values as it does");
+    }
     HloComputation *called[2];
     request.region = &operation->regions[0];
     request.name = "while_cond";
@@ -284,7 +295,7 @@ static HloStatus call_function(ImportPlace *place, const char *name, bool is_com
     HloComputation *computation = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
-    HLO_TRY(import_function(place, name, &computation));
+    HLO_TRY(import_function(place, name, operands, place->operation->operand_count, &computation));
     HloCallAttributes attributes = {.is_composite = is_composite};
     return import_emit(place, HLO_OP_CALL, shape, operands, place->operation->operand_count, &attributes, &computation,
                        1, result);
@@ -298,18 +309,20 @@ static HloStatus import_call(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// Composites that HLO has an opcode for; all others run their decomposition.
-static HloStatus import_composite(ImportPlace *place) {
-    static const struct {
-        const char *name;
-        HloOpcode opcode;
-    } table[] = {{"chlo.erf", HLO_OP_ERF},   {"chlo.acos", HLO_OP_ACOS},   {"chlo.acosh", HLO_OP_ACOSH},
-                 {"chlo.asin", HLO_OP_ASIN}, {"chlo.asinh", HLO_OP_ASINH}, {"chlo.atanh", HLO_OP_ATANH},
-                 {"chlo.cosh", HLO_OP_COSH}, {"chlo.sinh", HLO_OP_SINH}};
-    const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
-    for (size_t i = 0; name && i < HLO_COUNT_OF(table); i++) {
-        if (strcmp(table[i].name, name) == 0) return import_plain(place, table[i].opcode, NULL);
+// The row of that name, or NULL (also for a NULL name).
+static const ImportRow *find_row(const ImportRow *(*table)(int64_t *count), const char *name) {
+    int64_t count;
+    const ImportRow *rows = table(&count);
+    for (int64_t i = 0; name && i < count; i++) {
+        if (strcmp(rows[i].name, name) == 0) return &rows[i];
     }
+    return NULL;
+}
+
+static HloStatus import_composite(ImportPlace *place) {
+    const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
+    const ImportRow *row = find_row(import_composites, name);
+    if (row && row->operands == place->operation->operand_count) return row->handler(place);
     if (!decomposition) return import_error(place, HLO_UNIMPLEMENTED, "a composite has no decomposition");
     HloInstruction *result;
     int64_t version;
@@ -355,7 +368,7 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
     for (int64_t i = 0; i < *count; i++) {
         if (!list->items[i]->string)
             return import_error(place, HLO_INVALID_ARGUMENT, "a called computation has no name");
-        HLO_TRY(import_function(place, list->items[i]->string, &(*called)[i]));
+        HLO_TRY(import_function(place, list->items[i]->string, NULL, 0, &(*called)[i]));
     }
     return HLO_SUCCESS;
 }
@@ -435,6 +448,10 @@ static HloStatus import_device_placement(ImportPlace *place) {
 static HloStatus import_custom_call(ImportPlace *place) {
     const char *target = import_string(place, "call_target_name");
     if (target && strcmp(target, "annotate_device_placement") == 0) return import_device_placement(place);
+    const ImportRow *row = find_row(import_dynamic_calls, target);
+    if (row && row->operands && row->operands != place->operation->operand_count)
+        return import_error(place, HLO_INVALID_ARGUMENT, "@%s takes %d operands", target, row->operands);
+    if (row) return row->handler(place);
     HloCustomCallAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
     HloComputation **called;

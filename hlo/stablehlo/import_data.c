@@ -24,14 +24,8 @@ static HloStatus import_iota(ImportPlace *place) {
 }
 
 // HLO's broadcast keeps sizes; a dimension of size 1 that grows is dropped by a reshape first.
-static HloStatus import_broadcast_in_dim(ImportPlace *place) {
-    HloInts dims;
-    HloInstruction **operands = NULL, *result = NULL;
-    const HloShape *shape = NULL;
-    HLO_TRY(import_ints(place, "broadcast_dimensions", &dims));
-    HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_result_shape(place, &shape));
-    HloInstruction *operand = operands[0];
+HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloInts dims, const HloShape *shape,
+                              HloInstruction **result) {
     if (dims.count != operand->shape->rank) {
         return import_error(place, HLO_INVALID_ARGUMENT, "there are %lld broadcast_dimensions for rank %d",
                             (long long)dims.count, operand->shape->rank);
@@ -54,7 +48,17 @@ static HloStatus import_broadcast_in_dim(ImportPlace *place) {
         operand->sharding = NULL;
     }
     HloDimensionsAttributes attributes = {{kept_dims.items, kept_dims.count}};
-    HLO_TRY(import_emit(place, HLO_OP_BROADCAST, shape, &operand, 1, &attributes, NULL, 0, &result));
+    return import_emit(place, HLO_OP_BROADCAST, shape, &operand, 1, &attributes, NULL, 0, result);
+}
+
+static HloStatus import_broadcast_in_dim(ImportPlace *place) {
+    HloInts dims;
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
+    HLO_TRY(import_ints(place, "broadcast_dimensions", &dims));
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_broadcast_to(place, operands[0], dims, shape, &result));
     return import_set_results(place, result);
 }
 
@@ -141,8 +145,17 @@ static HloStatus import_pad(ImportPlace *place) {
     return import_plain(place, HLO_OP_PAD, &attributes);
 }
 
+// A complex number becomes a real one by its real part, as XLA's builder does.
 static HloStatus import_convert(ImportPlace *place) {
-    return import_plain(place, HLO_OP_CONVERT, NULL);
+    HloInstruction **operands, *result;
+    const HloShape *shape;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    const bool drops_part = hlo_type_is_complex(operands[0]->shape->type) && !hlo_type_is_complex(shape->type);
+    if (drops_part) HLO_TRY(import_emit(place, HLO_OP_REAL, NULL, operands, 1, NULL, NULL, 0, &operands[0]));
+    if (drops_part && operands[0]->shape->type == shape->type) return import_set_results(place, operands[0]);
+    HLO_TRY(import_emit(place, HLO_OP_CONVERT, shape, operands, 1, NULL, NULL, 0, &result));
+    return import_set_results(place, result);
 }
 
 static HloStatus import_bitcast_convert(ImportPlace *place) {
@@ -177,12 +190,17 @@ static HloStatus import_clamp(ImportPlace *place) {
     return import_ternary(place, HLO_OP_CLAMP);
 }
 
+HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *attributes) {
+    HLO_TRY(import_enum(place, "comparison_direction", &hlo_enum_ComparisonDirection, 0, &attributes->direction));
+    HLO_TRY(import_enum(place, "compare_type", &hlo_enum_ComparisonType, 0, &attributes->type));
+    // HLO writes only the order that differs from the operand type's own.
+    if (attributes->type != HLO_ComparisonType_TOTALORDER) attributes->type = HLO_ComparisonType_DEFAULT;
+    return HLO_SUCCESS;
+}
+
 static HloStatus import_compare(ImportPlace *place) {
     HloCompareAttributes attributes = {0};
-    HLO_TRY(import_enum(place, "comparison_direction", &hlo_enum_ComparisonDirection, 0, &attributes.direction));
-    HLO_TRY(import_enum(place, "compare_type", &hlo_enum_ComparisonType, 0, &attributes.type));
-    // HLO writes only the order that differs from the operand type's own.
-    if (attributes.type != HLO_ComparisonType_TOTALORDER) attributes.type = HLO_ComparisonType_DEFAULT;
+    HLO_TRY(import_compare_attributes(place, &attributes));
     return import_plain(place, HLO_OP_COMPARE, &attributes);
 }
 
@@ -194,16 +212,20 @@ static HloStatus import_reduce_precision(ImportPlace *place) {
 }
 
 // The numbers of a gather or scatter stand in attributes of their own (bytecode) or in one dictionary (text).
+HloStatus import_gather_attributes(ImportPlace *place, HloGatherAttributes *attributes) {
+    HLO_TRY(import_ints(place, "offset_dims", &attributes->offset_dims));
+    HLO_TRY(import_ints(place, "collapsed_slice_dims", &attributes->collapsed_slice_dims));
+    HLO_TRY(import_ints(place, "start_index_map", &attributes->start_index_map));
+    HLO_TRY(import_ints(place, "operand_batching_dims", &attributes->operand_batching_dims));
+    HLO_TRY(import_ints(place, "start_indices_batching_dims", &attributes->start_indices_batching_dims));
+    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes->index_vector_dim));
+    return import_bool(place, "indices_are_sorted", false, &attributes->indices_are_sorted);
+}
+
 static HloStatus import_gather(ImportPlace *place) {
     HloGatherAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "offset_dims", &attributes.offset_dims));
-    HLO_TRY(import_ints(place, "collapsed_slice_dims", &attributes.collapsed_slice_dims));
-    HLO_TRY(import_ints(place, "start_index_map", &attributes.start_index_map));
-    HLO_TRY(import_ints(place, "operand_batching_dims", &attributes.operand_batching_dims));
-    HLO_TRY(import_ints(place, "start_indices_batching_dims", &attributes.start_indices_batching_dims));
-    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes.index_vector_dim));
+    HLO_TRY(import_gather_attributes(place, &attributes));
     HLO_TRY(import_ints(place, "slice_sizes", &attributes.slice_sizes));
-    HLO_TRY(import_bool(place, "indices_are_sorted", false, &attributes.indices_are_sorted));
     return import_plain(place, HLO_OP_GATHER, &attributes);
 }
 
@@ -247,7 +269,7 @@ const ImportRow *import_data_rows(int64_t *count) {
         {"stablehlo.dynamic_slice", import_dynamic_slice, 0},
         {"stablehlo.dynamic_update_slice", import_dynamic_update_slice, 0},
         {"stablehlo.pad", import_pad, 0},
-        {"stablehlo.convert", import_convert, 0},
+        {"stablehlo.convert", import_convert, 1},
         {"stablehlo.bitcast_convert", import_bitcast_convert, 0},
         {"stablehlo.select", import_select, 3},
         {"stablehlo.clamp", import_clamp, 3},

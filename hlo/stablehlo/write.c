@@ -384,8 +384,7 @@ static WriteBytes property_section(Writer *writer) {
     return bytes;
 }
 
-// 1.9.0 as 10900; the version of the container that the release writes.
-static HloStatus set_target(Writer *writer, const char *release) {
+HloStatus mlir_release_number(const char *release, int64_t *number) {
     int64_t parts[3];
     const char *at = release;
     for (int i = 0; i < 3; i++) {
@@ -395,9 +394,17 @@ static HloStatus set_target(Writer *writer, const char *release) {
         HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "'%s' is no release of StableHLO, such as 1.9.0", release);
         at = end + 1;
     }
-    int64_t target = writer->target = parts[0] * 10000 + parts[1] * 100 + parts[2];
-    HLO_FAIL_IF(target < OLDEST_RELEASE || target > NEWEST_RELEASE, HLO_INVALID_ARGUMENT,
+    *number = parts[0] * 10000 + parts[1] * 100 + parts[2];
+    HLO_FAIL_IF(*number < OLDEST_RELEASE || *number > NEWEST_RELEASE, HLO_INVALID_ARGUMENT,
                 "StableHLO %s is not among the releases 0.9.0 to 1.20", release);
+    return HLO_SUCCESS;
+}
+
+// Also the version of the container that the release writes.
+static HloStatus set_target(Writer *writer, const char *release) {
+    int64_t target;
+    HLO_TRY(mlir_release_number(release, &target));
+    writer->target = target;
     writer->version = target < 1000 ? 0 : target < 1200 ? 1 : target < 1400 ? 3 : target < 1500 ? 4 : 6;
     return HLO_SUCCESS;
 }

@@ -71,6 +71,9 @@ const MlirAttribute *write_default(Writer *writer, const MlirOperation *operatio
 // The IR section.
 void write_ir(Writer *writer, const MlirOperation *top, WriteBytes *bytes);
 
+// The number of a release of StableHLO, "1.9.0" as 10900. INVALID_ARGUMENT for what is none, or not known.
+HLO_NODISCARD HloStatus mlir_release_number(const char *release, int64_t *number);
+
 // Appends a portable artifact for a StableHLO release, "1.9.0". INVALID_ARGUMENT for releases that are unknown,
 // UNIMPLEMENTED naming what the release has no word for.
 HLO_NODISCARD HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *release, HloText *bytes);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small graphs of elementwise HLO operations, all of one shape: what the operations of chlo are made of. Private to
+// hlo/stablehlo.
+#ifndef MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
+#define MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
+
+#include "hlo/stablehlo/import.h"
+
+// Where a graph is made. After the first error nothing is made any more, and values are NULL.
+typedef struct Math {
+    ImportPlace *place;
+    const HloShape *shape;  // of every value but predicates
+    HloStatus status;
+} Math;
+
+// An instruction in `shape` (NULL: what follows from the operands), without a sharding.
+static inline HloInstruction *emit(Math *math, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
+                                   int64_t count, const void *attributes) {
+    HloInstruction *result = NULL;
+    if (math->status) return NULL;
+    math->status = import_emit(math->place, opcode, shape, operands, count, attributes, NULL, 0, &result);
+    if (result) result->sharding = NULL;
+    return math->status ? NULL : result;
+}
+
+// An operation of one operand.
+static inline HloInstruction *unary(Math *math, HloOpcode opcode, HloInstruction *a) {
+    return emit(math, opcode, NULL, &a, 1, NULL);
+}
+
+// An operation of two operands.
+static inline HloInstruction *binary(Math *math, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    return emit(math, opcode, NULL, operands, 2, NULL);
+}
+
+// The four kinds of arithmetic.
+static inline HloInstruction *add(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_ADD, a, b);
+}
+static inline HloInstruction *subtract(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_SUBTRACT, a, b);
+}
+static inline HloInstruction *multiply(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_MULTIPLY, a, b);
+}
+static inline HloInstruction *divide(Math *math, HloInstruction *a, HloInstruction *b) {
+    return binary(math, HLO_OP_DIVIDE, a, b);
+}
+
+// The number in the shape of the computation, of `type`.
+static inline HloInstruction *number_of(Math *math, HloType type, double value) {
+    HloArena *arena = import_arena(math->place);
+    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
+    HloLiteral *literal = hlo_literal_in_arena(arena, scalar);
+    hlo_literal_set_double(literal, 0, value);
+    HloConstantAttributes constant = {literal};
+    HloInstruction *made = emit(math, HLO_OP_CONSTANT, scalar, NULL, 0, &constant);
+    if (!made || math->shape->rank == 0) return made;
+    HloDimensionsAttributes none = {0};
+    return emit(math, HLO_OP_BROADCAST, hlo_shape_with_type(arena, math->shape, type), &made, 1, &none);
+}
+
+// The same of the computation's own type.
+static inline HloInstruction *number(Math *math, double value) {
+    return number_of(math, math->shape->type, value);
+}
+
+// Predicates: HLO_ComparisonDirection_LT and so on.
+static inline HloInstruction *compare(Math *math, int32_t direction, HloInstruction *a, HloInstruction *b) {
+    HloInstruction *operands[] = {a, b};
+    HloCompareAttributes attributes = {.direction = direction};
+    return emit(math, HLO_OP_COMPARE, NULL, operands, 2, &attributes);
+}
+
+// `yes` where the condition holds, `no` elsewhere.
+static inline HloInstruction *select(Math *math, HloInstruction *condition, HloInstruction *yes, HloInstruction *no) {
+    HloInstruction *operands[] = {condition, yes, no};
+    return emit(math, HLO_OP_SELECT, NULL, operands, 3, NULL);
+}
+
+// The same numbers in another type.
+static inline HloInstruction *convert(Math *math, HloInstruction *a, HloType type) {
+    const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);
+    return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
+}
+
+// c[0] x^(n-1) + ... + c[n-1]
+static inline HloInstruction *polynomial(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
+    HloInstruction *sum = number(math, coefficients[0]);
+    for (size_t i = 1; i < count; i++) sum = add(math, multiply(math, sum, x), number(math, coefficients[i]));
+    return sum;
+}
+#define POLYNOMIAL(math, x, table) polynomial((math), (x), (table), HLO_COUNT_OF(table))
+
+// erfc(x) for |x| > 1: exp(-x^2) / |x| times a polynomial in 1/x^2 (single precision, Cephes erfcf), or a quotient of
+// two in |x| (double).
+HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x);
+
+#endif

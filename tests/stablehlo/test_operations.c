@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations without a counterpart in HLO: sizes that are computed, implicit broadcasts, legacy and chlo operations.
+// Each program has no arguments; what the evaluator makes of it is compared with values worked out by hand. And
+// composites: chlo operations come back from bytecode as themselves, and their decompositions compute the same.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+
+static void must(HloStatus status, const char *what) {
+    char *text = hlo_status_to_text(status);
+    cr_assert(!status, "%s: %s", what, text);
+    hlo_free(text);
+}
+
+static HloModule *read_program(const char *text, const char *what) {
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_text(text, strlen(text), "test.mlir", &module), what);
+    must(hlo_verify(module), what);
+    return module;
+}
+
+typedef struct Program {
+    const char *name, *text;
+    const char *expected;  // the value of the result
+} Program;
+
+#define MAIN(type, lines, result) "func.func @main() -> " type " {\n" lines "\n  return " result " : " type "\n}\n"
+#define IOTA23 "  %x = stablehlo.iota dim = 1 : tensor<2x3xi32>\n"
+
+static const Program programs[] = {
+    {"dynamic_reshape",
+     MAIN("tensor<3x2xi32>",
+          IOTA23 "  %s = stablehlo.constant dense<[3, 2]> : tensor<2xi64>\n"
+                 "  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<2x3xi32>, tensor<2xi64>) -> tensor<3x2xi32>",
+          "%0"),
+     "{ { 0, 1 }, { 2, 0 }, { 1, 2 } }"},
+    {"dynamic_broadcast_in_dim, whose size follows from that of an array",
+     MAIN("tensor<2x3xi32>",
+          IOTA23 "  %n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<2x3xi32>) -> tensor<i32>\n"
+                 "  %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+                 "  %two = stablehlo.constant dense<2> : tensor<1xi32>\n"
+                 "  %s = stablehlo.concatenate %two, %n1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n"
+                 "  %c = stablehlo.constant dense<[7, 8, 9]> : tensor<3xi32>\n"
+                 "  %b = stablehlo.dynamic_broadcast_in_dim %c, %s, dims = [1] : (tensor<3xi32>, tensor<2xi32>) -> "
+                 "tensor<?x?xi32>\n"
+                 "  %d = stablehlo.add %b, %b : tensor<?x?xi32>\n"
+                 "  %0 = tensor.cast %d : tensor<?x?xi32> to tensor<2x3xi32>",
+          "%0"),
+     "{ { 14, 16, 18 }, { 14, 16, 18 } }"},
+    {"dynamic_iota of a computed size",
+     MAIN("tensor<4xi64>",
+          "  %a = stablehlo.constant dense<9> : tensor<1xi64>\n  %b = stablehlo.constant dense<2> : tensor<1xi64>\n"
+          "  %s = stablehlo.divide %a, %b : tensor<1xi64>\n"
+          "  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi64>) -> tensor<4xi64>",
+          "%0"),
+     "{0, 1, 2, 3}"},
+    {"dynamic_pad",
+     MAIN("tensor<6xi32>",
+          "  %x = stablehlo.iota dim = 0 : tensor<3xi32>\n  %v = stablehlo.constant dense<-1> : tensor<i32>\n"
+          "  %l = stablehlo.constant dense<1> : tensor<1xi64>\n  %h = stablehlo.constant dense<0> : tensor<1xi64>\n"
+          "  %0 = stablehlo.dynamic_pad %x, %v, %l, %h, %l : (tensor<3xi32>, tensor<i32>, tensor<1xi64>, "
+          "tensor<1xi64>, tensor<1xi64>) -> tensor<6xi32>",
+          "%0"),
+     "{-1, 0, -1, 1, -1, 2}"},
+    {"dynamic_gather",
+     MAIN("tensor<2x2xi32>",
+          "  %x = stablehlo.iota dim = 0 : tensor<5xi32>\n  %i = stablehlo.constant dense<[[1], [3]]> : "
+          "tensor<2x1xi64>\n  %s = stablehlo.constant dense<2> : tensor<1xi64>\n"
+          "  %0 = \"stablehlo.dynamic_gather\"(%x, %i, %s) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], "
+          "start_index_map = [0], index_vector_dim = 1>}> : (tensor<5xi32>, tensor<2x1xi64>, tensor<1xi64>) -> "
+          "tensor<2x2xi32>",
+          "%0"),
+     "{ { 1, 2 }, { 3, 4 } }"},
+    {"real_dynamic_slice of known parts",
+     MAIN("tensor<2xi32>",
+          "  %x = stablehlo.iota dim = 0 : tensor<5xi32>\n  %a = stablehlo.constant dense<1> : tensor<1xi32>\n"
+          "  %b = stablehlo.constant dense<5> : tensor<1xi32>\n  %c = stablehlo.constant dense<2> : tensor<1xi32>\n"
+          "  %0 = stablehlo.real_dynamic_slice %x, %a, %b, %c : (tensor<5xi32>, tensor<1xi32>, tensor<1xi32>, "
+          "tensor<1xi32>) -> tensor<2xi32>",
+          "%0"),
+     "{1, 3}"},
+    {"dynamic_conv",
+     MAIN("tensor<1x1x4xi32>",
+          "  %x = stablehlo.constant dense<[[[1, 2, 3]]]> : tensor<1x1x3xi32>\n"
+          "  %k = stablehlo.constant dense<[[[1, 1]]]> : tensor<1x1x2xi32>\n"
+          "  %p = stablehlo.constant dense<[[1, 1]]> : tensor<1x2xi64>\n"
+          "  %0 = \"stablehlo.dynamic_conv\"(%x, %k, %p) <{batch_group_count = 1 : i64, dimension_numbers = "
+          "#stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>, feature_group_count = 1 : i64}> : (tensor<1x1x3xi32>, "
+          "tensor<1x1x2xi32>, tensor<1x2xi64>) -> tensor<1x1x4xi32>",
+          "%0"),
+     "{ { {1, 3, 5, 3} } }"},
+    {"a function with open sizes, called with two shapes",
+     "func.func @main() -> (tensor<2xi32>) {\n  %a = stablehlo.iota dim = 0 : tensor<3xi32>\n"
+     "  %b = stablehlo.iota dim = 0 : tensor<5xi32>\n"
+     "  %0 = call @size(%a) : (tensor<3xi32>) -> tensor<1xi32>\n"
+     "  %1 = call @size(%b) : (tensor<5xi32>) -> tensor<1xi32>\n"
+     "  %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>\n"
+     "  return %2 : tensor<2xi32>\n}\n"
+     "func.func private @size(%x: tensor<?xi32>) -> tensor<1xi32> {\n"
+     "  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>\n"
+     "  %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+     "  %i = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n"
+     "  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+     "  %t = stablehlo.reduce(%i init: %z) applies stablehlo.add across dimensions = [0] : (tensor<?xi32>, "
+     "tensor<i32>) -> tensor<i32>\n"
+     "  %r = stablehlo.reshape %t : (tensor<i32>) -> tensor<1xi32>\n  return %r : tensor<1xi32>\n}\n",
+     "{3, 10}"},
+    {"a loop over an array of open size",
+     MAIN("tensor<3xi32>",
+          "  %s = stablehlo.constant dense<3> : tensor<1xi32>\n  %n = stablehlo.constant dense<4> : tensor<i32>\n"
+          "  %one = stablehlo.constant dense<1> : tensor<i32>\n  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+          "  %i = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>\n"
+          "  %w:2 = stablehlo.while(%k = %z, %v = %i) : tensor<i32>, tensor<?xi32>\n  cond {\n"
+          "    %p = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+          "    stablehlo.return %p : tensor<i1>\n  } do {\n    %k1 = stablehlo.add %k, %one : tensor<i32>\n"
+          "    %o = stablehlo.dynamic_broadcast_in_dim %one, %s, dims = [] : (tensor<i32>, tensor<1xi32>) -> "
+          "tensor<?xi32>\n    %v1 = stablehlo.add %v, %o : tensor<?xi32>\n"
+          "    stablehlo.return %k1, %v1 : tensor<i32>, tensor<?xi32>\n  }\n"
+          "  %0 = tensor.cast %w#1 : tensor<?xi32> to tensor<3xi32>",
+          "%0"),
+     "{4, 5, 6}"},
+    {"custom calls that JAX writes for open sizes",
+     MAIN("tensor<2xf32>",
+          "  %x = stablehlo.constant dense<[3.0, 1.0, 2.0]> : tensor<3xf32>\n"
+          "  %k = stablehlo.constant dense<2> : tensor<i64>\n  %t = stablehlo.constant dense<true> : tensor<i1>\n"
+          "  %s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+          "  stablehlo.custom_call @shape_assertion(%t) {api_version = 2 : i32, error_message = \"no\", "
+          "has_side_effect = true} : (tensor<i1>) -> ()\n"
+          "  %y = stablehlo.custom_call @stablehlo.shape_refinement_operand_wrapper(%x, %s) : (tensor<3xf32>, "
+          "tensor<1xi64>) -> tensor<?xf32>\n"
+          "  %0:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%y, %k) : (tensor<?xf32>, tensor<i64>) -> "
+          "(tensor<2xf32>, tensor<2xi32>)",
+          "%0#0"),
+     "{3, 2}"},
+    {"sizes by the dialects shape and tensor",
+     MAIN("tensor<2x3xi32>",
+          IOTA23 "  %a = shape.shape_of %x : tensor<2x3xi32> -> tensor<2xindex>\n"
+                 "  %c = shape.const_shape [3] : tensor<1xindex>\n"
+                 "  %s = shape.broadcast %a, %c : tensor<2xindex>, tensor<1xindex> -> tensor<2xindex>\n"
+                 "  %v = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n"
+                 "  %0 = stablehlo.dynamic_broadcast_in_dim %v, %s, dims = [1] : (tensor<3xi32>, tensor<2xindex>) -> "
+                 "tensor<2x3xi32>",
+          "%0"),
+     "{ { 1, 2, 3 }, { 1, 2, 3 } }"},
+    {"implicit broadcasts",
+     MAIN("tensor<2x3xi32>",
+          IOTA23 "  %r = stablehlo.constant dense<[[10], [20]]> : tensor<2x1xi32>\n"
+                 "  %0 = chlo.broadcast_add %x, %r : (tensor<2x3xi32>, tensor<2x1xi32>) -> tensor<2x3xi32>",
+          "%0"),
+     "{ { 10, 11, 12 }, { 20, 21, 22 } }"},
+    {"an implicit broadcast along a named dimension",
+     MAIN("tensor<2x3xi1>",
+          IOTA23 "  %r = stablehlo.constant dense<[1, 2]> : tensor<2xi32>\n"
+                 "  %0 = chlo.broadcast_compare %x, %r {broadcast_dimensions = array<i64: 0>, comparison_direction = "
+                 "#chlo<comparison_direction LT>} : (tensor<2x3xi32>, tensor<2xi32>) -> tensor<2x3xi1>",
+          "%0"),
+     "{ { 1, 0, 0 }, { 1, 1, 0 } }"},
+    {"a broadcasting choice",
+     MAIN("tensor<2x3xi32>",
+          IOTA23 "  %p = stablehlo.constant dense<[true, false, true]> : tensor<3xi1>\n"
+                 "  %n = stablehlo.constant dense<-1> : tensor<i32>\n"
+                 "  %0 = chlo.broadcast_select %p, %x, %n : (tensor<3xi1>, tensor<2x3xi32>, tensor<i32>) -> "
+                 "tensor<2x3xi32>",
+          "%0"),
+     "{ { 0, -1, 2 }, { 0, -1, 2 } }"},
+    {"constant_like",
+     MAIN("tensor<2x3xi32>",
+          IOTA23 "  %0 = \"chlo.constant_like\"(%x) <{value = 5 : i32}> : (tensor<2x3xi32>) -> tensor<2x3xi32>", "%0"),
+     "{ { 5, 5, 5 }, { 5, 5, 5 } }"},
+    {"a scan from the end",
+     MAIN("tensor<3xi32>",
+          "  %x = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n  %z = stablehlo.constant dense<0> : "
+          "tensor<i32>\n  %0:2 = chlo.scan(%x) inits (%z) dimension=0 attributes {is_reverse = true} {\n"
+          "  ^bb0(%a: tensor<i32>, %c: tensor<i32>):\n    %s = stablehlo.add %a, %c : tensor<i32>\n"
+          "    stablehlo.return %s, %s : tensor<i32>, tensor<i32>\n  } : (tensor<3xi32>, tensor<i32>) -> "
+          "(tensor<3xi32>, tensor<i32>)",
+          "%0#0"),
+     "{6, 5, 3}"},
+    {"a ragged dot",
+     MAIN("tensor<3x1xf32>",
+          "  %a = stablehlo.constant dense<[[1.0], [2.0], [3.0]]> : tensor<3x1xf32>\n"
+          "  %b = stablehlo.constant dense<[[[10.0]], [[100.0]]]> : tensor<2x1x1xf32>\n"
+          "  %g = stablehlo.constant dense<[1, 2]> : tensor<2xi32>\n"
+          "  %0 = \"chlo.ragged_dot\"(%a, %b, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<"
+          "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+          "rhs_group_dimensions = [0]>}> : (tensor<3x1xf32>, tensor<2x1x1xf32>, tensor<2xi32>) -> tensor<3x1xf32>",
+          "%0"),
+     "{ {10}, {200}, {300} }"},
+    {"the upper halves of products",
+     MAIN("tensor<3xi8>",
+          "  %a = stablehlo.constant dense<[127, -128, -1]> : tensor<3xi8>\n"
+          "  %b = stablehlo.constant dense<[127, -128, 5]> : tensor<3xi8>\n"
+          "  %0 = chlo.mulhi %a, %b : tensor<3xi8>, tensor<3xi8> -> tensor<3xi8>",
+          "%0"),
+     "{63, 64, -1}"},
+    {"the upper halves of long products",
+     MAIN("tensor<3xi64>",
+          "  %a = stablehlo.constant dense<[9223372036854775807, -9223372036854775808, -1]> : tensor<3xi64>\n"
+          "  %b = stablehlo.constant dense<[9223372036854775807, -9223372036854775808, 7]> : tensor<3xi64>\n"
+          "  %0 = chlo.mulhi %a, %b : tensor<3xi64>, tensor<3xi64> -> tensor<3xi64>",
+          "%0"),
+     "{4611686018427387903, 4611686018427387904, -1}"},
+    {"the square of a complex number",
+     MAIN("tensor<2xcomplex<f32>>",
+          "  %a = stablehlo.constant dense<[(3.0, 2.0), (1.0e30, 1.0e30)]> : tensor<2xcomplex<f32>>\n"
+          "  %0 = chlo.square %a : tensor<2xcomplex<f32>> -> tensor<2xcomplex<f32>>",
+          "%0"),
+     "{(5, 12), (0, inf)}"},
+    {"the real part by conversion",
+     MAIN("tensor<2xi32>",
+          "  %a = stablehlo.constant dense<[(3.0, 2.0), (-4.0, 1.0)]> : tensor<2xcomplex<f32>>\n"
+          "  %0 = stablehlo.convert %a : (tensor<2xcomplex<f32>>) -> tensor<2xi32>",
+          "%0"),
+     "{3, -4}"},
+    {"einsum with a batch, a sum and another order",
+     MAIN("tensor<2x2xi32>",
+          "  %a = stablehlo.constant dense<[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]> : tensor<2x2x2xi32>\n"
+          "  %b = stablehlo.constant dense<[[1, 10], [1, 100]]> : tensor<2x2xi32>\n"
+          "  %0 = stablehlo.einsum %a, %b, config = \"bij,bj->ib\" : (tensor<2x2x2xi32>, tensor<2x2xi32>) -> "
+          "tensor<2x2xi32>",
+          "%0"),
+     "{ { 21, 605 }, { 43, 807 } }"},
+    {"einsum with a letter of one input only",
+     MAIN("tensor<2xi32>",
+          "  %a = stablehlo.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>\n"
+          "  %b = stablehlo.constant dense<[10, 1]> : tensor<2xi32>\n"
+          "  %0 = stablehlo.einsum %a, %b, config = \"ij,k->i\" : (tensor<2x2xi32>, tensor<2xi32>) -> tensor<2xi32>",
+          "%0"),
+     "{33, 77}"},
+    {"unary_einsum",
+     MAIN("tensor<3xi32>",
+          IOTA23 "  %0 = stablehlo.unary_einsum %x, config = \"ij->j\" : (tensor<2x3xi32>) -> tensor<3xi32>", "%0"),
+     "{0, 2, 4}"},
+    {"torch_index_select with a batch",
+     MAIN("tensor<2x2xi32>",
+          "  %a = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>\n"
+          "  %i = stablehlo.constant dense<[[2, 0], [1, 1]]> : tensor<2x2xi32>\n"
+          "  %0 = \"stablehlo.torch_index_select\"(%a, %i) <{batch_dims = 1 : i64, dim = 1 : i64}> : (tensor<2x3xi32>, "
+          "tensor<2x2xi32>) -> tensor<2x2xi32>",
+          "%0"),
+     "{ { 3, 1 }, { 5, 5 } }"},
+    {"a future",
+     MAIN("tensor<3xi32>",
+          "  %a = stablehlo.iota dim = 0 : tensor<3xi32>\n  %f = \"stablehlo.async_start\"(%a) ({\n"
+          "  ^bb0(%x: tensor<3xi32>):\n    %y = stablehlo.add %x, %x : tensor<3xi32>\n"
+          "    stablehlo.return %y : tensor<3xi32>\n  }) : (tensor<3xi32>) -> !stablehlo.future<tensor<3xi32>>\n"
+          "  %0 = \"stablehlo.async_done\"(%f) : (!stablehlo.future<tensor<3xi32>>) -> tensor<3xi32>",
+          "%0"),
+     "{0, 2, 4}"},
+};
+
+static struct criterion_test_params indices_to(size_t count) {
+    int *indices = cr_malloc(sizeof(*indices) * count);
+    for (size_t i = 0; i < count; i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, count);
+}
+
+// Without blanks, of which there are more or fewer by how long a value is.
+static void squeeze(char *text) {
+    char *to = text;
+    for (; *text; text++) {
+        if (*text != ' ' && *text != '\n') *to++ = *text;
+    }
+    *to = 0;
+}
+
+ParameterizedTestParameters(stablehlo_operations, computes) {
+    return indices_to(HLO_COUNT_OF(programs));
+}
+
+ParameterizedTest(const int *index, stablehlo_operations, computes) {
+    const Program *program = &programs[*index];
+    HloModule *module = read_program(program->text, program->name);
+    HloLiteral *result = NULL;
+    must(hlo_evaluate(module, NULL, 0, NULL, &result), program->name);
+    HloText text = {0};
+    hlo_print_literal(&text, result);
+    char expected[200];
+    cr_assert(strlen(program->expected) < sizeof(expected));
+    strcpy(expected, program->expected);
+    squeeze(expected);
+    squeeze(text.data);
+    cr_expect_str_eq(text.data, expected, "%s", program->name);
+    hlo_text_free(&text);
+    hlo_literal_free(result);
+    hlo_module_free(module);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What cannot be told
+
+typedef struct Refusal {
+    const char *text;
+    HloCode code;
+    const char *message;
+} Refusal;
+
+#define TAKES(argument, lines) "func.func @main(" argument ") {\n" lines "\n  return\n}\n"
+
+static const Refusal refusals[] = {
+    {TAKES("%x: tensor<4xi32>, %s: tensor<1xi64>",
+           "  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<4xi32>, tensor<1xi64>) -> tensor<?xi32>"),
+     HLO_UNIMPLEMENTED, "the sizes are not constant"},
+    {TAKES("%x: tensor<4xi32>",
+           "  %s = stablehlo.constant dense<[2, 3]> : tensor<2xi64>\n"
+           "  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<4xi32>, tensor<2xi64>) -> tensor<?x?xi32>"),
+     HLO_INVALID_ARGUMENT, "reshape"},
+    {TAKES("%x: tensor<4xi32>",
+           "  %s = stablehlo.constant dense<-4> : tensor<1xi64>\n"
+           "  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi64>) -> tensor<?xi32>"),
+     HLO_INVALID_ARGUMENT, "cannot have size -4"},
+    {TAKES("%x: tensor<4xi32>",
+           "  %s = stablehlo.constant dense<4611686018427387904> : tensor<1xi64>\n"
+           "  %0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi64>) -> tensor<?xi32>"),
+     HLO_INVALID_ARGUMENT, ""},
+    {TAKES("%x: tensor<2xi32>, %y: tensor<3xi32>",
+           "  %0 = chlo.broadcast_add %x, %y : (tensor<2xi32>, tensor<3xi32>) -> tensor<3xi32>"),
+     HLO_INVALID_ARGUMENT, "do not go together"},
+    {TAKES("%x: tensor<2x2xi32>",
+           "  %0 = stablehlo.unary_einsum %x, config = \"ii->i\" : (tensor<2x2xi32>) -> tensor<2xi32>"),
+     HLO_UNIMPLEMENTED, "a diagonal"},
+    {TAKES("%x: tensor<2x2xi32>",
+           "  %0 = stablehlo.unary_einsum %x, config = \"ij\" : (tensor<2x2xi32>) -> tensor<2xi32>"),
+     HLO_INVALID_ARGUMENT, "inputs->output"},
+    {TAKES("%x: tensor<2xi1>",
+           "  %f = stablehlo.constant dense<false> : tensor<i1>\n  stablehlo.custom_call @shape_assertion(%f) "
+           "{error_message = \"b must be even\"} : (tensor<i1>) -> ()"),
+     HLO_INVALID_ARGUMENT, "b must be even"},
+    {TAKES("%x: tensor<?xi32>", "  %0 = tensor.cast %x : tensor<?xi32> to tensor<3xi32>"), HLO_UNIMPLEMENTED,
+     "not known"},
+    {"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "  %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>\n"
+     "  %1 = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>\n"
+     "  return %1 : tensor<4xf32>\n}",
+     HLO_UNIMPLEMENTED, "quantized type"},
+};
+
+ParameterizedTestParameters(stablehlo_operations, refuses) {
+    return indices_to(HLO_COUNT_OF(refusals));
+}
+
+ParameterizedTest(const int *index, stablehlo_operations, refuses) {
+    const Refusal *refusal = &refusals[*index];
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(refusal->text, strlen(refusal->text), NULL, &module);
+    cr_assert(status, "accepted: %s", refusal->text);
+    cr_expect_eq(hlo_status_code(status), refusal->code, "%s", refusal->text);
+    cr_expect(strstr(hlo_status_message(status), refusal->message), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+}
+
+// Every level of calls with other shapes doubles what there is to convert: it is refused before it fills the memory.
+Test(stablehlo_operations, calls_with_ever_other_shapes_are_refused) {
+    enum { LEVELS = 40 };
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "func.func @main(%x: tensor<1xi32>) {\n  call @f0(%x) : (tensor<1xi32>) -> ()\n  return\n}\n");
+    for (int i = 0; i < LEVELS; i++) {
+        hlo_text_format(&text,
+                        "func.func private @f%d(%%x: tensor<?xi32>) {\n"
+                        "  %%a = stablehlo.concatenate %%x, %%x, dim = 0 : (tensor<?xi32>, tensor<?xi32>) -> "
+                        "tensor<?xi32>\n"
+                        "  %%b = stablehlo.concatenate %%a, %%x, dim = 0 : (tensor<?xi32>, tensor<?xi32>) -> "
+                        "tensor<?xi32>\n",
+                        i);
+        if (i + 1 < LEVELS) {
+            hlo_text_format(&text,
+                            "  call @f%d(%%a) : (tensor<?xi32>) -> ()\n  call @f%d(%%b) : (tensor<?xi32>) -> ()\n",
+                            i + 1, i + 1);
+        }
+        hlo_text_string(&text, "  return\n}\n");
+    }
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module);
+    cr_assert(status);
+    hlo_status_free(status);
+    hlo_text_free(&text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Composites
+
+static const char chlo_program[] =
+    "func.func @main() -> (tensor<4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<4xf64>, tensor<4xf64>, tensor<3xf32>, "
+    "tensor<4xf64>, tensor<4xf64>, tensor<4xf16>, tensor<2xcomplex<f32>>, tensor<2xcomplex<f32>>, "
+    "tensor<2xcomplex<f32>>, tensor<3xi32>, tensor<2xui64>, tensor<2xf32>, tensor<2xi32>) {\n"
+    "  %a = stablehlo.constant dense<[0.5, -3.0, 0.0, 1.25]> : tensor<4xf32>\n"
+    "  %u = stablehlo.constant dense<[0.5, -0.75, 0.0]> : tensor<3xf32>\n"
+    "  %d = stablehlo.constant dense<[0.25, -3.0, 1.0e12, 20.0]> : tensor<4xf64>\n"
+    "  %g = stablehlo.constant dense<[1.25, 3.0, 1.0e12, 1.0]> : tensor<4xf64>\n"
+    "  %s = stablehlo.constant dense<[0.25, -3.0, 0.5, 5.0]> : tensor<4xf64>\n"
+    "  %h = stablehlo.constant dense<[0.25, -3.0, 1.0, 5.0]> : tensor<4xf16>\n"
+    "  %z = stablehlo.constant dense<[(0.5, 1.5), (-2.0, 0.25)]> : tensor<2xcomplex<f32>>\n"
+    "  %i = stablehlo.constant dense<[2147483647, -2147483648, -7]> : tensor<3xi32>\n"
+    "  %l = stablehlo.constant dense<[18446744073709551615, 12345678901234567890]> : tensor<2xui64>\n"
+    "  %0 = chlo.erf %a : tensor<4xf32> -> tensor<4xf32>\n"
+    "  %1 = chlo.acos %u : tensor<3xf32> -> tensor<3xf32>\n"
+    "  %2 = chlo.asin %u : tensor<3xf32> -> tensor<3xf32>\n"
+    "  %3 = chlo.asinh %d : tensor<4xf64> -> tensor<4xf64>\n"
+    "  %4 = chlo.acosh %g : tensor<4xf64> -> tensor<4xf64>\n"
+    "  %5 = chlo.atanh %u : tensor<3xf32> -> tensor<3xf32>\n"
+    "  %6 = chlo.cosh %s : tensor<4xf64> -> tensor<4xf64>\n"
+    "  %7 = chlo.sinh %s : tensor<4xf64> -> tensor<4xf64>\n"
+    "  %8 = chlo.erf %h : tensor<4xf16> -> tensor<4xf16>\n"
+    "  %9 = chlo.acos %z : tensor<2xcomplex<f32>> -> tensor<2xcomplex<f32>>\n"
+    "  %10 = chlo.atanh %z : tensor<2xcomplex<f32>> -> tensor<2xcomplex<f32>>\n"
+    "  %11 = chlo.acosh %z : tensor<2xcomplex<f32>> -> tensor<2xcomplex<f32>>\n"
+    "  %12 = chlo.mulhi %i, %i : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>\n"
+    "  %13 = chlo.mulhi %l, %l : tensor<2xui64>, tensor<2xui64> -> tensor<2xui64>\n"
+    "  %14, %15 = chlo.top_k(%a, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)\n"
+    "  return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15 : tensor<4xf32>, tensor<3xf32>, "
+    "tensor<3xf32>, tensor<4xf64>, tensor<4xf64>, tensor<3xf32>, tensor<4xf64>, tensor<4xf64>, tensor<4xf16>, "
+    "tensor<2xcomplex<f32>>, tensor<2xcomplex<f32>>, tensor<2xcomplex<f32>>, tensor<3xi32>, tensor<2xui64>, "
+    "tensor<2xf32>, tensor<2xi32>\n}\n";
+
+static HloText bytecode_of(const HloModule *module, const char *release) {
+    HloText bytes = {0};
+    must(hlo_module_to_stablehlo_bytecode(module, release, &bytes), "bytecode");
+    return bytes;
+}
+
+static HloModule *read_bytecode(const HloText *bytes) {
+    HloModule *module = NULL;
+    must(hlo_module_from_stablehlo_bytecode(bytes->data, bytes->length, &module), "bytecode");
+    must(hlo_verify(module), "bytecode");
+    return module;
+}
+
+static HloText print(const HloModule *module) {
+    HloPrintOptions options = hlo_print_default();
+    options.print_metadata = false;
+    HloText text = {0};
+    must(hlo_print(module, &options, &text), "print");
+    return text;
+}
+
+Test(stablehlo_operations, chlo_comes_back_from_bytecode) {
+    HloModule *module = read_program(chlo_program, "chlo");
+    HloText bytes = bytecode_of(module, NULL);
+    HloModule *again = read_bytecode(&bytes);
+    HloText expected = print(module), text = print(again);
+    cr_assert_str_eq(text.data, expected.data);
+    hlo_text_free(&expected);
+    hlo_text_free(&text);
+    hlo_text_free(&bytes);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
+
+static void check_close(const HloLiteral *a, const HloLiteral *b, int64_t output) {
+    const HloType type = a->shape->type;
+    const bool is_exact = hlo_type_is_integer(type);
+    const double tolerance = is_exact ? 0 : type == HLO_F64 ? 1e-14 : type == HLO_F16 ? 1e-3 : 1e-6;
+    const bool is_complex = hlo_type_is_complex(type);
+    for (int64_t i = 0; i < hlo_shape_elements(a->shape); i++) {
+        for (int part = 0; part < (is_complex ? 2 : 1); part++) {
+            const double x = is_complex ? ((const float *)a->data)[2 * i + part] : hlo_literal_get_double(a, i);
+            const double y = is_complex ? ((const float *)b->data)[2 * i + part] : hlo_literal_get_double(b, i);
+            cr_expect(fabs(x - y) <= tolerance * fmax(fabs(x), 1), "output %lld, element %lld: %.17g and %.17g",
+                      (long long)output, (long long)i, x, y);
+        }
+    }
+}
+
+// Compares what two forms of the program compute.
+static void check_same_values(const HloModule *a, const HloModule *b) {
+    HloLiteral *first = NULL, *second = NULL;
+    must(hlo_evaluate(a, NULL, 0, NULL, &first), "evaluate");
+    must(hlo_evaluate(b, NULL, 0, NULL, &second), "evaluate");
+    for (int64_t i = 0; i < first->shape->element_count; i++) check_close(first->elements[i], second->elements[i], i);
+    hlo_literal_free(first);
+    hlo_literal_free(second);
+}
+
+// A reader that does not know the composites' names runs what they are decomposed into.
+Test(stablehlo_operations, decompositions_compute_the_same) {
+    HloModule *module = read_program(chlo_program, "chlo");
+    HloText bytes = bytecode_of(module, NULL);
+    int64_t renamed = 0;
+    for (size_t i = 0; i + 5 < bytes.length; i++) {
+        if (memcmp(bytes.data + i, "chlo.", 5) != 0) continue;
+        size_t end = i;
+        while (bytes.data[end] && bytes.data[end] != '.') end++;
+        end++;
+        while (bytes.data[end] && bytes.data[end] != '.') end++;
+        if (bytes.data[end]) continue;  // chlo.erf.impl
+        bytes.data[i] = 'k';
+        renamed++;
+    }
+    cr_assert_geq(renamed, 10);
+    HloModule *again = read_bytecode(&bytes);
+    check_same_values(module, again);
+    hlo_text_free(&bytes);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
+
+Test(stablehlo_operations, releases_without_composites_get_calls) {
+    HloModule *module = read_program(chlo_program, "chlo");
+    HloText bytes = bytecode_of(module, "1.0.0");
+    HloModule *again = read_bytecode(&bytes);
+    check_same_values(module, again);
+    hlo_text_free(&bytes);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
