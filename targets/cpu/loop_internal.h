@@ -52,8 +52,11 @@ typedef struct CpuLoopValue {
     unsigned char constant[16];
     bool after_reduce;   // depends on a reduction's result
     bool in_combiner;    // between combine_begin and combine_end
+    int phase;           // of a row in chunks: where it is computed, see CpuLoopPhase
+    uint64_t used_in;    // of a row in chunks: the phases that read it, by bits
     CpuValue expanded;   // the EXPAND of this value, 0 where there is none yet
     CpuValue stored_by;  // the contiguous STORE whose memory is this value's register, or -1
+    bool whole_row;      // of a row in chunks: the register holds all of the row, since a later phase reads it
     int64_t slot;        // byte offset of the register in scratch memory, or -1
     int partial;         // number of a reduction
 } CpuLoopValue;
@@ -82,6 +85,15 @@ typedef struct CpuLoopStep {
     bool full;  // else once a kept index
 } CpuLoopStep;
 
+// Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and what
+// uses its result begins the next one. Only what a later phase reads again is kept for the whole row.
+typedef struct CpuLoopPhase {
+    CpuValueVector once;       // values of the row as such, and expansions of them to one chunk
+    const CpuLoopStep *steps;  // what a chunk takes
+    int64_t step_count;
+    CpuValueVector moving;  // values with whole_row that chunks read or write
+} CpuLoopPhase;
+
 // How the interpreter walks the domain.
 typedef enum CpuLoopMode {
     CPU_MODE_ROWS,     // one pass; a block is some whole rows (of length 1 when nothing is reduced)
@@ -99,7 +111,11 @@ struct CpuLoop {
     int value_count;
     // Value numbers by when they run.
     CpuValueVector uniform, before, body, combiner, after;
-    const CpuLoopStep *steps;   // of the body, as many as it has values
+    const CpuLoopStep *steps;  // of the body, as many as it has values
+    CpuValueVector ahead;      // arrays whose next block is worth fetching early
+    int64_t ahead_lines;       // cache lines of it for each kernel of a block
+    CpuLoopPhase *phases;      // of rows in chunks, else NULL
+    int phase_count;
     CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
     CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
     int combine_count;
@@ -120,6 +136,38 @@ enum { CPU_LOOP_COMBINE_LIMIT = 16, CPU_LOOP_RANK_LIMIT = 64 };
 enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGMENT = 512 };
 // Registers of rows that must be kept whole may take this much together.
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
+// Loops over fewer bytes than this find their arrays in the second-level cache: nothing is fetched early.
+enum { CPU_LOOP_FAR_BYTES = 1 << 20 };
+
+// What loop_plan.c and loop_chunks.c share while a loop is planned: the registers' slots in scratch memory.
+typedef struct CpuLoopPlanner {
+    CpuLoopBuilder *b;
+    CpuLoop *loop;
+    int *last_use;        // position of the last value that reads a register, by value
+    int *slot_of;         // number of its slot or -1, by value
+    int64_t *slot_bytes;  // of every slot so far
+    int64_t *slot_offsets;
+    bool *slot_free;
+    int slot_count;
+    int64_t scratch;  // bytes of scratch memory so far
+} CpuLoopPlanner;
+
+// Gives value `v` the smallest free slot that holds it, if it needs a register, and frees those of operands that it is
+// the last to read.
+void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v);
+
+// One value as a step of the interpreter.
+CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);
+
+// Cuts the rows of a loop with reductions into phases where they are longer than a chunk (loop_chunks.c); false where
+// they are not, or the loop has too many phases. Sets `whole_row` of values.
+bool cpu_loop_plan_phases(CpuLoopPlanner *p);
+
+// True if a value that only the store `store` writes may be computed in the output's memory.
+bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store);
+
+// Registers and steps of the phases; uniform values have their registers already.
+void cpu_loop_assign_phases(CpuLoopPlanner *p);
 
 // Joins operations that one kernel does, and drops values without users (loop_peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planning a fused loop: how the domain is walked, which register lives where, when each value is computed.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/loop_internal.h"
 
 enum { kSlotAlignment = 64 };
-
-typedef struct Planner {
-    CpuLoopBuilder *b;
-    CpuLoop *loop;
-    int *last_use;        // position of the last value that reads a register, by value
-    int64_t *slot_bytes;  // of every slot so far
-    int64_t *slot_offsets;
-    bool *slot_free;
-    int slot_count;
-    int64_t scratch;
-} Planner;
 
 // ---- walks
 
@@ -137,7 +127,7 @@ static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
 }
 
 // Stores come last in their list: what they overwrite may be an input.
-static void schedule(Planner *p) {
+static void schedule(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];
@@ -151,12 +141,12 @@ static void schedule(Planner *p) {
         if (loop->values[v].kind == CPU_VALUE_STORE) hlo_vector_push(p->b->arena, list_of(loop, &loop->values[v]), v);
 }
 
-static void note_use(Planner *p, CpuValue value, int position) {
+static void note_use(CpuLoopPlanner *p, CpuValue value, int position) {
     if (value >= 0 && p->last_use[value] < position) p->last_use[value] = position;
 }
 
 // Values that are read in another list than their own, or by the interpreter itself, live to the end.
-static void find_last_uses(Planner *p) {
+static void find_last_uses(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const int forever = loop->value_count;
     for (CpuValue v = 0; v < loop->value_count; v++) {
@@ -188,7 +178,7 @@ static void find_last_uses(Planner *p) {
 
 // The register of a stored value may be the output's own memory when the store is contiguous, the value is computed by
 // a kernel, and no later instruction of the list reads an input in place (the output may share its memory).
-static void place_stores(Planner *p) {
+static void place_stores(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     int last_read_in_place = -1;
     for (CpuValue v = 0; v < loop->value_count; v++)
@@ -200,6 +190,7 @@ static void place_stores(Planner *p) {
         CpuLoopValue *value = &loop->values[store->operands[0]];
         if (value->kind != CPU_VALUE_KERNEL || value->level != store->level || value->stored_by >= 0) continue;
         if (list_of(loop, value) != list_of(loop, store) || value->in_combiner) continue;
+        if (loop->phases && !cpu_loop_phase_may_place(loop, store->operands[0], v)) continue;
         if (store->operands[0] >= last_read_in_place) value->stored_by = v;
     }
 }
@@ -209,11 +200,12 @@ static void place_stores(Planner *p) {
 static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     int64_t count = loop->uniform_count;
     if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
+    if (value->whole_row) count = loop->reduced;
     const int64_t bytes = count * value->width;
     return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
-static int take_slot(Planner *p, int64_t bytes) {
+static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
     int best = -1;
     for (int i = 0; i < p->slot_count; i++)
         if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best]))
@@ -228,13 +220,13 @@ static int take_slot(Planner *p, int64_t bytes) {
     return best;
 }
 
-static void free_dead_operands(Planner *p, CpuValue v, int *slot_of, bool of_equal_width) {
+static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_width) {
     const CpuLoopValue *value = &p->loop->values[v];
     for (int i = 0; i < 3; i++) {
         const CpuValue operand = value->operands[i];
-        if (operand < 0 || slot_of[operand] < 0 || p->last_use[operand] != v) continue;
+        if (operand < 0 || p->slot_of[operand] < 0 || p->last_use[operand] != v) continue;
         if ((p->loop->values[operand].width == value->width) != of_equal_width) continue;
-        p->slot_free[slot_of[operand]] = true;
+        p->slot_free[p->slot_of[operand]] = true;
     }
 }
 
@@ -246,31 +238,31 @@ static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
     return !(value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->level != CPU_LEVEL_UNIFORM);
 }
 
-static void assign_register(Planner *p, CpuValue v, int *slot_of) {
+void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v) {
+    assert(v >= 0 && v < p->loop->value_count && p->slot_of[v] < 0);  // a value has one register, assigned once
     CpuLoopValue *value = &p->loop->values[v];
     const bool in_place = value->kind == CPU_VALUE_KERNEL;
-    if (in_place) free_dead_operands(p, v, slot_of, true);
+    if (in_place) free_dead_operands(p, v, true);
     if (needs_register(p->loop, value)) {
-        slot_of[v] = take_slot(p, register_bytes(p->loop, value));
-        value->slot = p->slot_offsets[slot_of[v]];
+        p->slot_of[v] = take_slot(p, register_bytes(p->loop, value));
+        value->slot = p->slot_offsets[p->slot_of[v]];
     }
-    if (!in_place) free_dead_operands(p, v, slot_of, true);
-    free_dead_operands(p, v, slot_of, false);
+    if (!in_place) free_dead_operands(p, v, true);
+    free_dead_operands(p, v, false);
 }
 
 // Linear scan in the order of execution, list after list: a register given back by a later list must not be taken by an
 // earlier one. Kernels run in place where an operand of the same width dies.
-static HloStatus assign_registers(Planner *p) {
+static HloStatus assign_registers(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const CpuValueVector *const lists[] = {&loop->uniform, &loop->before, &loop->body, &loop->combiner, &loop->after};
-    int *slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * (size_t)(loop->value_count + 1));
-    for (CpuValue v = 0; v < loop->value_count; v++) slot_of[v] = -1;
     // Accumulators outlive every round of the body: no register that it gives back may be theirs.
-    for (int i = 0; i < loop->combine_count; i++) assign_register(p, loop->accumulators[i], slot_of);
+    for (int i = 0; i < loop->combine_count; i++) cpu_loop_assign_register(p, loop->accumulators[i]);
     for (size_t list = 0; list < HLO_COUNT_OF(lists); list++)
-        for (CpuValue v = 0; v < loop->value_count; v++)
+        for (CpuValue v = 0; v < loop->value_count && !(loop->phases && list > 0); v++)
             if (list_of(loop, &loop->values[v]) == lists[list] && loop->values[v].kind != CPU_VALUE_ACCUMULATOR)
-                assign_register(p, v, slot_of);
+                cpu_loop_assign_register(p, v);
+    if (loop->phases) cpu_loop_assign_phases(p);
     HLO_FAIL_IF(loop->mode == CPU_MODE_ROWS && loop->reduced > CPU_LOOP_ROW_ELEMENTS &&
                     p->scratch - (int64_t)sizeof(void *) * loop->value_count > CPU_LOOP_ROW_BYTES,
                 HLO_RESOURCE_EXHAUSTED, "fused loop: rows of %lld elements are too long to be kept",
@@ -278,10 +270,11 @@ static HloStatus assign_registers(Planner *p) {
     return HLO_SUCCESS;
 }
 
-static HloStatus plan_registers(Planner *p) {
+static HloStatus plan_registers(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const size_t count = (size_t)loop->value_count + 1;  // the interpreter's registers: one more, for no operand
     p->last_use = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
+    p->slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
     p->slot_bytes = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_offsets = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_free = hlo_arena_allocate(p->b->arena, sizeof(bool) * count);
@@ -290,6 +283,7 @@ static HloStatus plan_registers(Planner *p) {
     p->slot_count = 0;
     for (int v = 0; v < loop->value_count; v++) loop->values[v].slot = loop->values[v].stored_by = -1;
     memset(p->last_use, -1, sizeof(int) * count);
+    memset(p->slot_of, -1, sizeof(int) * count);
     find_last_uses(p);
     place_stores(p);
     HLO_TRY(assign_registers(p));
@@ -298,29 +292,62 @@ static HloStatus plan_registers(Planner *p) {
 }
 
 // Shorter blocks where registers would outgrow the first-level cache by much.
-static HloStatus plan_blocks(Planner *p) {
+static HloStatus plan_blocks(CpuLoopPlanner *p) {
     enum { kRegisterBytes = 48 << 10 };
     CpuLoop *loop = p->loop;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK);
+    if (cpu_loop_plan_phases(p)) loop->uniform_count = CPU_LOOP_BLOCK;
     HLO_TRY(plan_registers(p));
     if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->scratch_bytes <= kRegisterBytes) return HLO_SUCCESS;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK / 2);
     return plan_registers(p);
 }
 
-static void list_steps(Planner *p) {
+CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
+    const CpuLoopValue *value = &loop->values[v];
+    const bool simple = value->kind == CPU_VALUE_KERNEL && value->stored_by < 0;
+    return (CpuLoopStep){.kernel = simple ? value->kernel : NULL,
+                         .immediate = value->immediate,
+                         .value = v,
+                         .operands = {value->operands[0], value->operands[1], value->operands[2]},
+                         .full = value->level == CPU_LEVEL_FULL};
+}
+
+static void list_steps(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
+    for (int64_t i = 0; i < loop->body.count; i++) steps[i] = cpu_loop_step(loop, loop->body.items[i]);
+    loop->steps = steps;
+}
+
+// ---- fetching early
+
+static bool computes(const CpuLoopValue *value) {
+    return value->kind == CPU_VALUE_KERNEL || value->kind == CPU_VALUE_REDUCE;
+}
+
+// Arrays are fetched early only where several steps share a block's time (one kernel alone keeps its own loads in
+// flight) and where they do not stay in a near cache. Each step of a block asks for its share of the next block.
+static void plan_ahead(CpuLoopPlanner *p) {
+    enum { kWorthFetching = 3, kLine = 64, kMostLines = 20 };
+    CpuLoop *loop = p->loop;
+    const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
+    const int64_t row = loop->reduced > 1 ? loop->reduced : 1, block = loop->block * row;
+    int64_t steps = 0, bytes = 0;
+    if (loop->mode != CPU_MODE_ROWS) return;
     for (int64_t i = 0; i < loop->body.count; i++) {
         const CpuLoopValue *value = &loop->values[loop->body.items[i]];
-        const bool simple = value->kind == CPU_VALUE_KERNEL && value->stored_by < 0;
-        steps[i] = (CpuLoopStep){.kernel = simple ? value->kernel : NULL,
-                                 .immediate = value->immediate,
-                                 .value = loop->body.items[i],
-                                 .operands = {value->operands[0], value->operands[1], value->operands[2]},
-                                 .full = value->level == CPU_LEVEL_FULL};
+        steps += value->level == level && computes(value)
+                     ? (loop->phases ? (row + CPU_LOOP_BLOCK - 1) / CPU_LOOP_BLOCK : 1)
+                     : value->kind == CPU_VALUE_REDUCE;
+        const bool stream = value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->walk.count == 1;
+        if (!stream || value->level != level || loop->kept * row * value->width < CPU_LOOP_FAR_BYTES) continue;
+        hlo_vector_push(p->b->arena, &loop->ahead, loop->body.items[i]);
+        bytes += block * value->width;
     }
-    loop->steps = steps;
+    if (steps < kWorthFetching) loop->ahead.count = 0;
+    const int64_t lines = (bytes / kLine + steps) / (steps ? steps : 1);
+    loop->ahead_lines = lines < kMostLines ? lines : kMostLines;
 }
 
 // ---- finish
@@ -368,10 +395,11 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     if (loop->mode == CPU_MODE_COLUMNS && needs_whole_rows(loop))
         return hlo_error(HLO_INVALID_ARGUMENT, "fused loop: the columns form cannot use a sum for its own elements");
     choose_folds(loop, b);
-    Planner planner = {.b = b, .loop = loop};
+    CpuLoopPlanner planner = {.b = b, .loop = loop};
     schedule(&planner);
     HLO_TRY(plan_blocks(&planner));
     list_steps(&planner);
+    plan_ahead(&planner);
     *result = loop;
     return HLO_SUCCESS;
 }

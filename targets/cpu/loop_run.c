@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interpreting a fused loop: blocks of kept indices, for each the values in order, each by one block kernel.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/loop_internal.h"
@@ -15,6 +16,9 @@ typedef struct Frame {
     int64_t kept_count;
     int64_t full_start;  // flat index, in the whole domain, of the block's first element
     int64_t full_count;
+    int64_t chunk_start;  // of a row in chunks: the chunk's first element in the row
+    int64_t ahead_array;  // which of the loop's arrays is being fetched early, and what is left of its next block
+    const char *ahead_at, *ahead_end;
 } Frame;
 
 // ---- moving elements between arrays and registers
@@ -160,7 +164,7 @@ static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, 
 // ---- one value
 
 static void *own_register(const Frame *frame, const CpuLoopValue *value) {
-    return frame->scratch + value->slot;
+    return frame->scratch + value->slot + (value->whole_row ? frame->chunk_start * value->width : 0);
 }
 
 static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
@@ -190,7 +194,26 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
     return dst;
 }
 
+// One more chunk of a row: the same tree as isa/loop_reduce.inc's over the whole row. The register, of one cache line,
+// holds the row's result, that of its segment and that of the chunk.
+static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
+    const CpuLoop *loop = frame->loop;
+    const int64_t end = frame->chunk_start + frame->full_count, in_segment = frame->chunk_start % CPU_REDUCE_SEGMENT;
+    char *row = own_register(frame, value), *segment = row + 16, *chunk = row + 32;
+    CpuBlockKernel *fold = loop->fold[value->partial];
+    assert(frame->kept_count == 1 && value->width <= 16);  // chunks are of one row; three results fit a line
+    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count);
+    if (in_segment != 0) fold(segment, segment, chunk, NULL, 1, 0);
+    if (end < loop->reduced && end % CPU_REDUCE_SEGMENT != 0) return row;
+    if (end <= CPU_REDUCE_SEGMENT)
+        memcpy(row, segment, (size_t)value->width);
+    else
+        fold(row, row, segment, NULL, 1, 0);
+    return row;
+}
+
 static void *combine_partials(const Frame *frame, CpuValue v);
+static void fetch_ahead(Frame *frame);
 
 static void run_value(Frame *frame, CpuValue v) {
     const CpuLoopValue *value = &frame->loop->values[v];
@@ -206,12 +229,18 @@ static void run_value(Frame *frame, CpuValue v) {
             *result = own_register(frame, value);
             index_run(frame->loop->kernels, value, *result, start, count);
             break;
-        case CPU_VALUE_KERNEL: *result = run_kernel(frame, value, start, count); break;
+        case CPU_VALUE_KERNEL:
+            fetch_ahead(frame);
+            *result = run_kernel(frame, value, start, count);
+            break;
         case CPU_VALUE_ALIAS: *result = operand_of(frame, value, 0); break;
         case CPU_VALUE_EXPAND: *result = run_expand(frame, value); break;
         case CPU_VALUE_REDUCE:
             *result = own_register(frame, value);
-            if (frame->loop->mode == CPU_MODE_ROWS)
+            fetch_ahead(frame);
+            if (frame->loop->phases)
+                (void)reduce_chunk(frame, value);
+            else if (frame->loop->mode == CPU_MODE_ROWS)
                 value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced);
             else
                 combine_partials(frame, v);
@@ -276,17 +305,69 @@ static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, 
     run_uniform(frame);
 }
 
-static void run_body(Frame *frame) {
+// Opens array number `array` of those whose next block is to be fetched.
+static void open_ahead(Frame *frame, int64_t array) {
     const CpuLoop *loop = frame->loop;
+    frame->ahead_array = array;
+    frame->ahead_at = frame->ahead_end = NULL;
+    if (array >= loop->ahead.count) return;
+    const CpuLoopValue *value = &loop->values[loop->ahead.items[array]];
+    const int64_t row = loop->reduced > 1 ? loop->reduced : 1, all = loop->kept * row;
+    const int64_t start = (frame->kept_start + frame->kept_count) * row, block = frame->kept_count * row;
+    const int64_t count = all - start < block ? all - start : block;
+    assert(value->walk.contiguous && count >= 0);  // its elements follow each other as the domain's do
+    frame->ahead_at = (const char *)frame->buffers[value->buffer] + (value->walk.offset + start) * value->width;
+    frame->ahead_end = frame->ahead_at + count * value->width;
+}
+
+// Asks for elements of the next block while this one is computed: memory and arithmetic take their time together. Few
+// at once, between kernels: more requests than the core can have open would hold up the kernels' own loads.
+static void fetch_ahead(Frame *frame) {
+    enum { kLine = 64 };
+    const char *at = frame->ahead_at, *end = frame->ahead_end;
+    if (at == end) return;
+    const int64_t most = kLine * frame->loop->ahead_lines;
+    const char *stop = end - at > most ? at + most : end;
+    for (; at < stop; at += kLine) __builtin_prefetch(at, 0, 2);
+    frame->ahead_at = stop;
+    if (stop == end) open_ahead(frame, frame->ahead_array + 1);
+}
+
+static void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
     void **registers = frame->registers;
-    for (int64_t i = 0; i < loop->body.count; i++) {
-        const CpuLoopStep *step = &loop->steps[i];
-        if (step->kernel)
-            step->kernel(registers[step->value], registers[step->operands[0]], registers[step->operands[1]],
-                         registers[step->operands[2]], step->full ? frame->full_count : frame->kept_count,
-                         step->immediate);
-        else
+    for (const CpuLoopStep *step = steps; step < steps + count; step++) {
+        if (!step->kernel) {
             run_value(frame, step->value);
+            continue;
+        }
+        fetch_ahead(frame);
+        step->kernel(registers[step->value], registers[step->operands[0]], registers[step->operands[1]],
+                     registers[step->operands[2]], step->full ? frame->full_count : frame->kept_count, step->immediate);
+    }
+}
+
+static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
+    const CpuLoop *loop = frame->loop;
+    frame->chunk_start = start;
+    frame->full_start = frame->kept_start * loop->reduced + start;
+    frame->full_count = loop->reduced - start < CPU_LOOP_BLOCK ? loop->reduced - start : CPU_LOOP_BLOCK;
+    for (int64_t i = 0; i < phase->moving.count; i++) {
+        const CpuValue v = phase->moving.items[i];
+        frame->registers[v] = own_register(frame, &loop->values[v]);
+    }
+    run_steps(frame, phase->steps, phase->step_count);
+}
+
+static void run_row_in_chunks(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    assert(frame->kept_count == 1);  // a block is a row
+    for (int p = 0; p < loop->phase_count; p++) {
+        const CpuLoopPhase *phase = &loop->phases[p];
+        frame->chunk_start = 0;
+        frame->full_count = CPU_LOOP_BLOCK;  // of the expansions, which all chunks read
+        run_list(frame, &phase->once);
+        if (phase->step_count == 0) continue;
+        for (int64_t start = 0; start < loop->reduced; start += CPU_LOOP_BLOCK) run_chunk(frame, phase, start);
     }
 }
 
@@ -298,7 +379,11 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
         if (!set_block(&frame, block)) continue;
         frame.full_start = frame.kept_start * length;
         frame.full_count = frame.kept_count * length;
-        run_body(&frame);
+        open_ahead(&frame, 0);
+        if (loop->phases)
+            run_row_in_chunks(&frame);
+        else
+            run_steps(&frame, loop->steps, loop->body.count);
     }
 }
 

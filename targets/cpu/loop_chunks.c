@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long rows in chunks: which phase computes a value, what is kept for the whole row, and where registers live. See
+// CpuLoopPhase.
+#include <assert.h>
+
+#include "targets/cpu/loop_internal.h"
+
+// As many as `used_in` has bits.
+enum { kMostPhases = 60 };
+
+static uint64_t bit(int phase) {
+    return (uint64_t)1 << phase;
+}
+
+static int lowest(uint64_t set) {
+    return __builtin_ctzll(set);
+}
+
+// Arrays that are read in place, or nearly, and other names of registers: had again in every phase that reads them.
+static bool is_repeated(const CpuLoopValue *value) {
+    if (value->level != CPU_LEVEL_FULL) return false;
+    if (value->kind == CPU_VALUE_LOAD) return value->walk.count == 0 || value->walk.strides[0] == 1;
+    return value->kind == CPU_VALUE_INDEX || value->kind == CPU_VALUE_ALIAS;
+}
+
+// Values of the row as such, and what chunks share.
+static bool is_once(const CpuLoopValue *value) {
+    return value->kind == CPU_VALUE_EXPAND || (value->level == CPU_LEVEL_KEPT && value->kind != CPU_VALUE_REDUCE);
+}
+
+static bool takes_part(const CpuLoopValue *value) {
+    return value->kind != CPU_VALUE_DROPPED && value->level != CPU_LEVEL_UNIFORM;
+}
+
+// The phase that gives the value; a reduction's result is there in the next one.
+static int phase_that_reads(const CpuLoop *loop, const CpuLoopValue *value) {
+    int phase = 0;
+    for (int i = 0; i < 3; i++) {
+        if (value->operands[i] < 0) continue;
+        const CpuLoopValue *operand = &loop->values[value->operands[i]];
+        const int ready = operand->phase + (operand->kind == CPU_VALUE_REDUCE);
+        phase = ready > phase ? ready : phase;
+    }
+    return phase;
+}
+
+// The phases in which the value is computed or had again.
+static uint64_t computed_in(const CpuLoopValue *value) {
+    return is_repeated(value) ? value->used_in : bit(value->phase);
+}
+
+static void find_uses(CpuLoop *loop) {
+    for (CpuValue v = 0; v < loop->value_count; v++) loop->values[v].used_in = 0;
+    for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
+        const CpuLoopValue *value = &loop->values[v];
+        if (!takes_part(value)) continue;
+        for (int i = 0; i < 3; i++)
+            if (value->operands[i] >= 0) loop->values[value->operands[i]].used_in |= computed_in(value);
+    }
+}
+
+// Outputs are written when every array has been read: they may be in the same memory.
+static void delay_stores(CpuLoop *loop) {
+    int last_read = 0;
+    for (CpuValue v = 0; v < loop->value_count; v++)
+        if (loop->values[v].kind == CPU_VALUE_LOAD && loop->values[v].used_in) {
+            const int last = 63 - __builtin_clzll(loop->values[v].used_in);
+            last_read = last > last_read ? last : last_read;
+        }
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        if (value->kind == CPU_VALUE_STORE && value->level != CPU_LEVEL_UNIFORM && value->phase < last_read)
+            value->phase = last_read;
+    }
+}
+
+// A load that has to be copied is copied in the first phase that reads it.
+static void find_whole_rows(CpuLoop *loop) {
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        if (!takes_part(value) || value->level != CPU_LEVEL_FULL || is_repeated(value) || is_once(value)) continue;
+        if (value->kind == CPU_VALUE_LOAD && value->used_in) value->phase = lowest(value->used_in);
+        value->whole_row = (value->used_in & ~bit(value->phase)) != 0;
+    }
+}
+
+bool cpu_loop_plan_phases(CpuLoopPlanner *p) {
+    CpuLoop *loop = p->loop;
+    int phases = 1;
+    if (loop->mode != CPU_MODE_ROWS || loop->reductions.count == 0 || loop->reduced <= CPU_LOOP_BLOCK) return false;
+    assert((int)CPU_LOOP_BLOCK == (int)CPU_REDUCE_CHUNK &&
+           loop->block == 1);  // chunks are leaves of the reduction's tree
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        value->phase = takes_part(value) ? phase_that_reads(loop, value) : 0;
+        phases = value->phase >= phases ? value->phase + 1 : phases;
+    }
+    if (phases > kMostPhases) return false;
+    find_uses(loop);
+    delay_stores(loop);
+    find_uses(loop);
+    find_whole_rows(loop);
+    loop->phases = HLO_ARENA_NEW(p->b->arena, CpuLoopPhase, phases);
+    loop->phase_count = phases;
+    return true;
+}
+
+bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store) {
+    const CpuLoopValue *placed = &loop->values[value];
+    return loop->values[store].phase == placed->phase && !placed->whole_row;
+}
+
+// ---- registers
+
+// What a phase leaves behind: registers that nobody reads later are free again.
+static void free_after(CpuLoopPlanner *p, int phase) {
+    for (CpuValue v = 0; v < p->loop->value_count; v++) {
+        const CpuLoopValue *value = &p->loop->values[v];
+        if (p->slot_of[v] < 0 || !takes_part(value) || value->level != CPU_LEVEL_FULL) continue;
+        const uint64_t there = value->used_in | computed_in(value);
+        if (there >> phase == 1) p->slot_free[p->slot_of[v]] = true;  // the last phase that has it
+    }
+}
+
+// Registers that outlive a chunk come first, so that no value of a chunk, which is computed again for the next one, had
+// their memory before.
+static void assign_phase(CpuLoopPlanner *p, int phase) {
+    CpuLoop *loop = p->loop;
+    for (int outlives = 1; outlives >= 0; outlives--)
+        for (CpuValue v = 0; v < loop->value_count; v++) {
+            const CpuLoopValue *value = &loop->values[v];
+            if (!takes_part(value) || p->slot_of[v] >= 0) continue;
+            const bool here = is_repeated(value) ? (value->used_in >> phase & 1) != 0 : value->phase == phase;
+            const bool stays =
+                value->whole_row || is_once(value) || is_repeated(value) || value->kind == CPU_VALUE_REDUCE;
+            if (here && stays == (outlives != 0)) cpu_loop_assign_register(p, v);
+        }
+    free_after(p, phase);
+}
+
+static void list_phase(CpuLoopPlanner *p, int number) {
+    CpuLoop *loop = p->loop;
+    CpuLoopPhase *phase = &loop->phases[number];
+    CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->value_count + 1);
+    for (int stores = 0; stores < 2; stores++)
+        for (CpuValue v = 0; v < loop->value_count; v++) {
+            const CpuLoopValue *value = &loop->values[v];
+            if (!takes_part(value) || (value->kind == CPU_VALUE_STORE) != (stores != 0)) continue;
+            if (value->whole_row && ((value->used_in | computed_in(value)) >> number & 1) != 0)
+                hlo_vector_push(p->b->arena, &phase->moving, v);
+            if ((computed_in(value) >> number & 1) == 0) continue;
+            if (is_once(value)) {
+                hlo_vector_push(p->b->arena, &phase->once, v);
+                continue;
+            }
+            steps[phase->step_count++] = cpu_loop_step(loop, v);
+        }
+    phase->steps = steps;
+}
+
+void cpu_loop_assign_phases(CpuLoopPlanner *p) {
+    CpuLoop *loop = p->loop;
+    assert(loop->phases && loop->phase_count > 0);
+    // Only what lives within one chunk gives its register to its last reader.
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        const CpuLoopValue *value = &loop->values[v];
+        if (value->whole_row || is_once(value) || is_repeated(value) || value->kind == CPU_VALUE_REDUCE)
+            p->last_use[v] = loop->value_count;
+    }
+    for (int phase = 0; phase < loop->phase_count; phase++) assign_phase(p, phase);
+    for (int phase = 0; phase < loop->phase_count; phase++) list_phase(p, phase);
+}
