@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/passes/passes.h"
 
+#include <assert.h>
+
 #include "hlo/analysis/cost.h"
 
 // Work that hides a byte on a link, as in spmd_partitioner/choose.c; and how much more of it than the bytes need is put
@@ -67,18 +69,61 @@ static HloInstruction *start_behind(const Splitting *splitting, const HloInstruc
     return behind;
 }
 
-static void split(const Splitting *splitting, HloInstruction *at) {
-    const int32_t *place = splitting->place;
-    HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
-    HloInstruction *user = first_user(at, place);
-    bool several = at->operand_count != 1 || !hlo_shape_is_array(at->shape);
-    if (opcode == HLO_OPCODE_COUNT || !user || (several && !hlo_is(at, HLO_OP_ALL_REDUCE))) return;
+// The first half of a collective that has a start op of its own.
+static HloInstruction *make_start(HloInstruction *at, HloOpcode opcode) {
     HloComputation *computation = at->parent;
     HloInstruction *start = hlo_instruction_new(computation, opcode, start_shape(computation->module->arena, at),
                                                 at->operands, at->operand_count, at->attributes, NULL);
     if (at->called_count) hlo_instruction_set_called(start, at->called, at->called_count);
     hlo_instruction_copy_annotations(start, at);
-    HloInstruction *done = hlo_instruction_new(computation, done_opcode, at->shape, &start, 1, NULL, NULL);
+    return start;
+}
+
+// A computation that is one collective, of its parameters: what an async-start calls.
+static HloComputation *wrap(const HloInstruction *at) {
+    HloModule *module = at->parent->module;
+    HloComputation *made = hlo_computation_new(module, hlo_arena_format(module->arena, "async_%s", at->name));
+    HloInstruction **parameters = HLO_ARENA_NEW(module->arena, HloInstruction *, at->operand_count);
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        HloParameterAttributes attributes = {.number = i};
+        parameters[i] = hlo_instruction_new(made, HLO_OP_PARAMETER, at->operands[i]->shape, NULL, 0, &attributes, NULL);
+    }
+    HloInstruction *inner = hlo_instruction_clone(made, at, at->shape, parameters, at->operand_count);
+    if (at->called_count) hlo_instruction_set_called(inner, at->called, at->called_count);
+    hlo_computation_set_root(made, inner);
+    return made;
+}
+
+// The first half of any other collective: its value is ((operands), result, context).
+static HloInstruction *make_wrapped_start(HloInstruction *at) {
+    HloArena *arena = at->parent->module->arena;
+    const HloShape **operands = HLO_ARENA_NEW(arena, const HloShape *, at->operand_count);
+    const HloShape **parts = HLO_ARENA_NEW(arena, const HloShape *, 3);
+    for (int32_t i = 0; i < at->operand_count; i++) operands[i] = at->operands[i]->shape;
+    parts[0] = hlo_shape_tuple(arena, operands, at->operand_count);
+    parts[1] = at->shape;
+    parts[2] = hlo_shape_scalar(arena, HLO_U32);
+    HloInstruction *start =
+        hlo_instruction_new(at->parent, HLO_OP_ASYNC_START, hlo_shape_tuple(arena, parts, 3), at->operands,
+                            at->operand_count, NULL, hlo_arena_format(arena, "%s-start", hlo_op_text(at->opcode)));
+    HloComputation *called = wrap(at);
+    hlo_instruction_set_called(start, &called, 1);
+    start->metadata = at->metadata;
+    return start;
+}
+
+static void split(const Splitting *splitting, HloInstruction *at) {
+    const int32_t *place = splitting->place;
+    HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
+    HloInstruction *user = first_user(at, place);
+    assert(at != at->parent->root); /* a root has nobody who waits for it */
+    if (!user) return;
+    bool several = at->operand_count != 1 || !hlo_shape_is_array(at->shape);
+    bool wrapped = opcode == HLO_OPCODE_COUNT || (several && !hlo_is(at, HLO_OP_ALL_REDUCE));
+    HloInstruction *start = wrapped ? make_wrapped_start(at) : make_start(at, opcode);
+    if (wrapped) done_opcode = HLO_OP_ASYNC_DONE;
+    const char *name = hlo_arena_format(at->parent->module->arena, "%s-done", hlo_op_text(at->opcode));
+    HloInstruction *done = hlo_instruction_new(at->parent, done_opcode, at->shape, &start, 1, NULL, name);
     done->metadata = at->metadata;
     hlo_instruction_move_after(start, start_behind(splitting, at, user));
     hlo_instruction_move_before(done, user);
@@ -109,11 +154,13 @@ static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *
 HloStatus spmd_make_async(HloModule *module, HloArena *scratch) {
     Splitting splitting = {NULL, NULL, 0};
     HLO_TRY(measure(module, scratch, &splitting));
-    for (int64_t c = 0; c < module->computations.count; c++) {
+    const int64_t count = module->computations.count;  // those of wrapped collectives come behind
+    for (int64_t c = 0; c < count; c++) {
         HloComputation *computation = module->computations.items[c];
         for (HloInstruction *at = computation->first, *next; at; at = next) {
             next = at->next;
-            bool ours = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at != computation->root;
+            bool halved = hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START | HLO_OP_IS_ASYNC_DONE);
+            bool ours = hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && !halved && at != computation->root;
             if (ours) split(&splitting, at);
         }
     }

@@ -162,6 +162,34 @@ Test(passes, sums_run_beside_what_does_not_need_them) {
     hlo_free(order);
 }
 
+// Reduce-scatters and all-to-alls have no start op of their own: async-start calls them.
+Test(passes, exchanges_run_beside_what_does_not_need_them) {
+    const char *text =
+        "HloModule m, num_partitions=4\nENTRY e {\n x = f32[64,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+        " y = f32[64,64] parameter(1), sharding={devices=[4,1]<=[4]}\n z = f32[64] parameter(2), "
+        "sharding={replicated}\n"
+        " a = f32[64,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[4,1]<=[4]}\n"
+        " b = f32[64,64] copy(x), sharding={devices=[4,1]<=[4]}\n"
+        " s = f32[64] sine(z), sharding={replicated}\n u = f32[64,64] broadcast(s), dimensions={1}\n"
+        " v = f32[64,64] add(u, a)\n ROOT r = f32[64,64] add(v, b), sharding={devices=[4,1]<=[4]}\n}\n";
+    char *counts = collectives_of(text, NULL);
+    cr_expect(strstr(counts, "1 all-to-all") && strstr(counts, "1 reduce-scatter"), "%s", counts);
+    SpmdOptions options = {.async = true};
+    char *halved = collectives_of(text, &options);
+    cr_expect(strstr(halved, "1 all-to-all") && strstr(halved, "1 reduce-scatter"), "%s", halved);
+    char *order = order_of(text);
+    int starts = 0, between = 0;
+    for (const char *at = order; *at; at++) {
+        starts += (*at == 'S') - (*at == 'D');
+        between += *at == '.' && starts > 0;
+    }
+    cr_expect_geq(between, 2, "nothing runs beside them: %s", order);
+    check_partitioned(text, &options, 4);
+    hlo_free(order);
+    hlo_free(halved);
+    hlo_free(counts);
+}
+
 Test(passes, programs_compute_the_same_with_async_pairs) {
     SpmdOptions options = {.async = true};
     for (uint64_t seed = 50000; seed < 50400; seed++) {
