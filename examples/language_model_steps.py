@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regenerates llama_8b_step.mlir.xz and decoder_32b_step.mlir.xz with JAX 0.10.2: `python3 examples/language_model_steps.py`.
+"""Regenerates llama_8b_step, decoder_16b_step and decoder_32b_step (.mlir.xz) with JAX 0.10.2: `python3 examples/language_model_steps.py`.
 
 Training steps of decoders in bf16 with f32 parameters and Adam, as large language models are trained on TPUs:
 - llama_8b_step: the sizes of Llama 3.1 8B, sequences of 8192, 3 a chip, parameters cut over 8 chips, layers recomputed;
+- decoder_16b_step: MaxText's model of 16e9 parameters (configs/tpu/v5e/16b.sh), sequences of 2048, 6 a chip, cut over 256
+  chips, layers recomputed;
 - decoder_32b_step: MaxText's model of 32e9 parameters (configs/tpu/v5p/32b.sh with global_parameter_scale=32), sequences of
   2048, 6 a chip, cut over 16 x 4 chips, with the products of a layer kept for the backward pass.
 Attention is a kernel of Pallas for TPUs that says what a fused attention kernel does (its body is a placeholder: the
@@ -13,7 +15,7 @@ import lzma
 import os
 import pathlib
 
-DEVICES = 64
+DEVICES = 256
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -44,6 +46,8 @@ class Model:
 
 MODELS = [
     Model("llama_8b_step", 32, 4096, 32, 8, 128, 14336, 128256, 8192, 24, 8, 1, jax.checkpoint_policies.nothing_saveable),
+    Model("decoder_16b_step", 64, 4096, 32, 32, 128, 14336, 32000, 2048, 1536, 256, 1,
+          jax.checkpoint_policies.nothing_saveable),
     Model("decoder_32b_step", 32, 8192, 64, 64, 128, 28672, 32000, 2048, 384, 16, 4,
           jax.checkpoint_policies.dots_with_no_batch_dims_saveable),
 ]
