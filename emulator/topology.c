@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/topology.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "emulator/topology_build.h"
@@ -57,7 +58,8 @@ static void choose_wrap(const EmuTopologyPlan *plan, bool wrap[3]) {
             case EMU_WRAP_FULL_AXIS: wraps = plan->shape[axis] == pod[axis]; break;
             case EMU_WRAP_CUBES: wraps = cubes; break;
         }
-        wrap[axis] = plan->wrap_given ? plan->wrap[axis] : wraps && plan->shape[axis] > 2;
+        // Two chips have one link between them, whatever is asked for.
+        wrap[axis] = (plan->wrap_given ? plan->wrap[axis] : wraps) && plan->shape[axis] > 2;
     }
 }
 
@@ -107,6 +109,15 @@ static EmuTopology *new_topology(HloArena *arena, const char *name) {
     return topology;
 }
 
+// The chip's cores as devices of their own: each has its share of the memory.
+static void split_cores(EmuChip *chip) {
+    assert(chip->cores_per_chip % chip->devices_per_chip == 0); /* chips.def and pod_xml.c see to it */
+    const int64_t parts = chip->cores_per_chip / chip->devices_per_chip;
+    chip->devices_per_chip = chip->cores_per_chip;
+    chip->hbm_bytes_per_device /= parts;
+    chip->hbm_reserved_bytes_per_device /= parts;
+}
+
 HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **result) {
     HLO_TRY(check_shape(plan));
     EmuTopology *topology = new_topology(arena, plan->name);
@@ -114,11 +125,12 @@ HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTo
     choose_wrap(plan, topology->wrap);
     topology->platform = "tpu";
     topology->chip = *plan->chip;
+    if (plan->cores_are_devices) split_cores(&topology->chip);
     topology->device_kind = plan->chip->device_kind;
     memcpy(topology->shape, plan->shape, sizeof(topology->shape));
     topology->twisted = plan->twisted;
     topology->slice_count = plan->slice_count;
-    topology->devices_per_chip = plan->chip->devices_per_chip;
+    topology->devices_per_chip = topology->chip.devices_per_chip;
     topology->chip_count = emu_topology_slice_chips(topology) * plan->slice_count;
     topology->device_count = topology->chip_count * topology->devices_per_chip;
     EmuDevice *devices = HLO_ARENA_NEW(arena, EmuDevice, topology->device_count);

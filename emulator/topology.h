@@ -3,7 +3,9 @@
 //
 // A slice is named by an accelerator type (`v5e-16`, `v4-32`), by a runtime name (`v5e:4x4`, `v4:2x2x2`, `v5:2x2x2`
 // which is a v5p, `tpu7x:2x2x1`), with a number of slices before it (`2xv5e-16`), as host processors (`cpu:8`) or by an
-// XML file (`pod.xml` for its first slice, `pod.xml#name` for another).
+// XML file (`pod.xml` for its first slice, `pod.xml#name` for another). Options may follow a name, as the runtime takes
+// them beside it: `v5e:4x4,hosts=2x4x1` (chips of one host), `v5e:4x4,wrap=xy` (axes that close to rings, or `none`),
+// `v4:2x2x2,megacore=no` (each core of a chip is a device).
 #ifndef MESHLO_EMULATOR_TOPOLOGY_H_
 #define MESHLO_EMULATOR_TOPOLOGY_H_
 

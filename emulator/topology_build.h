@@ -19,7 +19,8 @@ typedef struct EmuTopologyPlan {
     int64_t shape[3];
     int64_t host_bounds[3];  // 0: what the chip says
     int64_t slice_count;
-    bool wrap_given;  // else the chip's rule decides
+    bool cores_are_devices;  // no megacore: a chip of two cores is two devices
+    bool wrap_given;         // else the chip's rule decides
     bool wrap[3];
     bool twisted;
 } EmuTopologyPlan;

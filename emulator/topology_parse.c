@@ -190,9 +190,69 @@ static int64_t parse_slice_count(const char **at) {
     return count;
 }
 
+// ---- options behind a name
+
+// The value of option `name` at `at` ("name=value"), or NULL.
+static const char *option_value(const char *at, const char *name) {
+    const size_t length = strlen(name);
+    return strncmp(at, name, length) == 0 && at[length] == '=' ? at + length + 1 : NULL;
+}
+
+static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan *plan) {
+    const char *at = value;
+    for (int axis = 0; axis < 3; axis++) {
+        plan->host_bounds[axis] = axis == 2 && !*at ? 1 : read_number(&at);
+        HLO_FAIL_IF(plan->host_bounds[axis] < 1 || plan->host_bounds[axis] > EMU_MAX_AXIS || (axis < 1 && *at != 'x') ||
+                        (axis == 1 && *at && *at != 'x') || (axis == 2 && *at),
+                    HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s; chips along x, y, z are expected, as in 2x2x1",
+                    spec, value);
+        if (*at == 'x') at++;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_wrap(const char *spec, const char *value, EmuTopologyPlan *plan) {
+    plan->wrap_given = true;
+    if (strcmp(value, "none") == 0) return HLO_SUCCESS;
+    HLO_FAIL_IF(!*value || value[strspn(value, "xyz")], HLO_INVALID_ARGUMENT,
+                "topology '%s': wrap=%s; axes are expected, as in xy, or none", spec, value);
+    for (; *value; value++) plan->wrap[*value - 'x'] = true;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_megacore(const char *spec, const char *value, EmuTopologyPlan *plan) {
+    const bool no = strcmp(value, "no") == 0;
+    HLO_FAIL_IF(!no && strcmp(value, "yes") != 0, HLO_INVALID_ARGUMENT,
+                "topology '%s': megacore=%s; yes or no is expected", spec, value);
+    HLO_FAIL_IF(plan->chip->cores_per_chip == plan->chip->devices_per_chip, HLO_INVALID_ARGUMENT,
+                "topology '%s': the cores of a %s do not join to a megacore", spec, plan->chip->name);
+    plan->cores_are_devices = no;
+    return HLO_SUCCESS;
+}
+
+// Reads "key=value,key=value"; takes the text apart.
+static HloStatus parse_options(const char *spec, char *options, EmuTopologyPlan *plan) {
+    for (char *at = options, *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = 0;
+        const char *value;
+        if ((value = option_value(at, "hosts")))
+            HLO_TRY(read_hosts(spec, value, plan));
+        else if ((value = option_value(at, "wrap")))
+            HLO_TRY(read_wrap(spec, value, plan));
+        else if ((value = option_value(at, "megacore")))
+            HLO_TRY(read_megacore(spec, value, plan));
+        else
+            return hlo_error(HLO_INVALID_ARGUMENT,
+                             "topology '%s': the option '%s' is unknown; there are hosts, wrap and megacore", spec, at);
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topology) {
     EmuTopologyPlan plan = {.name = spec};
-    const char *name = spec;
+    char *options = strchr(hlo_arena_text(arena, spec), ',');
+    const char *name = hlo_arena_string(arena, spec, strcspn(spec, ","));
     plan.slice_count = parse_slice_count(&name);
     const size_t length = strcspn(name, "-:=_");
     const Family *family = NULL;
@@ -207,6 +267,7 @@ static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topo
                 family->spelling, plan.chip->torus_axes == 2 ? "2x2" : "2x2x1");
     HLO_TRY(separator == '-' ? parse_accelerator_type(spec, name + length + 1, family, &plan)
                              : parse_runtime_shape(spec, name + length + 1, &plan));
+    if (options) HLO_TRY(parse_options(spec, options + 1, &plan));
     return emu_topology_build(arena, &plan, topology);
 }
 

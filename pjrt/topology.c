@@ -32,21 +32,89 @@ static HloStatus make_topology(const char *spec, PjrtTopology **result) {
     return HLO_SUCCESS;
 }
 
+// ---- the options that the real runtime takes beside a name, as options of our names
+
+static const PjrtNamedValue *find_option(const PjrtTopologyDescriptionCreateArgs *args, const char *name) {
+    for (size_t i = 0; i < args->num_options; i++) {
+        const PjrtNamedValue *option = &args->create_options[i];
+        if (option->name_size == strlen(name) && memcmp(option->name, name, option->name_size) == 0) return option;
+    }
+    return NULL;
+}
+
+// chips_per_host_bounds: chips along x, y, z.
+static HloStatus append_hosts(const PjrtNamedValue *option, HloText *spec) {
+    if (!option) return HLO_SUCCESS;
+    HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size < 1 || option->value_size > 3,
+                HLO_INVALID_ARGUMENT, "chips_per_host_bounds is no list of up to three numbers");
+    for (size_t i = 0; i < 3; i++)
+        hlo_text_format(spec, "%s%lld",
+                        i ? "x" : ",hosts=", i < option->value_size ? (long long)option->value.numbers[i] : 1LL);
+    return HLO_SUCCESS;
+}
+
+// wrap: whether each axis closes to a ring.
+static HloStatus append_wrap(const PjrtNamedValue *option, HloText *spec) {
+    if (!option) return HLO_SUCCESS;
+    HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size > 3, HLO_INVALID_ARGUMENT,
+                "wrap is no list of up to three truth values");
+    const size_t mark = spec->length;
+    hlo_text_string(spec, ",wrap=");
+    bool any = false;
+    for (size_t i = 0; i < option->value_size; i++) {
+        if (!option->value.numbers[i]) continue;
+        hlo_text_format(spec, "%c", "xyz"[i]);
+        any = true;
+    }
+    if (!any && spec->length > mark) hlo_text_string(spec, "none");
+    return HLO_SUCCESS;
+}
+
+// chip_config_name: the runtime's own default makes a device of each core of a v4 chip; machines are set up otherwise.
+static HloStatus append_config(const PjrtNamedValue *option, const char *name, size_t length, HloText *spec) {
+    const bool v4 = length > 3 && strncmp(name, "v4", 2) == 0 && strchr("=_:", name[2]);
+    char config[32] = "default";
+    HLO_TRY(pjrt_read_option(option, option ? 1 : 0, "chip_config_name", config, sizeof(config)));
+    const bool megacore = strcmp(config, "megacore") == 0;
+    HLO_FAIL_IF(!megacore && strcmp(config, "default") != 0, HLO_INVALID_ARGUMENT,
+                "chip_config_name is '%s'; expected megacore or default", config);
+    if (v4 && !megacore) hlo_text_string(spec, ",megacore=no");
+    return HLO_SUCCESS;
+}
+
+static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, HloText *spec) {
+    const PjrtNamedValue *slices = find_option(args, "num_slices");
+    HLO_FAIL_IF(slices && (slices->type != PJRT_VALUE_INT64 || slices->value.number < 1), HLO_INVALID_ARGUMENT,
+                "num_slices is no positive number");
+    if (slices && slices->value.number > 1) hlo_text_format(spec, "%lldx", (long long)slices->value.number);
+    hlo_text_append(spec, args->topology_name, args->topology_name_size);
+    HLO_TRY(append_hosts(find_option(args, "chips_per_host_bounds"), spec));
+    HLO_TRY(append_wrap(find_option(args, "wrap"), spec));
+    return append_config(find_option(args, "chip_config_name"), args->topology_name, args->topology_name_size, spec);
+}
+
+static HloStatus create_topology(PjrtTopologyDescriptionCreateArgs *args) {
+    char platform[sizeof(args->topology->platform)] = "", chosen[1024];
+    HLO_TRY(pjrt_read_option(args->create_options, args->num_options, "platform", platform, sizeof(platform)));
+    HloText spec = {0};
+    HloStatus status;
+    if (args->topology_name_size) {
+        status = spell_topology(args, &spec);
+    } else {
+        status = pjrt_choose_spec(args->create_options, args->num_options, chosen, sizeof(chosen));
+        if (!status) hlo_text_string(&spec, chosen);
+    }
+    if (!status) status = hlo_text_status(&spec);
+    if (!status) status = make_topology(spec.data, &args->topology);
+    hlo_text_free(&spec);
+    if (!status) memcpy(args->topology->platform, platform, sizeof(platform));
+    return status;
+}
+
 PjrtError *pjrt_topology_description_create(void *arguments) {
     PjrtTopologyDescriptionCreateArgs *args = arguments;
-    char spec[1024];
-    if (args->topology_name_size >= sizeof(spec)) return pjrt_fail(HLO_INVALID_ARGUMENT, "the name is too long");
-    if (args->topology_name_size) {
-        memcpy(spec, args->topology_name, args->topology_name_size);
-        spec[args->topology_name_size] = 0;
-    } else {
-        PJRT_TRY(pjrt_choose_spec(args->create_options, args->num_options, spec, sizeof(spec)));
-    }
-    char platform[sizeof(args->topology->platform)] = "";
-    PJRT_TRY(pjrt_read_option(args->create_options, args->num_options, "platform", platform, sizeof(platform)));
-    PJRT_TRY(make_topology(spec, &args->topology));
-    memcpy(args->topology->platform, platform, sizeof(platform));
-    return NULL;
+    PJRT_CHECK_SIZE(args, topology);
+    return pjrt_error_from(create_topology(args));
 }
 
 PjrtError *pjrt_topology_description_destroy(void *arguments) {

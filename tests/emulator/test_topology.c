@@ -10,7 +10,7 @@
 #include "hlo/base/memory.h"
 
 typedef struct ShapeCase {
-    char spec[24];
+    char spec[48];
     int64_t shape[3];
     int64_t devices, hosts;
     char wrap[4];  // x, y, z: T or F
@@ -56,6 +56,15 @@ ParameterizedTestParameters(emulator_topology, names) {
         {"4xv4-8", {2, 2, 1}, 16, 4, "FFF", "TPU v4"},
         {"v4:4x4x8_twisted", {4, 4, 8}, 128, 32, "TTT", "TPU v4"},
         {"v4:4x4x8_untwisted", {4, 4, 8}, 128, 32, "TTT", "TPU v4"},
+        {"v5e:2x4,hosts=2x4x1", {2, 4, 1}, 8, 1, "FFF", "TPU v5 lite"},
+        {"v5e:2x4,hosts=2x4", {2, 4, 1}, 8, 1, "FFF", "TPU v5 lite"},
+        {"v5e-8,hosts=1x1x1", {2, 4, 1}, 8, 8, "FFF", "TPU v5 lite"},
+        {"v5e:4x8,wrap=xy", {4, 8, 1}, 32, 8, "TTF", "TPU v5 lite"},
+        {"v5e:16x16,wrap=none", {16, 16, 1}, 256, 64, "FFF", "TPU v5 lite"},
+        {"v4:2x2x4,wrap=xz", {2, 2, 4}, 16, 4, "FFT", "TPU v4"},  // two chips are no ring
+        {"v4:2x2x2,megacore=no", {2, 2, 2}, 16, 2, "FFF", "TPU v4"},
+        {"v4:2x2x2,megacore=yes", {2, 2, 2}, 8, 2, "FFF", "TPU v4"},
+        {"2xv4:2x2x1,megacore=no,hosts=1x2x1", {2, 2, 1}, 16, 4, "FFF", "TPU v4"},
         {"cpu:8", {8, 1, 1}, 8, 1, "FFF", "cpu"},
     };
     return cr_make_param_array(ShapeCase, cases, sizeof(cases) / sizeof(cases[0]));
@@ -79,7 +88,7 @@ ParameterizedTest(ShapeCase *param, emulator_topology, names) {
 }
 
 typedef struct BadCase {
-    char spec[32];
+    char spec[48];
     char says[48];  // part of the message
 } BadCase;
 
@@ -107,6 +116,16 @@ ParameterizedTestParameters(emulator_topology, refused_names) {
         {"v4:2x2x1_twisted", "can be twisted"},
         {"0xv5e-16", "slices are out of range"},
         {"99999xv5e-256", "slices are out of range"},
+        {"v5e:2x4,hosts=3x4x1", "do not divide"},
+        {"v5e:2x4,hosts=2x4x1x1", "are expected, as in 2x2x1"},
+        {"v5e:2x4,hosts=2", "are expected, as in 2x2x1"},
+        {"v5e:2x4,hosts=", "are expected, as in 2x2x1"},
+        {"v5e:2x4,wrap=w", "axes are expected"},
+        {"v5e:2x4,wrap=", "axes are expected"},
+        {"v5e:2x4,megacore=no", "do not join"},
+        {"v4:2x2x1,megacore=maybe", "yes or no"},
+        {"v5e:2x4,speed=9", "'speed=9' is unknown"},
+        {"v5e:2x4,", "'' is unknown"},
         {"cpu:0", "a number of devices"},
         {"cpu:99999999", "out of range"},
         {"cpux", "a number of devices"},
