@@ -139,7 +139,8 @@ static HloIntsList copy_ints_list(HloArena *arena, HloIntsList from) {
 }
 
 static HloShapes copy_shapes(HloArena *arena, HloShapes from) {
-    const HloShape **items = HLO_ARENA_NEW(arena, const HloShape *, from.count);
+    if (!from.items) return from;
+    const HloShape **items = HLO_ARENA_NEW(arena, const HloShape *, from.count > 0 ? from.count : 1);
     for (int64_t i = 0; i < from.count; i++) items[i] = hlo_shape_copy(arena, from.items[i]);
     return (HloShapes){items, from.count};
 }
@@ -429,4 +430,13 @@ uint64_t hlo_attributes_hash(HloFamily family, const void *attributes) {
         hash = hlo_hash_mix(hash, hash_field(&info->fields[i], (const char *)attributes + info->fields[i].offset));
     }
     return hash;
+}
+
+int32_t hlo_comparison_default(HloType type) {
+    switch (hlo_type_kind(type)) {
+        case HLO_KIND_SIGNED: return HLO_ComparisonType_SIGNED;
+        case HLO_KIND_UNSIGNED:
+        case HLO_KIND_PRED: return HLO_ComparisonType_UNSIGNED;
+        default: return HLO_ComparisonType_FLOAT;
+    }
 }

@@ -80,6 +80,7 @@ typedef struct HloAliases {
     int64_t count;
 } HloAliases;
 
+// NULL items: no list is written at all.
 typedef struct HloShapes {
     const HloShape *const *items;
     int64_t count;
@@ -339,6 +340,9 @@ HLO_EXPORT void *hlo_attributes_copy(HloArena *arena, HloFamily family, const vo
 HLO_EXPORT bool hlo_attributes_equal(HloFamily family, const void *a, const void *b);
 // Equal attributes have equal hashes.
 HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes);
+// The order in which values of a type are compared when a compare does not say one: HLO_ComparisonType_SIGNED,
+// UNSIGNED (pred too) or FLOAT (also complex). Texts leave it out, protobuf always has it.
+HLO_EXPORT int32_t hlo_comparison_default(HloType type);
 // The number of the enumerator spelled so, or -1.
 HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length);
 

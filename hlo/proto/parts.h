@@ -54,6 +54,19 @@ void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pair
 // In the order of the message.
 HLO_NODISCARD HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs);
 
+// OriginalValueProto from the text between the braces of origin={...}; nothing for NULL.
+void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin);
+// INVALID_ARGUMENT for elements that leave a gap in their tuple.
+HLO_NODISCARD HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin);
+// OriginalValueRecoveryTableProto from the text of origin_recovery_table={...}, without the modules in it.
+void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table);
+// Leaves *table alone for an empty message.
+HLO_NODISCARD HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table);
+// StatisticsViz from the text between the braces of statistics={...}; nothing for NULL.
+void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics);
+// Leaves *statistics alone for an empty message.
+HLO_NODISCARD HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics);
+
 // The attribute fields of a HloInstructionProto. `fields` are all fields of the message.
 void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction);
 // Fills the (zeroed) struct of the opcode's family.

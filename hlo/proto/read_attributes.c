@@ -3,7 +3,7 @@
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
-enum { FIELD_REPLICA_GROUPS_V1 = 49, FIELD_SLICES = 17 };
+enum { FIELD_REPLICA_GROUPS_V1 = 49, FIELD_SLICES = 17, FIELD_CONSTRAIN_LAYOUT = 56 };
 
 // Reads the numbered varints of a small message into out[number]; numbers from `limit` on are skipped.
 static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_t *out, int32_t limit) {
@@ -171,6 +171,15 @@ static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wir
     return HLO_SUCCESS;
 }
 
+// All numbers as one list: how they are grouped follows from the operands, which attributes do not know.
+static HloStatus read_ints_list(const HloProtoSource *source, const HloWireField *wire, HloIntsList *lists) {
+    HloInts *all = HLO_ARENA_NEW(source->arena, HloInts, 1);
+    if (lists->count) *all = lists->items[0];
+    HLO_TRY(read_ints(source, wire, all));
+    *lists = (HloIntsList){all, 1};
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_enum(const HloField *field, const HloWireField *wire, int32_t *value) {
     const HloEnumTable *table = field->enumeration;
     if (wire->type == HLO_WIRE_BYTES) {
@@ -248,7 +257,7 @@ static HloStatus read_field(const HloProtoSource *source, const HloField *field,
         case HLO_FIELD_PADDING: return read_padding(source, wire->bytes, value);
         case HLO_FIELD_SHAPE: return hlo_proto_read_shape(source, wire->bytes, value);
         case HLO_FIELD_SHAPES: return append_shape(source, wire->bytes, value);
-        case HLO_FIELD_INTS_LIST: break;  // no row of fields.def has this kind
+        case HLO_FIELD_INTS_LIST: return read_ints_list(source, wire, value);
     }
     return HLO_SUCCESS;
 }
@@ -346,6 +355,10 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
             (field->number == HLO_PROTO_IOTA_GROUPS || field->number == HLO_PROTO_MESH_GROUPS)) {
             HLO_TRY(hlo_proto_read_group_form(source, field->number, field->bytes,
                                               &((HloCollectiveAttributes *)attributes)->replica_groups));
+        }
+        if (family == HLO_FAMILY_CustomCall && field->number == FIELD_CONSTRAIN_LAYOUT && field->value) {
+            HloShapes *layouts = &((HloCustomCallAttributes *)attributes)->operand_layouts;
+            if (!layouts->items) layouts->items = HLO_ARENA_NEW(source->arena, const HloShape *, 1);  // a list of none
         }
         bool nested = false;
         for (int64_t j = 0; j < row_count; j++) nested |= rows[j].message && rows[j].message == field->number;

@@ -1,33 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto in. Field numbers: xla/service/hlo.proto.
+#include <stdlib.h>
+
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
 typedef HLO_VECTOR(HloWireField) FieldVector;
+
+// An instruction or computation with its id in the file.
+typedef struct Numbered {
+    int64_t id, position;
+    void *item;
+} Numbered;
 
 // A computation and its instructions by their id in the file (HloInstruction * as int64_t). Ids repeat between
 // computations.
 typedef struct ReadComputation {
     HloComputation *computation;
     HloIntMap instructions;
+    HLO_VECTOR(Numbered) order;  // the instructions as they stand in the file
 } ReadComputation;
 
 typedef struct ModuleReader {
     HloProtoSource source;
     HloModule *module;
     HloArena *scratch;
-    HloIntMap computations;    // id in the file -> ReadComputation *
-    ReadComputation *current;  // the one being read
+    HloIntMap computations;      // id in the file -> ReadComputation *
+    ReadComputation *current;    // the one being read
+    HLO_VECTOR(Numbered) order;  // the computations as they stand in the file
 } ModuleReader;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Small messages
+
+// Numbers with commas between them, as the text has them between its braces.
+static HloStatus list_text(const HloProtoSource *source, const HloInt64Vector *numbers, const char **result) {
+    HloText text = {0};
+    for (int64_t i = 0; i < numbers->count; i++) {
+        hlo_text_format(&text, i ? ",%lld" : "%lld", (long long)numbers->items[i]);
+    }
+    HloStatus status = hlo_text_status(&text);
+    if (!status) *result = hlo_arena_string(source->arena, text.data, text.length);
+    hlo_text_free(&text);
+    return status;
+}
 
 HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, const HloMetadata **result) {
     HloMetadata *metadata = HLO_ARENA_NEW(source->arena, HloMetadata, 1);
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
     HloStatus status;
+    HloInt64Vector profiles = {0};
     bool any = false;
     while (hlo_wire_next(&reader, &field, &status)) {
         any = true;
@@ -36,6 +59,7 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
             case 2: metadata->op_name = hlo_wire_string(source->arena, field.bytes); break;
             case 3: metadata->source_file = hlo_wire_string(source->arena, field.bytes); break;
             case 4: metadata->source_line = (int64_t)field.value; break;
+            case 5: HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &profiles)); break;
             case 12: metadata->deduplicated_name = hlo_wire_string(source->arena, field.bytes); break;
             case 15: metadata->stack_frame_id = (int64_t)field.value; break;
             case 16: metadata->scheduling_name = hlo_wire_string(source->arena, field.bytes); break;
@@ -45,8 +69,9 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
             default: break;
         }
     }
+    HLO_TRY(status);
     *result = any ? metadata : NULL;
-    return status;
+    return profiles.count ? list_text(source, &profiles, &metadata->profile_type) : HLO_SUCCESS;
 }
 
 HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
@@ -126,6 +151,11 @@ static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, Hl
                     instruction->name, (long long)ids.items[i]);
         called[i] = ((ReadComputation *)(intptr_t)*found)->computation;
     }
+    if (instruction->opcode == HLO_OP_WHILE && ids.count == 2) {  // the message has the body first
+        HloComputation *body = called[0];
+        called[0] = called[1];
+        called[1] = body;
+    }
     hlo_instruction_set_called(instruction, called, ids.count);
     return HLO_SUCCESS;
 }
@@ -144,8 +174,60 @@ static HloStatus read_annotations(const ModuleReader *reader, const FieldVector 
                 }
                 break;
             case 68: HLO_TRY(hlo_proto_read_key_values(source, field->bytes, &instruction->frontend_attributes)); break;
+            case 82: HLO_TRY(hlo_proto_read_statistics(source, field->bytes, &instruction->statistics)); break;
+            case 88: HLO_TRY(hlo_proto_read_origin(source, field->bytes, &instruction->origin)); break;
             default: break;
         }
+    }
+    return HLO_SUCCESS;
+}
+
+// How many slices an in-place collective-permute takes from input `index`: one for each tuple of start indices.
+static int64_t slices_of_input(const HloShape *starts, int64_t index) {
+    if (starts->type != HLO_TUPLE || index >= starts->element_count) return 1;
+    const HloShape *inner = starts->elements[index];
+    return inner->type == HLO_TUPLE && inner->element_count > 0 && inner->elements[0]->type == HLO_TUPLE
+               ? inner->element_count
+               : 1;
+}
+
+// slice_sizes={{…},{…}} of a collective-permute, whose numbers the message has in one list.
+static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction *const *operands, int64_t count,
+                                   const char *name, HloPermuteAttributes *permute) {
+    if (permute->slice_sizes.count == 0) return HLO_SUCCESS;
+    HLO_FAIL_IF(count != 4, HLO_INVALID_ARGUMENT, "%s has slice sizes, but not the four operands in-place ones have",
+                name);
+    HloInts all = permute->slice_sizes.items[0];
+    const HloShape *input = operands[0]->shape;
+    HLO_VECTOR(HloInts) lists = {0};
+    int64_t used = 0, inputs = input->type == HLO_TUPLE ? input->element_count : 1;
+    for (int64_t i = 0; i < inputs; i++) {
+        int64_t rank = input->type == HLO_TUPLE ? input->elements[i]->rank : input->rank;
+        int64_t slices = input->type == HLO_TUPLE ? slices_of_input(operands[2]->shape, i)
+                         : rank                   ? all.count / rank
+                                                  : 1;
+        for (int64_t j = 0; j < slices; j++, used += rank) {
+            HLO_FAIL_IF(rank > all.count - used, HLO_INVALID_ARGUMENT, "%s has too few slice sizes", name);
+            hlo_vector_push(source->arena, &lists, ((HloInts){all.items + used, rank}));
+        }
+    }
+    permute->slice_sizes = (HloIntsList){lists.items, lists.count};
+    return HLO_SUCCESS;
+}
+
+// What the message says in more words than the text: defaults are left out, the only kind of domain is not named.
+static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opcode, HloInstruction *const *operands,
+                                     int64_t count, const char *name, void *attributes) {
+    HloFamily family = hlo_op_info(opcode)->family;
+    if (family == HLO_FAMILY_Compare && count > 0) {
+        HloCompareAttributes *compare = attributes;
+        if (compare->type == hlo_comparison_default(operands[0]->shape->type)) {
+            compare->type = HLO_ComparisonType_DEFAULT;
+        }
+    } else if (family == HLO_FAMILY_Domain) {
+        ((HloDomainAttributes *)attributes)->kind = "sharding";
+    } else if (family == HLO_FAMILY_Permute) {
+        return group_slice_sizes(source, operands, count, name, attributes);
     }
     return HLO_SUCCESS;
 }
@@ -170,6 +252,7 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     HLO_TRY(find_instructions(reader, &control_ids, name, &controls));
     void *attributes = hlo_arena_allocate(reader->module->arena, hlo_family_info(hlo_op_info(opcode)->family)->bytes);
     HLO_TRY(hlo_proto_read_attributes(&reader->source, fields.items, fields.count, opcode, attributes));
+    HLO_TRY(complete_attributes(&reader->source, opcode, operands, operand_ids.count, name, attributes));
     if (opcode == HLO_OP_PARAMETER) {
         int64_t number = ((const HloParameterAttributes *)attributes)->number;
         HLO_FAIL_IF(number < 0 || number >= most, HLO_INVALID_ARGUMENT, "parameter %s has number %lld", name,
@@ -180,13 +263,52 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     for (int64_t i = 0; i < control_ids.count; i++) hlo_instruction_add_control_edge(controls[i], instruction);
     HLO_TRY(read_called(reader, &fields, instruction));
     HLO_TRY(read_annotations(reader, &fields, instruction));
-    hlo_int_map_set(reader->scratch, &reader->current->instructions, (uint64_t)field_value(&fields, 35),
-                    (intptr_t)instruction);
+    int64_t id = field_value(&fields, 35);
+    hlo_int_map_set(reader->scratch, &reader->current->instructions, (uint64_t)id, (intptr_t)instruction);
+    // The upper half of newer ids is that of the computation.
+    hlo_vector_push(reader->scratch, &reader->current->order,
+                    ((Numbered){id & UINT32_MAX, reader->current->order.count, instruction}));
     return HLO_SUCCESS;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Computations and the module
+
+static int compare_numbered(const void *a, const void *b) {
+    const Numbered *x = a, *y = b;
+    if (x->id != y->id) return x->id < y->id ? -1 : 1;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+// Whether the items had to be sorted: files have callees and operands first, lists in memory go by id.
+static bool sort_by_id(Numbered *items, int64_t count) {
+    bool sorted = true;
+    for (int64_t i = 1; i < count; i++) sorted &= items[i - 1].id <= items[i].id;
+    if (!sorted) qsort(items, (size_t)count, sizeof(*items), compare_numbered);
+    return !sorted;
+}
+
+static void move_to_end(HloComputation *computation, HloInstruction *instruction) {
+    if (instruction != computation->last) hlo_instruction_move_after(instruction, computation->last);
+}
+
+// Operands come first in our lists: of the order by ids the post order remains, which is what XLA prints of it.
+static void order_instructions(ReadComputation *read, HloArena *scratch) {
+    if (!sort_by_id(read->order.items, read->order.count)) return;
+    for (int64_t i = 0; i < read->order.count; i++) move_to_end(read->computation, read->order.items[i].item);
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(read->computation, scratch, &count);
+    assert(count == read->computation->instruction_count);  // a post order has every instruction once
+    for (int64_t i = 0; i < count; i++) move_to_end(read->computation, order[i]);
+}
+
+static void order_computations(ModuleReader *reader) {
+    assert(reader->order.count == reader->module->computations.count);  // the reader makes no others
+    if (!sort_by_id(reader->order.items, reader->order.count)) return;
+    for (int64_t i = 0; i < reader->order.count; i++) {
+        reader->module->computations.items[i] = reader->order.items[i].item;
+    }
+}
 
 static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
@@ -213,8 +335,10 @@ static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     const int64_t *root = hlo_int_map_find(&reader->current->instructions, (uint64_t)field_value(&fields, 6));
     HLO_FAIL_IF(!root, HLO_INVALID_ARGUMENT, "computation %s has no root", computation->name);
     hlo_computation_set_root(computation, (HloInstruction *)(intptr_t)*root);
-    hlo_int_map_set(reader->scratch, &reader->computations, (uint64_t)field_value(&fields, 5),
-                    (intptr_t)reader->current);
+    order_instructions(reader->current, reader->scratch);
+    int64_t id = field_value(&fields, 5);
+    hlo_int_map_set(reader->scratch, &reader->computations, (uint64_t)id, (intptr_t)reader->current);
+    hlo_vector_push(reader->scratch, &reader->order, ((Numbered){id, reader->order.count, computation}));
     return HLO_SUCCESS;
 }
 
@@ -374,6 +498,10 @@ static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
             case 19:
                 HLO_TRY(hlo_proto_read_key_values(&reader->source, field->bytes, &reader->module->frontend_attributes));
                 break;
+            case 20:
+                HLO_TRY(
+                    hlo_proto_read_origin_table(&reader->source, field->bytes, &reader->module->origin_recovery_table));
+                break;
             default: break;
         }
     }
@@ -394,6 +522,8 @@ static HloStatus read_config(ModuleReader *reader, HloSpan span) {
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
     HloModule *module = reader->module;
     if (field_value(&fields, 4) > 0) module->replica_count = field_value(&fields, 4);
+    static const int64_t one = 1;
+    if (field_value(&fields, 17)) module->alias_passthrough = hlo_ints(module->arena, &one, 1);
     if (field_value(&fields, 5) > 0) module->num_partitions = field_value(&fields, 5);
     module->use_spmd_partitioning = field_value(&fields, 7) != 0;
     HLO_TRY(read_flags(reader, &fields, 27, &module->propagate_to_output));
@@ -417,6 +547,7 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));
     }
+    order_computations(reader);
     const int64_t *entry = hlo_int_map_find(&reader->computations, (uint64_t)field_value(&fields, 6));
     HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     hlo_module_set_entry(reader->module, ((const ReadComputation *)(intptr_t)*entry)->computation);
@@ -461,5 +592,8 @@ bool hlo_looks_like_proto(const void *bytes, size_t length) {
     if (!first) return false;
     bool second = hlo_wire_next(&reader, &field, &status);
     hlo_status_free(status);
-    return second ? field.number == 2 || field.number == 3 || field.number == 6 : reader.next == reader.end;
+    // Tags of messages and strings below 4 are control characters, which no text has: one that begins with an empty
+    // line and "HloModule" would pass for a message otherwise.
+    return second ? field.type == HLO_WIRE_BYTES && (field.number == 2 || field.number == 3)
+                  : reader.next == reader.end;
 }

@@ -193,7 +193,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
 // Literals
 
 // How the values of a type stand in LiteralProto: the field, and in what form.
-typedef enum LiteralForm { RAW, PACKED_BITS, VARINTS } LiteralForm;
+typedef enum LiteralForm { RAW, SMALL, VARINTS } LiteralForm;
 typedef struct LiteralField {
     int32_t number;
     LiteralForm form;
@@ -216,24 +216,51 @@ static LiteralField literal_field(HloType type) {
         case HLO_F64: return (LiteralField){9, RAW};
         case HLO_C64: return (LiteralField){12, RAW};
         case HLO_C128: return (LiteralField){18, RAW};
-        default: return (LiteralField){(int32_t)type, hlo_type_info(type)->bits < 8 ? PACKED_BITS : RAW};
+        default: return (LiteralField){(int32_t)type, hlo_type_info(type)->bits < 8 ? SMALL : RAW};
     }
 }
 
-// Types below 8 bits stand several to a byte, the first element in the high bits.
-static void write_packed_bits(HloText *text, int32_t number, const HloLiteral *literal) {
-    int bits = hlo_type_info(literal->shape->type)->bits, each = 8 / bits;
+// Whether values in the order of the layout, which is that of the message, are in another order than ours (row-major).
+static bool is_reordered(const HloShape *shape) {
+    if (!shape->layout) return false;
+    HloInts order = shape->layout->minor_to_major;
+    for (int64_t i = 0; i < order.count; i++) {
+        if (order.items[i] != order.count - 1 - i) return true;
+    }
+    return false;
+}
+
+// Copies values from row-major order into the layout's (`to_layout`), or back.
+static void reorder(const HloShape *shape, const char *from, char *to, bool to_layout) {
+    assert(shape->layout && shape->layout->minor_to_major.count == shape->rank);  // is_reordered() said so
+    HloArena *scratch = hlo_arena_scratch_new();
+    int64_t *index = HLO_ARENA_NEW(scratch, int64_t, shape->rank),
+            *stride = HLO_ARENA_NEW(scratch, int64_t, shape->rank);
+    const int64_t *order = shape->layout->minor_to_major.items;
+    size_t bytes = (size_t)hlo_type_info(shape->type)->storage_bytes;
+    int64_t count = hlo_shape_elements(shape);
+    for (int64_t i = shape->rank - 1, step = 1; i >= 0; step *= shape->dims[i--]) stride[i] = step;
+    for (int64_t place = 0, logical = 0; place < count; place++) {
+        int64_t source = to_layout ? logical : place, target = to_layout ? place : logical;
+        memcpy(to + (size_t)target * bytes, from + (size_t)source * bytes, bytes);
+        for (int32_t i = 0; i < shape->rank; i++) {
+            int64_t dim = order[i];
+            logical += stride[dim];
+            if (++index[dim] < shape->dims[dim]) break;
+            logical -= stride[dim] * shape->dims[dim];
+            index[dim] = 0;
+        }
+    }
+    hlo_arena_free(scratch);
+}
+
+// Types below 8 bits have a byte each, whose upper bits are zero.
+static void write_small(HloText *text, int32_t number, const HloLiteral *literal) {
+    unsigned mask = (1U << hlo_type_info(literal->shape->type)->bits) - 1;
     int64_t count = hlo_shape_elements(literal->shape);
     const unsigned char *data = literal->data;
     size_t mark = hlo_wire_begin(text, number);
-    for (int64_t i = 0; i < count; i += each) {
-        unsigned byte = 0;
-        for (int j = 0; j < each; j++) {
-            unsigned value = i + j < count ? data[i + j] & ((1U << bits) - 1) : 0;
-            byte |= value << (bits * (each - 1 - j));
-        }
-        hlo_text_char(text, (char)byte);
-    }
+    for (int64_t i = 0; i < count; i++) hlo_text_char(text, (char)(data[i] & mask));
     hlo_wire_end(text, mark);
 }
 
@@ -243,8 +270,8 @@ static void write_values(HloText *text, const HloLiteral *literal) {
     if (count == 0) return;
     if (field.form == RAW) {
         hlo_wire_bytes(text, field.number, literal->data, (size_t)hlo_shape_bytes(literal->shape));
-    } else if (field.form == PACKED_BITS) {
-        write_packed_bits(text, field.number, literal);
+    } else if (field.form == SMALL) {
+        write_small(text, field.number, literal);
     } else {
         HloArena *scratch = hlo_arena_scratch_new();
         int64_t *numbers = HLO_ARENA_NEW(scratch, int64_t, count);
@@ -260,19 +287,31 @@ void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *li
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         hlo_proto_write_literal(text, 10, literal->elements[i]);
     }
-    if (literal->data) write_values(text, literal);
+    if (literal->data && is_reordered(literal->shape)) {
+        HloArena *scratch = hlo_arena_scratch_new();
+        HloLiteral ordered = *literal;
+        ordered.data = hlo_arena_allocate(scratch, (size_t)hlo_shape_bytes(literal->shape));
+        reorder(literal->shape, literal->data, ordered.data, true);
+        write_values(text, &ordered);
+        hlo_arena_free(scratch);
+    } else if (literal->data) {
+        write_values(text, literal);
+    }
     hlo_wire_end(text, mark);
 }
 
-static HloStatus read_packed_bits(HloSpan bytes, HloLiteral *literal) {
+// A byte each, or as files from before 2024 have them, several to a byte, the first element in the high bits.
+static HloStatus read_small(HloSpan bytes, HloLiteral *literal) {
     HloType type = literal->shape->type;
     int bits = hlo_type_info(type)->bits, each = 8 / bits;
     int64_t count = hlo_shape_elements(literal->shape);
-    HLO_FAIL_IF((int64_t)bytes.length != (count + each - 1) / each, HLO_INVALID_ARGUMENT,
+    bool packed = (int64_t)bytes.length != count;
+    HLO_FAIL_IF(packed && (int64_t)bytes.length != (count + each - 1) / each, HLO_INVALID_ARGUMENT,
                 "a literal of %lld %s elements has %lld bytes", (long long)count, hlo_type_text(type),
                 (long long)bytes.length);
     for (int64_t i = 0; i < count; i++) {
-        unsigned value = bytes.data[i / each] >> (bits * (each - 1 - (int)(i % each))) & ((1U << bits) - 1);
+        unsigned value = packed ? bytes.data[i / each] >> (bits * (each - 1 - (int)(i % each))) : bytes.data[i];
+        value &= (1U << bits) - 1;
         if (hlo_type_is_float(type)) {
             ((unsigned char *)literal->data)[i] = (unsigned char)value;
         } else {
@@ -285,7 +324,7 @@ static HloStatus read_packed_bits(HloSpan bytes, HloLiteral *literal) {
 static HloStatus read_values(const HloProtoSource *source, const HloWireField *field, LiteralForm form,
                              HloLiteral *literal) {
     int64_t count = hlo_shape_elements(literal->shape), bytes = hlo_shape_bytes(literal->shape);
-    if (form == PACKED_BITS) return read_packed_bits(field->bytes, literal);
+    if (form == SMALL) return read_small(field->bytes, literal);
     if (form == RAW) {
         HLO_FAIL_IF((int64_t)field->bytes.length != bytes, HLO_INVALID_ARGUMENT,
                     "a literal of %lld bytes comes with %lld", (long long)bytes, (long long)field->bytes.length);
@@ -360,7 +399,12 @@ HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, con
         HLO_FAIL_IF(hlo_shape_elements(parts.shape) / 8 > (int64_t)field->bytes.length, HLO_INVALID_ARGUMENT,
                     "a literal claims more elements than its bytes can hold");
         literal->data = hlo_arena_allocate(source->arena, (size_t)hlo_shape_bytes(parts.shape));
-        return read_values(&inner, field, wanted.form, literal);
+        HLO_TRY(read_values(&inner, field, wanted.form, literal));
+        if (!is_reordered(literal->shape)) return HLO_SUCCESS;
+        const void *ordered = literal->data;
+        literal->data = hlo_arena_allocate(source->arena, (size_t)hlo_shape_bytes(parts.shape));
+        reorder(literal->shape, ordered, literal->data, false);
+        return HLO_SUCCESS;
     }
     literal->elided = hlo_shape_elements(parts.shape) > 0;
     if (!literal->elided) literal->data = hlo_arena_allocate(source->arena, 1);

@@ -6,9 +6,8 @@
 enum { FIELD_DIMENSIONS = 14, FIELD_SLICES = 17 };
 
 static void write_window(HloText *text, int32_t number, const HloWindow *window) {
-    if (!window) return;
     size_t mark = hlo_wire_begin(text, number);
-    for (int64_t i = 0; i < window->count; i++) {
+    for (int64_t i = 0; window && i < window->count; i++) {
         const HloWindowDimension *dim = &window->dims[i];
         size_t inner = hlo_wire_begin(text, 1);
         hlo_wire_varint(text, 1, (uint64_t)dim->size);
@@ -113,7 +112,12 @@ static void write_field(HloText *text, const HloProtoRow *row, const HloField *f
     int32_t number = row->number;
     switch (field->kind) {
         case HLO_FIELD_OPTIONAL_INT:
-            if (*(const int64_t *)value != HLO_ABSENT) write_int(text, number, *(const int64_t *)value);
+            if (*(const int64_t *)value == HLO_ABSENT) break;
+            if (number == FIELD_DIMENSIONS) {
+                write_int(text, number, *(const int64_t *)value);
+            } else {
+                hlo_wire_varint_always(text, number, (uint64_t) * (const int64_t *)value);
+            }
             break;
         case HLO_FIELD_INT:
         case HLO_FIELD_GROUP_COUNT: write_int(text, number, *(const int64_t *)value); break;
@@ -149,7 +153,12 @@ static void write_field(HloText *text, const HloProtoRow *row, const HloField *f
                 hlo_proto_write_sharding(text, number, *(const HloSharding *const *)value);
             }
             break;
-        case HLO_FIELD_WINDOW: write_window(text, number, *(const HloWindow *const *)value); break;
+        case HLO_FIELD_WINDOW: {
+            const HloWindow *window = *(const HloWindow *const *)value;
+            // XLA wants the message of a convolution without spatial dimensions too.
+            if (window || row->family == HLO_FAMILY_Convolution) write_window(text, number, window);
+            break;
+        }
         case HLO_FIELD_LABELS: write_labels(text, number, *(const HloConvolutionLabels *const *)value); break;
         case HLO_FIELD_PADDING: write_padding(text, number, value); break;
         case HLO_FIELD_SHAPE:
@@ -158,11 +167,15 @@ static void write_field(HloText *text, const HloProtoRow *row, const HloField *f
         case HLO_FIELD_SHAPES: {
             const HloShapes *shapes = value;
             // Operand layouts count only where the call says that layouts are constrained.
-            hlo_wire_varint(text, 56, shapes->count > 0);
+            hlo_wire_varint(text, 56, shapes->items != NULL);
             for (int64_t i = 0; i < shapes->count; i++) hlo_proto_write_shape(text, number, shapes->items[i]);
             break;
         }
-        case HLO_FIELD_INTS_LIST: break;  // no row of fields.def has this kind
+        case HLO_FIELD_INTS_LIST: {
+            const HloIntsList *lists = value;
+            for (int64_t i = 0; i < lists->count; i++) hlo_wire_ints(text, number, lists->items[i]);
+            break;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto out. Field numbers: xla/service/hlo.proto.
+#include <stdlib.h>
+
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
@@ -10,6 +12,11 @@ void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *
         hlo_wire_string_field(text, 2, metadata->op_name);
         hlo_wire_string_field(text, 3, metadata->source_file);
         hlo_wire_varint(text, 4, (uint64_t)metadata->source_line);
+        for (const char *at = metadata->profile_type; at && *at;) {
+            char *end;
+            hlo_wire_varint_always(text, 5, (uint64_t)strtoll(at, &end, 10));
+            at = end + (*end == ',');
+        }
         hlo_wire_string_field(text, 12, metadata->deduplicated_name);
         hlo_wire_varint(text, 15, (uint64_t)metadata->stack_frame_id);
         hlo_wire_string_field(text, 16, metadata->scheduling_name);
@@ -43,7 +50,10 @@ static void write_ids(HloText *text, int32_t number, HloInstruction *const *item
 static void write_called(HloText *text, const HloInstruction *instruction) {
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *ids = HLO_ARENA_NEW(scratch, int64_t, instruction->called_count);
-    for (int32_t i = 0; i < instruction->called_count; i++) ids[i] = instruction->called[i]->id;
+    bool body_first = instruction->opcode == HLO_OP_WHILE;  // where we have the condition first
+    for (int32_t i = 0; i < instruction->called_count; i++) {
+        ids[i] = instruction->called[body_first ? instruction->called_count - 1 - i : i]->id;
+    }
     hlo_wire_ints(text, 38, (HloInts){ids, instruction->called_count});
     hlo_arena_free(scratch);
 }
@@ -62,6 +72,8 @@ static void write_instruction(HloText *text, const HloInstruction *instruction) 
     if (instruction->sharding) hlo_proto_write_sharding(text, 40, instruction->sharding);
     hlo_wire_string_field(text, 43, instruction->backend_config);
     hlo_proto_write_key_values(text, 68, instruction->frontend_attributes);
+    hlo_proto_write_statistics(text, 82, instruction->statistics);
+    hlo_proto_write_origin(text, 88, instruction->origin);
     hlo_wire_end(text, mark);
 }
 
@@ -89,6 +101,14 @@ static void write_program_shape(HloText *text, int32_t number, const HloComputat
     hlo_wire_end(text, mark);
 }
 
+static bool is_fusion(const HloComputation *computation) {
+    const HloInstructionVector *callers = &computation->callers;
+    for (int64_t i = 0; i < callers->count; i++) {
+        if (callers->items[i]->opcode != HLO_OP_FUSION) return false;
+    }
+    return callers->count > 0;
+}
+
 static void write_computation(HloText *text, const HloComputation *computation) {
     size_t mark = hlo_wire_begin(text, 3);
     hlo_wire_string_field(text, 1, computation->name);
@@ -100,6 +120,7 @@ static void write_computation(HloText *text, const HloComputation *computation) 
     write_program_shape(text, 4, computation, NULL);
     hlo_wire_varint(text, 5, (uint64_t)computation->id);
     hlo_wire_varint(text, 6, (uint64_t)computation->root->id);
+    hlo_wire_varint(text, 7, is_fusion(computation));
     hlo_wire_string_field(text, 8, computation->execution_thread ? computation->execution_thread : "main");
     hlo_wire_end(text, mark);
 }
@@ -107,6 +128,7 @@ static void write_computation(HloText *text, const HloComputation *computation) 
 static void write_schedule(HloText *text, HloComputation *const *order, int64_t count) {
     size_t mark = hlo_wire_begin(text, 7);
     for (int64_t i = 0; i < count; i++) {
+        if (is_fusion(order[i])) continue;  // what fuses has no order of its own
         size_t entry = hlo_wire_begin(text, 1);
         hlo_wire_varint(text, 1, (uint64_t)order[i]->id);
         size_t sequence = hlo_wire_begin(text, 2);
@@ -196,6 +218,7 @@ static HloStatus write_module(void *argument) {
     write_aliasing(text, module);
     write_stack(text, &module->stack);
     hlo_proto_write_key_values(text, 19, module->frontend_attributes);
+    hlo_proto_write_origin_table(text, 20, module->origin_recovery_table);
     return hlo_text_status(text);
 }
 
@@ -219,6 +242,7 @@ static HloStatus write_config(void *argument) {
     hlo_wire_varint(text, 4, (uint64_t)module->replica_count);
     hlo_wire_varint(text, 5, (uint64_t)module->num_partitions);
     hlo_wire_varint(text, 7, module->use_spmd_partitioning);
+    hlo_wire_varint(text, 17, module->alias_passthrough.count == 1 && module->alias_passthrough.items[0] != 0);
     write_bools(text, 27, module->propagate_to_output);
     write_bools(text, 33, module->propagate_to_parameters);
     return hlo_text_status(text);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "hlo/text/parser.h"
+#include "hlo/text/text.h"
 
 // The keys of metadata: strings, or numbers of 32 bits.
 static const struct {
@@ -173,17 +174,54 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of origin");
 }
 
-// {{"a"} : {"b"}, "HloModule ..." ...}; the text between the outer braces is kept.
-bool hlo_parse_origin_table(HloParser *parser, const char **text) {
-    if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;
-    const char *start = parser->lexer.token.start;
-    while (hlo_parser_kind(parser) != '}') {
-        const char *module;
-        if (!skip_original_array(parser) || !hlo_parser_expect(parser, ':', "':'") || !skip_original_array(parser)) {
-            return false;
-        }
-        if (hlo_parser_eat(parser, ',') && !hlo_parse_string(parser, &module)) return false;
+// Levels of two spaces inside the module that holds the table: its entries, and the modules in them.
+enum { TABLE_INDENT = 1, RECOVERY_INDENT = 2 };
+
+// ", "HloModule ..."" of an entry: printed again, as XLA does.
+static bool parse_recovery_module(HloParser *parser, HloText *table) {
+    const char *where = parser->lexer.token.start, *text;
+    HloModule *module = NULL;
+    if (!hlo_parse_string(parser, &text)) return false;
+    HloStatus status = hlo_parse(text, strlen(text), &parser->options, &module);
+    if (!status) {
+        HloPrintOptions options = hlo_print_default();
+        options.indent = RECOVERY_INDENT;
+        hlo_text_format(table, ",\n%*s\"\n", 2 * TABLE_INDENT, "");
+        status = hlo_print(module, &options, table);
+        hlo_text_format(table, "\n%*s\"", 2 * TABLE_INDENT, "");
+        hlo_module_free(module);
     }
-    *text = hlo_parser_text_since(parser, start);
-    return hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
+    if (!status) return true;
+    hlo_parser_fail(parser, where, "the recovery module is wrong: %s", hlo_status_message(status));
+    hlo_status_free(status);
+    return false;
+}
+
+// {"a"} : {"b"} and perhaps the module that makes the one of the other.
+static bool parse_recovery(HloParser *parser, HloText *table) {
+    for (int side = 0; side < 2; side++) {
+        const char *start = parser->lexer.token.start;
+        if (!skip_original_array(parser)) return false;
+        const char *array = hlo_parser_text_since(parser, start);
+        hlo_text_format(table, "%*s%s", side ? 0 : 2 * TABLE_INDENT, "", array);
+        if (side == 0 && !hlo_parser_expect(parser, ':', "':'")) return false;
+        hlo_text_string(table, side ? "" : " : ");
+    }
+    if (hlo_parser_eat(parser, ',') && !parse_recovery_module(parser, table)) return false;
+    hlo_text_char(table, '\n');
+    return true;
+}
+
+// {{"a"} : {"b"}, "HloModule ..." ...}; kept as the text between the outer braces, laid out as XLA prints it.
+bool hlo_parse_origin_table(HloParser *parser, const char **text) {
+    HloText table = {0};
+    if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;
+    hlo_text_char(&table, '\n');
+    bool ok = true;
+    while (ok && hlo_parser_kind(parser) != '}') ok = parse_recovery(parser, &table);
+    HloStatus status = hlo_text_status(&table);
+    if (ok && !status) *text = hlo_arena_string(parser->arena, table.data, table.length);
+    hlo_text_free(&table);
+    hlo_status_free(status);
+    return ok && hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
 }

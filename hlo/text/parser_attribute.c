@@ -206,7 +206,9 @@ static int find_common(HloOpcode opcode, bool async, bool pred_branch, const cha
         if (common_names[i].length == length && memcmp(common_names[i].text, name, length) == 0) return i;
     }
     if (async && strcmp(name, "async_execution_thread") == 0) return COMMON_EXECUTION_THREAD;
-    if (async && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
+    // A custom call has aliasing of its own, which stays with it.
+    bool own = opcode == HLO_OP_CUSTOM_CALL;
+    if (async && !own && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
     if (opcode == HLO_OP_DOMAIN && strcmp(name, "domain") == 0) return COMMON_DOMAIN;
     if (opcode == HLO_OP_CONDITIONAL && !pred_branch && strcmp(name, "branch_computations") == 0)
         return COMMON_BRANCHES;

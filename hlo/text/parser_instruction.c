@@ -252,6 +252,9 @@ static bool check_operands(HloParser *parser, const char *where, HloOpcode opcod
     if (opcode == HLO_OP_SCATTER && (count % 2 == 0 || count < 3)) {
         return hlo_parser_fail(parser, where, "%s takes an odd number of operands, not %lld", text, (long long)count);
     }
+    if (opcode == HLO_OP_INFEED && (shape->type != HLO_TUPLE || shape->element_count == 0)) {
+        return hlo_parser_fail(parser, where, "the shape of an infeed must be a tuple that is not empty");
+    }
     if (opcode == HLO_OP_TUPLE && shape && (shape->type != HLO_TUPLE || shape->element_count != count)) {
         return hlo_parser_fail(parser, where, "the shape of the tuple does not have %lld elements", (long long)count);
     }
@@ -292,6 +295,24 @@ static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, 
     return true;
 }
 
+// What an async-update or -done may repeat of its async-start: the computation and the thread it runs in.
+static bool check_repeated(HloParser *parser, const char *where, const HloInstruction *operand,
+                           const HloParsedAttributes *parsed) {
+    assert(is_open_async(operand));  // check_async() saw to it
+    const HloInstruction *start = hlo_instruction_async_start(operand);
+    HloComputation *buffer[HLO_PARSE_ROLES];
+    int64_t count;
+    HloComputation *const *called = hlo_parser_called(parsed, buffer, &count);
+    if (count > 0 && called[0] != start->called[0]) {
+        return hlo_parser_fail(parser, where, "the async-start calls %s, not %s", start->called[0]->name,
+                               called[0]->name);
+    }
+    const char *thread = parsed->family.async.execution_thread, *wanted = start->called[0]->execution_thread;
+    if (!wanted) wanted = "main";
+    return !thread || strcmp(thread, wanted) == 0 ||
+           hlo_parser_fail(parser, where, "the async-start runs in thread %s, not %s", wanted, thread);
+}
+
 static void annotate(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     instruction->metadata = parsed->metadata;
     instruction->frontend_attributes = parsed->frontend_attributes;
@@ -299,6 +320,12 @@ static void annotate(HloInstruction *instruction, const HloParsedAttributes *par
     instruction->backend_config_is_json = parsed->backend_config_is_json;
     instruction->statistics = parsed->statistics;
     instruction->origin = parsed->origin;
+}
+
+// What is said of an async-start is said of the op in it too.
+static void share_annotations(HloInstruction *wrapped, const HloParsedAttributes *parsed) {
+    if (parsed->frontend_attributes.count) wrapped->frontend_attributes = parsed->frontend_attributes;
+    if (parsed->statistics) wrapped->statistics = parsed->statistics;
 }
 
 // Attaches called computations and keeps the length of call chains in bounds, because much of the compiler recurses
@@ -411,19 +438,44 @@ static const HloSharding *spread(HloParser *parser, const HloSharding *sharding,
     return hlo_sharding_tuple(parser->arena, elements, count);
 }
 
-// The order that comparisons of a type use when the text does not say one.
-static int32_t default_comparison(HloType type) {
-    switch (hlo_type_kind(type)) {
-        case HLO_KIND_SIGNED: return HLO_ComparisonType_SIGNED;
-        case HLO_KIND_UNSIGNED:
-        case HLO_KIND_PRED: return HLO_ComparisonType_UNSIGNED;
-        default: return HLO_ComparisonType_FLOAT;
+// The layout E(4) of a constant is not kept: its values have a byte each.
+static const HloShape *without_element_size(HloParser *parser, const HloShape *shape) {
+    if (!shape->layout || !shape->layout->element_size_in_bits) return shape;
+    HloShape *copy = HLO_ARENA_NEW(parser->arena, HloShape, 1);
+    HloLayout *layout = HLO_ARENA_NEW(parser->arena, HloLayout, 1);
+    *copy = *shape;
+    *layout = *shape->layout;
+    layout->element_size_in_bits = 0;
+    copy->layout = layout;
+    return copy;
+}
+
+// The result shape of ops that have one whatever the text says, because XLA makes it from the operands; else `shape`.
+static const HloShape *fixed_shape(HloParser *parser, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
+                                   const HloShape *shape) {
+    HloArena *arena = parser->arena;
+    const HloShape *parts[3];
+    bool tuple = count > 0 && operands[0]->shape->type == HLO_TUPLE && operands[0]->shape->element_count > 0;
+    switch (opcode) {
+        case HLO_OP_OUTFEED:
+        case HLO_OP_SEND_DONE: return shape->type == HLO_TOKEN ? shape : hlo_shape_token(arena);
+        case HLO_OP_SEND:
+            parts[0] = operands[0]->shape;
+            parts[1] = hlo_shape_array(arena, HLO_U32, NULL, 0);
+            parts[2] = hlo_shape_token(arena);
+            return hlo_shape_tuple(arena, parts, 3);
+        case HLO_OP_RECV_DONE:
+            if (!tuple) return shape;
+            parts[0] = operands[0]->shape->elements[0];
+            parts[1] = hlo_shape_token(arena);
+            return hlo_shape_tuple(arena, parts, 2);
+        default: return shape;
     }
 }
 
 // Fields that XLA fills in, or forgets because they say the default, when it makes the op.
-static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
-                     HloParsedAttributes *parsed) {
+static void complete(HloParser *parser, HloOpcode opcode, HloInstruction *const *operands, HloParsedAttributes *parsed,
+                     const HloShape *shape) {
     if (opcode == HLO_OP_MAP) {
         int64_t dims[64];
         int64_t rank = shape->rank < 64 ? shape->rank : 0;
@@ -431,7 +483,7 @@ static void complete(HloParser *parser, HloOpcode opcode, const HloShape *shape,
         parsed->family.dimensions.dimensions = hlo_ints(parser->arena, dims, rank);
     } else if (opcode == HLO_OP_COMPARE) {
         int32_t *type = &parsed->family.compare.type;
-        if (*type == default_comparison(operands[0]->shape->type)) *type = HLO_ComparisonType_DEFAULT;
+        if (*type == hlo_comparison_default(operands[0]->shape->type)) *type = HLO_ComparisonType_DEFAULT;
     } else if (opcode == HLO_OP_OUTFEED) {
         if (!parsed->family.outfeed.shape) parsed->family.outfeed.shape = operands[0]->shape;
     } else if (opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE) {
@@ -479,6 +531,7 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     if (!shape && needs_shape(opcode)) {
         return hlo_parser_fail(parser, where, "%s needs its result shape written", hlo_op_text(opcode));
     }
+    if (opcode == HLO_OP_CONSTANT) shape = without_element_size(parser, shape);
     if (!parse_head(parser, opcode, wrapped, shape, &parsed)) return false;
     HloInstruction **operands = operands_from(parser, base);
     int64_t count = parser->operands.count - base;
@@ -489,9 +542,13 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     // Nested computations may have moved the stack.
     operands = operands_from(parser, base);
     if (!shape && !infer(parser, where, opcode, operands, count, &parsed, &shape)) return false;
-    complete(parser, opcode, shape, operands, &parsed);
+    bool follows = opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE;
+    if (follows && !check_repeated(parser, where, operands[0], &parsed)) return false;
+    complete(parser, opcode, operands, &parsed, shape);
+    shape = fixed_shape(parser, opcode, operands, count, shape);
     HloComputation *body = NULL;
     if (sugar && !wrap(parser, wrapped, shape, operands, count, &parsed, &body)) return false;
+    if (parsed.execution_thread && strcmp(parsed.execution_thread, "main") == 0) parsed.execution_thread = NULL;
     HloAsyncAttributes async = {.execution_thread = parsed.execution_thread, .aliasing = parsed.async_aliasing};
     if (!name) name = hlo_arena_format(parser->arena, "%s.anon", hlo_op_text(opcode));
     HloInstruction *made = make(parser, parser->computation, opcode, shape, operands, count,
@@ -500,6 +557,7 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     if (!(sugar ? set_called(parser, made, &body, 1) : attach_called(parser, made, &parsed))) return false;
     annotate(made, &parsed);
     made->sharding = spread(parser, parsed.sharding, shape);
+    if (opcode == HLO_OP_ASYNC_START && made->called_count > 0) share_annotations(made->called[0]->root, &parsed);
     parser->depth--;
     *result = made;
     return attach_predecessors(made, &parsed);

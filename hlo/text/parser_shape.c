@@ -323,6 +323,8 @@ bool hlo_parse_shapes(HloParser *parser, HloShapes *shapes) {
             hlo_vector_push(parser->arena, &items, shape);
         } while (hlo_parser_eat(parser, ','));
     }
+    // {} is something else than no list at all.
+    if (items.count == 0) items.items = HLO_ARENA_NEW(parser->arena, const HloShape *, 1);
     *shapes = (HloShapes){.items = items.items, .count = items.count};
     return hlo_parser_expect(parser, '}', "'}'");
 }

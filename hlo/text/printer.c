@@ -190,10 +190,10 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     printer->in_computation = outer;
 }
 
+// The caller has indented the line, before ENTRY if that stands there.
 static void print_computation(HloPrinter *printer, const HloComputation *computation) {
     HloText *text = printer->text;
     const HloPrintOptions *options = &printer->options;
-    print_indent(text, options->indent);
     if (options->print_ids) {
         if (options->print_percent) hlo_text_char(text, '%');
         hlo_text_string(text, computation->name);
@@ -245,6 +245,7 @@ static void print_propagation(HloText *text, const char *name, HloBools bools) {
 
 static void print_header(HloPrinter *printer, const HloModule *module) {
     HloText *text = printer->text;
+    print_indent(text, printer->options.indent);
     hlo_text_string(text, "HloModule ");
     if (printer->options.print_ids) hlo_text_string(text, module->name);
     if (module->is_scheduled) hlo_text_string(text, ", is_scheduled=true");
@@ -267,7 +268,7 @@ static void print_header(HloPrinter *printer, const HloModule *module) {
     if (module->origin_recovery_table) {
         hlo_text_string(text, ", origin_recovery_table={");
         hlo_text_string(text, module->origin_recovery_table);
-        hlo_text_char(text, '}');
+        hlo_text_append(text, "}\n", 2);
     }
     hlo_text_append(text, "\n\n", 2);
 }
@@ -380,6 +381,7 @@ static void print_module(HloPrinter *printer, const HloModule *module) {
     for (int64_t i = 0; i < walk.count; i++) {
         const HloComputation *computation = walk.order[i];
         if (hlo_printer_is_sugar(computation)) continue;
+        print_indent(printer->text, printer->options.indent);
         if (computation == module->entry) hlo_text_append(printer->text, "ENTRY ", 6);
         print_computation(printer, computation);
         hlo_text_append(printer->text, "\n\n", 2);
@@ -402,6 +404,7 @@ static HloStatus run_job(void *argument) {
     if (job->instruction) {
         hlo_printer_instruction(printer, job->instruction, printer->options.indent);
     } else if (job->computation) {
+        print_indent(printer->text, printer->options.indent);
         print_computation(printer, job->computation);
     } else {
         print_module(printer, job->module);

@@ -249,10 +249,27 @@ static bool shows(const HloField *field, const void *value) {
         case HLO_FIELD_PRECISIONS: return has_precision(value);
         case HLO_FIELD_WINDOW: return *(const HloWindow *const *)value && (*(const HloWindow *const *)value)->count > 0;
         case HLO_FIELD_PADDING: return true;
-        case HLO_FIELD_SHAPES: return ((const HloShapes *)value)->count > 0;
+        case HLO_FIELD_SHAPES: return ((const HloShapes *)value)->items != NULL;
         case HLO_FIELD_ACCURACY: return false;
         default: return *(const void *const *)value != NULL;
     }
+}
+
+// s32[2]{0} {1, 2}; of a tuple each element says its own shape.
+static void print_shaped_literal(HloText *text, const HloLiteral *literal) {
+    const HloShape *shape = literal->shape;
+    if (shape->type == HLO_TUPLE) {
+        hlo_text_string(text, "( ");
+        for (int32_t i = 0; i < shape->element_count; i++) {
+            if (i > 0) hlo_text_string(text, ", ");
+            print_shaped_literal(text, literal->elements[i]);
+        }
+        hlo_text_string(text, " )");
+        return;
+    }
+    hlo_shape_print(text, shape, true);
+    hlo_text_char(text, ' ');
+    hlo_print_literal(text, literal);
 }
 
 static void print_value(HloText *text, const HloField *field, const void *value) {
@@ -272,11 +289,7 @@ static void print_value(HloText *text, const HloField *field, const void *value)
         case HLO_FIELD_BOOL_LIST: hlo_printer_bools(text, *(const HloBools *)value); break;
         case HLO_FIELD_PAIRS: print_pairs(text, value); break;
         case HLO_FIELD_ACCURACY: hlo_printer_accuracy(text, *(const HloAccuracy *const *)value); break;
-        case HLO_FIELD_LITERAL:
-            hlo_shape_print(text, (*(const HloLiteral *const *)value)->shape, true);
-            hlo_text_char(text, ' ');
-            hlo_print_literal(text, *(const HloLiteral *const *)value);
-            break;
+        case HLO_FIELD_LITERAL: print_shaped_literal(text, *(const HloLiteral *const *)value); break;
         case HLO_FIELD_REPLICA_GROUPS: hlo_replica_groups_print(text, *(const HloReplicaGroups *const *)value); break;
         case HLO_FIELD_ALIASING:
             hlo_text_char(text, '{');

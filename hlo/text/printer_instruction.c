@@ -227,6 +227,24 @@ static void print_backend_config(HloText *text, const HloInstruction *instructio
     }
 }
 
+// `frontend`: with the frontend attributes.
+static void print_annotations(HloPrinter *printer, const HloInstruction *instruction, bool frontend) {
+    HloText *text = printer->text;
+    const HloPrintOptions *options = &printer->options;
+    if (instruction->sharding) {
+        hlo_text_string(text, ", sharding=");
+        hlo_sharding_print_with(text, instruction->sharding, options->print_metadata);
+    }
+    if (frontend && instruction->frontend_attributes.count) {
+        hlo_text_string(text, ", frontend_attributes=");
+        hlo_printer_key_values(text, instruction->frontend_attributes);
+    }
+    if (options->print_control_dependencies && instruction->control_predecessors.count) {
+        print_predecessors(printer, instruction);
+    }
+    if (instruction->statistics) print_braced(text, ", statistics={", instruction->statistics);
+}
+
 static void print_extras(HloPrinter *printer, const HloInstruction *instruction, const HloInstruction *wrapped,
                          int indent) {
     HloText *text = printer->text;
@@ -235,6 +253,8 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
         hlo_printer_fields(printer, instruction);
         hlo_printer_fields(printer, wrapped);
         print_calls(printer, wrapped, indent);
+        // The frontend attributes of the async-start, which come below, hide those of the op in it.
+        print_annotations(printer, wrapped, instruction->frontend_attributes.count == 0);
         if (options->canonical_names) print_calls(printer, instruction, indent);
     } else if (!wrapped) {
         hlo_printer_fields(printer, instruction);
@@ -243,18 +263,7 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
             hlo_text_string(text, ", is_composite=true");
         }
     }
-    if (instruction->sharding) {
-        hlo_text_string(text, ", sharding=");
-        hlo_sharding_print_with(text, instruction->sharding, options->print_metadata);
-    }
-    if (instruction->frontend_attributes.count) {
-        hlo_text_string(text, ", frontend_attributes=");
-        hlo_printer_key_values(text, instruction->frontend_attributes);
-    }
-    if (options->print_control_dependencies && instruction->control_predecessors.count) {
-        print_predecessors(printer, instruction);
-    }
-    if (instruction->statistics) print_braced(text, ", statistics={", instruction->statistics);
+    print_annotations(printer, instruction, true);
     if (hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Accuracy) {
         const HloAccuracy *accuracy = HLO_ATTRIBUTES(instruction, Accuracy)->accuracy;
         if (accuracy && (accuracy->has_tolerance || accuracy->mode != HLO_AccuracyMode_DEFAULT)) {

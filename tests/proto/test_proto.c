@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "hlo/base/file.h"
 #include "hlo/proto/proto.h"
 #include "hlo/text/text.h"
 
@@ -117,4 +118,113 @@ Test(proto, bent_bytes_are_read_or_refused) {
             hlo_module_free(module);
         }
     cr_expect_gt(refused, 100);
+}
+
+static HloFileContent read_file(const char *name) {
+    HloFileContent content;
+    HloText path = {0};
+    hlo_text_format(&path, "%s/%s", MESHLO_SOURCE_DIR, name);
+    cr_assert_null(hlo_file_read(path.data, SIZE_MAX / 2, &content));
+    hlo_text_free(&path);
+    return content;
+}
+
+static HloModule *parse(const char *text, size_t length) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, length, NULL, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module;
+}
+
+static HloText print_long(const HloModule *module) {
+    HloText text = {0};
+    cr_assert_null(hlo_print(module, NULL, &text));
+    return text;
+}
+
+static void expect_equal_texts(const HloModule *one, const HloModule *two) {
+    HloText first = print_long(one), second = print_long(two);
+    cr_expect_str_eq(first.data, second.data);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+}
+
+static void expect_round_trip(const HloModule *module) {
+    HloText bytes = {0};
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    HloModule *again = read_bytes(bytes.data, bytes.length);
+    expect_equal_texts(module, again);
+    hlo_module_free(again);
+    hlo_text_free(&bytes);
+}
+
+// XLA lists the body of a loop before its condition, writes values in the order of their layout, 4-bit values a byte
+// each, always says how to compare, calls the exit of a domain its entry: all of it was read wrong, and written wrong.
+Test(proto, what_jaxlib_writes_is_what_its_text_says) {
+    HloFileContent text = read_file("tests/proto/jaxlib.hlo"), proto = read_file("tests/proto/jaxlib.pb");
+    HloModule *parsed = parse((const char *)text.data, text.size), *read = read_bytes(proto.data, proto.size);
+    expect_equal_texts(parsed, read);
+    expect_round_trip(parsed);
+    expect_round_trip(read);
+    hlo_module_free(parsed);
+    hlo_module_free(read);
+    hlo_file_content_free(&text);
+    hlo_file_content_free(&proto);
+}
+
+// A text whose first line is empty begins like a message: byte 10 is the tag of its first field.
+Test(proto, an_empty_line_is_no_message) {
+    const char *text =
+        "\nHloModule main, entry_computation_layout={(f32[4,4]{1,0})->f32[4,4]{1,0}}\n\nENTRY e {\n  ROOT p = "
+        "f32[4,4]{1,0} parameter(0)\n}\n";
+    cr_expect_not(hlo_looks_like_proto(text, strlen(text)));
+    HloFileContent proto = read_file("tests/proto/jaxlib.pb");
+    cr_expect(hlo_looks_like_proto(proto.data, proto.size));
+    hlo_file_content_free(&proto);
+}
+
+typedef struct BadOrigin {
+    const char *name;
+    unsigned char bytes[24];
+    size_t length;
+} BadOrigin;
+
+// OriginalValueProto of an instruction p = f32[] parameter(0): elements that no tuple has.
+static const BadOrigin bad_origins[] = {
+    {"an element twice", {0x0A, 3, 0x0A, 1, 0, 0x0A, 3, 0x0A, 1, 0}, 10},
+    {"a gap", {0x0A, 3, 0x0A, 1, 0, 0x0A, 3, 0x0A, 1, 2}, 10},
+    {"cut short", {0x0A, 9, 0x0A, 1, 0}, 5},
+};
+
+Test(proto, origins_that_are_no_tuple_are_refused) {
+    for (size_t i = 0; i < HLO_COUNT_OF(bad_origins); i++) {
+        const BadOrigin *bad = &bad_origins[i];
+        // computation {name e, instruction {p, parameter, f32[], origin}, id 1, root 0}, entry 1
+        HloText instruction = {0}, computation = {0}, module = {0};
+        hlo_text_append(&instruction, "\x0A\x01p\x12\x09parameter\x1A\x02\x10\x0B\xC2\x05", 20);
+        hlo_text_char(&instruction, (char)bad->length);
+        hlo_text_append(&instruction, (const char *)bad->bytes, bad->length);
+        hlo_text_append(&computation,
+                        "\x0A\x01"
+                        "e\x12",
+                        4);
+        hlo_text_char(&computation, (char)instruction.length);
+        hlo_text_append(&computation, instruction.data, instruction.length);
+        hlo_text_append(&computation, "\x28\x01", 2);
+        hlo_text_append(&module,
+                        "\x0A\x01m\x12\x01"
+                        "e\x1A",
+                        7);
+        hlo_text_char(&module, (char)computation.length);
+        hlo_text_append(&module, computation.data, computation.length);
+        hlo_text_append(&module, "\x30\x01", 2);
+        HloModule *read = NULL;
+        HloStatus status = hlo_module_from_proto(module.data, module.length, &read);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", bad->name);
+        hlo_status_free(status);
+        hlo_module_free(read);
+        hlo_text_free(&instruction);
+        hlo_text_free(&computation);
+        hlo_text_free(&module);
+    }
 }

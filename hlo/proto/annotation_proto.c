@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Origins (OriginalValueProto, OriginalValueRecoveryTableProto) and statistics (StatisticsViz). The IR keeps both as
+// the text between their braces, since nothing computes with them; here that text is taken apart and put together
+// again. Messages: xla/xla_data.proto and xla/service/hlo.proto.
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "hlo/proto/parts.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Text to messages. The parser has checked the text, so that only its spaces and comments are not known.
+
+static const char *skip_blank(const char *at) {
+    for (;;) {
+        while (isspace((unsigned char)*at)) at++;
+        const char *end = at[0] == '/' && at[1] == '*' ? strstr(at + 2, "*/") : NULL;
+        if (!end) return at;
+        at = end + 2;
+    }
+}
+
+// {"name" {1,2}}, {"name"} or {} from its brace on, as the fields of an OriginalArrayProto; *given is false for {}.
+static const char *write_array(HloText *text, const char *at, HloArena *scratch, bool *given) {
+    assert(*at == '{');  // the caller looked
+    at = skip_blank(at + 1);
+    *given = *at == '"';
+    if (*given) {
+        const char *name = ++at;
+        while (*at && *at != '"') at += *at == '\\' && at[1] ? 2 : 1;
+        hlo_wire_bytes(text, 1, name, (size_t)(at - name));
+        at = skip_blank(at + (*at == '"'));
+    }
+    HloInt64Vector index = {0};
+    if (*at == '{') {
+        for (at = skip_blank(at + 1); isdigit((unsigned char)*at);) {
+            char *end;
+            hlo_vector_push(scratch, &index, strtoll(at, &end, 10));
+            at = skip_blank(end);
+            if (*at == ',') at = skip_blank(at + 1);
+        }
+        at = skip_blank(at + (*at == '}'));
+    }
+    hlo_wire_ints(text, 2, (HloInts){index.items, index.count});
+    return at + (*at == '}');
+}
+
+// One OriginalValueElementProto for the place `path` in the tuple, with the array that stands at `at` if it is a leaf.
+static const char *write_element(HloText *text, const HloInt64Vector *path, const char *at, HloArena *scratch) {
+    size_t element = hlo_wire_begin(text, 1);
+    hlo_wire_ints(text, 1, (HloInts){path->items, path->count});
+    if (at) {
+        size_t start = text->length, array = hlo_wire_begin(text, 2);
+        bool given;
+        at = write_array(text, at, scratch, &given);
+        hlo_wire_end(text, array);
+        if (!given && !text->failed) text->length = start;  // {}: a leaf of which nothing is known has no message
+    }
+    hlo_wire_end(text, element);
+    return at;
+}
+
+void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin) {
+    if (!origin) return;
+    HloArena *scratch = hlo_arena_scratch_new();
+    size_t mark = hlo_wire_begin(text, number);
+    HloInt64Vector path = {0};
+    const char *at = skip_blank(origin);
+    if (*at == '[') {
+        hlo_wire_varint(text, 2, 1);
+        at = "";
+    }
+    while (*(at = skip_blank(at))) {
+        if (*at == '{') {
+            at = write_element(text, &path, at, scratch);
+            continue;
+        }
+        if (*at == '(') {
+            write_element(text, &path, NULL, scratch);
+            hlo_vector_push(scratch, &path, 0);
+        } else if (*at == ',' && path.count) {
+            path.items[path.count - 1]++;
+        } else if (*at == ')' && path.count) {
+            path.count--;
+        }
+        at++;
+    }
+    hlo_wire_end(text, mark);
+    hlo_arena_free(scratch);
+}
+
+// The module of an entry is text of its own, which this room cannot read: the entry goes without it.
+void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table) {
+    if (!table) return;
+    HloArena *scratch = hlo_arena_scratch_new();
+    size_t mark = hlo_wire_begin(text, number);
+    const char *at = skip_blank(table);
+    while (*at == '{') {
+        size_t entry = hlo_wire_begin(text, 1);
+        for (int32_t side = 1; side <= 2 && *at == '{'; side++) {
+            bool given;
+            size_t array = hlo_wire_begin(text, side);
+            at = skip_blank(write_array(text, at, scratch, &given));
+            hlo_wire_end(text, array);
+            if (*at == ':') at = skip_blank(at + 1);
+        }
+        hlo_wire_end(text, entry);
+        if (*at == ',') at = skip_blank(at + 1);
+        if (*at == '"') {
+            for (at++; *at && *at != '"';) at += *at == '\\' && at[1] ? 2 : 1;
+            at = skip_blank(at + (*at == '"'));
+        }
+    }
+    hlo_wire_end(text, mark);
+    hlo_arena_free(scratch);
+}
+
+void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics) {
+    if (!statistics) return;
+    size_t mark = hlo_wire_begin(text, number);
+    bool first = true;
+    for (const char *at = statistics, *equals; (equals = strchr(at, '=')); first = false) {
+        char *end;
+        if (first) {
+            hlo_wire_varint(text, 1, (uint64_t)strtoll(equals + 1, &end, 10));
+        } else {
+            size_t entry = hlo_wire_begin(text, 2);
+            hlo_wire_bytes(text, 1, at, (size_t)(equals - at));
+            hlo_wire_double(text, 2, strtod(equals + 1, &end));
+            hlo_wire_end(text, entry);
+        }
+        at = end + (*end == ',');
+    }
+    hlo_wire_end(text, mark);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Messages to text
+
+typedef struct OriginElement {
+    HloInts index;
+    const char *array;  // {"name" {1}} or {}
+} OriginElement;
+
+typedef HLO_VECTOR(OriginElement) OriginElements;
+
+static HloStatus read_array(const HloProtoSource *source, HloSpan span, const char **result) {
+    HloInt64Vector index = {0};
+    const char *name = "";
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &index));
+    }
+    HLO_TRY(status);
+    HloText text = {0};
+    hlo_text_format(&text, "{\"%s\"", name);
+    for (int64_t i = 0; i < index.count; i++) {
+        hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
+    }
+    hlo_text_string(&text, index.count ? "}}" : "}");
+    status = hlo_text_status(&text);
+    if (!status) *result = hlo_arena_string(source->arena, text.data, text.length);
+    hlo_text_free(&text);
+    return status;
+}
+
+static HloStatus read_element(const HloProtoSource *source, HloSpan span, OriginElement *element) {
+    HloInt64Vector index = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    element->array = "{}";
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &index));
+        if (field.number == 2) HLO_TRY(read_array(source, field.bytes, &element->array));
+    }
+    element->index = (HloInts){index.items, index.count};
+    return status;
+}
+
+// Places in the order of the text: a tuple before its elements, elements by number.
+static int compare_elements(const void *a, const void *b) {
+    HloInts x = ((const OriginElement *)a)->index, y = ((const OriginElement *)b)->index;
+    for (int64_t i = 0; i < x.count && i < y.count; i++) {
+        if (x.items[i] != y.items[i]) return x.items[i] < y.items[i] ? -1 : 1;
+    }
+    return x.count < y.count ? -1 : x.count > y.count;
+}
+
+static bool stands_in(HloInts inner, HloInts outer) {
+    if (inner.count <= outer.count) return false;
+    for (int64_t i = 0; i < outer.count; i++) {
+        if (inner.items[i] != outer.items[i]) return false;
+    }
+    return true;
+}
+
+// Writes the tuple tree whose places are `elements`, in order. `next` counts the elements begun in each open tuple.
+static HloStatus write_tree(HloText *text, const OriginElements *elements, HloArena *scratch) {
+    HloInt64Vector next = {0};
+    for (int64_t e = 0; e < elements->count; e++) {
+        const OriginElement *element = &elements->items[e];
+        HloInts place = element->index;
+        int64_t common = 0;
+        while (common + 1 < next.count && common < place.count && place.items[common] == next.items[common] - 1)
+            common++;
+        for (; next.count > common + 1; next.count--) hlo_text_char(text, ')');
+        for (int64_t level = next.count ? common : 0; level < place.count; level++) {
+            if (level == next.count) {
+                hlo_text_char(text, '(');
+                hlo_vector_push(scratch, &next, 0);
+            }
+            HLO_FAIL_IF(place.items[level] != next.items[level], HLO_INVALID_ARGUMENT,
+                        "an original value lacks an element or has one twice");
+            hlo_text_string(text, next.items[level]++ ? ", " : "");
+        }
+        bool is_tuple = e + 1 < elements->count && stands_in(elements->items[e + 1].index, place);
+        if (!is_tuple) hlo_text_string(text, element->array);
+    }
+    for (; next.count > 0; next.count--) hlo_text_char(text, ')');
+    return hlo_text_status(text);
+}
+
+HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin) {
+    OriginElements elements = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    bool synthetic = false;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        OriginElement element = {0};
+        if (field.number == 2) synthetic = field.value != 0;
+        if (field.number != 1) continue;
+        HLO_TRY(read_element(source, field.bytes, &element));
+        hlo_vector_push(source->arena, &elements, element);
+    }
+    HLO_TRY(status);
+    *origin = "[synthetic_call]";
+    if (synthetic) return HLO_SUCCESS;
+    if (elements.count > 1) qsort(elements.items, (size_t)elements.count, sizeof(*elements.items), compare_elements);
+    HloText text = {0};
+    status = write_tree(&text, &elements, source->arena);
+    if (!status) *origin = text.length ? hlo_arena_string(source->arena, text.data, text.length) : "()";
+    hlo_text_free(&text);
+    return status;
+}
+
+HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table) {
+    HloText text = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField entry, field;
+    HloStatus status = HLO_SUCCESS;
+    while (!status && hlo_wire_next(&reader, &entry, &status)) {
+        const char *sides[2] = {"{}", "{}"};
+        HloWireReader inner = hlo_wire_reader(source->begin, entry.bytes);
+        while (!status && hlo_wire_next(&inner, &field, &status)) {
+            if (field.number == 1 || field.number == 2)
+                status = read_array(source, field.bytes, &sides[field.number - 1]);
+        }
+        hlo_text_format(&text, "  %s : %s\n", sides[0], sides[1]);
+    }
+    if (!status) status = hlo_text_status(&text);
+    if (!status && text.length) *table = hlo_arena_format(source->arena, "\n%s", text.data);
+    hlo_text_free(&text);
+    return status;
+}
+
+HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics) {
+    HloText items = {0};
+    int64_t shown = 0;
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field, part;
+    HloStatus status = HLO_SUCCESS;
+    while (!status && hlo_wire_next(&reader, &field, &status)) {
+        const char *name = "";
+        double value = 0;
+        if (field.number == 1) shown = (int64_t)field.value;
+        if (field.number != 2) continue;
+        HloWireReader inner = hlo_wire_reader(source->begin, field.bytes);
+        while (!status && hlo_wire_next(&inner, &part, &status)) {
+            if (part.number == 1) name = hlo_wire_string(source->arena, part.bytes);
+            if (part.number == 2) memcpy(&value, &part.value, sizeof(value));
+        }
+        hlo_text_format(&items, ",%s=%g", name, value);
+    }
+    if (!status) status = hlo_text_status(&items);
+    if (!status && items.length) {
+        *statistics = hlo_arena_format(source->arena, "visualizing_index=%lld%s", (long long)shown, items.data);
+    }
+    hlo_text_free(&items);
+    return status;
+}
