@@ -219,7 +219,7 @@ static double get_real(const CpuMatrix *matrix, const void *from, int64_t i) {
 static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
     char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width);
     for (int64_t j = 0; j < n; j++) {
-        cpu_matrix_transpose(matrix, n, 1, column, n, cpu_matrix_at(matrix, z, j), n);
+        matrix->vector->turn(n, 1, column, n, cpu_matrix_at(matrix, z, j), n);
         const double _Complex phase = cpu_settled_phase(matrix, n, column);
         if (phase == 1) continue;
         for (int64_t i = 0; i < n; i++)

@@ -116,10 +116,10 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     for (int64_t k = 0; k < steps; k += CPU_PANEL) {
         const int64_t count = smaller(CPU_PANEL, steps - k), left = rows - k;
         update.a = cpu_matrix_at(matrix, a, k * columns);
-        cpu_matrix_transpose(matrix, left, count, panel, left, cpu_matrix_at(matrix, update.a, k), columns);
+        matrix->vector->turn(left, count, panel, left, cpu_matrix_at(matrix, update.a, k), columns);
         const int64_t bad = factor_panel(matrix, panel, left, count, pivot);
         if (bad && !singular) singular = k + bad;
-        cpu_matrix_transpose(matrix, count, left, cpu_matrix_at(matrix, update.a, k), columns, panel, left);
+        matrix->vector->turn(count, left, cpu_matrix_at(matrix, update.a, k), columns, panel, left);
         negate(matrix, count * left, panel);
         update.rows = left, update.count = count, update.first = k;
         const int64_t stripes = (k + CPU_STRIPE - 1) / CPU_STRIPE + (columns - k - count + CPU_STRIPE - 1) / CPU_STRIPE;
@@ -184,9 +184,9 @@ static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     for (int64_t k = 0; k < job->count; k += CPU_PANEL) {
         const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k;
         char *corner = cpu_matrix_at(matrix, a, k * columns + k), *tau = cpu_matrix_at(matrix, taus, k);
-        cpu_matrix_transpose(matrix, left, count, panel, left, corner, columns);
+        matrix->vector->turn(left, count, panel, left, corner, columns);
         reflect_panel(matrix, panel, left, count, tau);
-        cpu_matrix_transpose(matrix, count, left, corner, columns, panel, left);
+        matrix->vector->turn(count, left, corner, columns, panel, left);
         if (k + count == columns) break;
         cpu_reflections_load(matrix, &block, left, count, panel, left, tau);
         cpu_reflections_apply(matrix, &block, true, cpu_matrix_at(matrix, corner, count), columns - k - count, columns);
@@ -219,7 +219,7 @@ static void householder_task(CpuMatrix *matrix, const void *argument, int64_t in
     for (int64_t i = 0; i < rows && i < columns; i++) cpu_matrix_set(matrix, q, i * columns + i, 1);
     for (int64_t k = (job->count - 1) / CPU_PANEL * CPU_PANEL; job->count && k >= 0; k -= CPU_PANEL) {
         const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k, corner = k * columns + k;
-        cpu_matrix_transpose(matrix, left, count, panel, left, cpu_matrix_at(matrix, in, corner), columns);
+        matrix->vector->turn(left, count, panel, left, cpu_matrix_at(matrix, in, corner), columns);
         cpu_reflections_load(matrix, &block, left, count, panel, left, cpu_matrix_at(matrix, taus, k));
         cpu_reflections_apply(matrix, &block, false, cpu_matrix_at(matrix, q, corner), columns - k, columns);
     }

@@ -1,263 +1,333 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors and triangular systems: blocked, so that all but the diagonal blocks are matrix products. Inside a
-// block the loops run along right-hand sides or rows, which are neighbours in memory.
+// Cholesky factors and triangular systems: matrices are cut in halves until small triangles are left, so that all else
+// is matrix products. Inside, a factor is an upper triangle: its rows, and the right-hand sides of systems with its
+// adjoint, are then neighbours in memory.
 #include "targets/cpu/linalg.h"
 
+#include <assert.h>
 #include <complex.h>
-#include <math.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
-#include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/matrix.h"
 
-enum { kBlock = 32 };
+// Columns of right-hand sides, and rows of a triangle that is updated, that one part of the work takes; squares that
+// are turned at a time, for the cache.
+enum { kStripe = 128, kTile = 16 };
 
-static size_t round_64(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
 #define SAME(x) (x)
 
-// Everything that depends on the element type. `conjugate` and `real_part` are identities for real types.
-#define LINEAR_ALGEBRA(T, S, conjugate, real_part, root)                                                               \
-    /* The lower factor of one block in place. */                                                                      \
-    static void factor_block_##S(T *a, int64_t n, int64_t stride) {                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t j = 0; j <= i; j++) {                                                                         \
-                T sum = a[i * stride + j];                                                                             \
-                for (int64_t k = 0; k < j; k++) sum -= a[i * stride + k] * conjugate(a[j * stride + k]);               \
-                if (i == j)                                                                                            \
-                    a[i * stride + i] = real_part(sum) > 0 ? root(real_part(sum)) : NAN;                               \
-                else                                                                                                   \
-                    a[i * stride + j] = sum / a[j * stride + j];                                                       \
-            }                                                                                                          \
-    }                                                                                                                  \
-    /* panel (rows x n) = panel * L^-H; `turned` (n x rows) and `negative` (rows x n) get its transpose and -conj. */  \
-    static void solve_panel_##S(const T *l, T *panel, int64_t rows, int64_t n, int64_t stride, T *turned,              \
-                                T *negative) {                                                                         \
-        for (int64_t j = 0; j < n; j++) {                                                                              \
-            T *column = turned + j * rows;                                                                             \
-            for (int64_t r = 0; r < rows; r++) column[r] = panel[r * stride + j];                                      \
-            for (int64_t k = 0; k < j; k++) {                                                                          \
-                const T factor = conjugate(l[j * stride + k]);                                                         \
-                for (int64_t r = 0; r < rows; r++) column[r] -= turned[k * rows + r] * factor;                         \
-            }                                                                                                          \
-            for (int64_t r = 0; r < rows; r++) {                                                                       \
-                column[r] /= l[j * stride + j];                                                                        \
-                panel[r * stride + j] = column[r];                                                                     \
-                negative[r * n + j] = -conjugate(column[r]);                                                           \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Copies the named triangle so that it becomes the lower one (the adjoint of an upper one), zeros above. */       \
-    static void load_triangle_##S(T *to, const T *from, int64_t n, bool lower) {                                       \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t j = 0; j < n; j++)                                                                            \
-                to[i * n + j] = j > i ? 0 : lower ? from[i * n + j] : conjugate(from[j * n + i]);                      \
-    }                                                                                                                  \
-    static void store_triangle_##S(T *a, int64_t n, bool lower) {                                                      \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t j = 0; j < i; j++) {                                                                          \
-                const T below = a[i * n + j];                                                                          \
-                a[j * n + i] = lower ? 0 : conjugate(below);                                                           \
-                a[i * n + j] = lower ? below : 0;                                                                      \
-            }                                                                                                          \
-    }                                                                                                                  \
-    static void cholesky_##S(HloType type, CpuFeatures features, T *a, int64_t n, T *work, void *scratch) {            \
-        for (int64_t k = 0; k < n; k += kBlock) {                                                                      \
-            const int64_t size = n - k < kBlock ? n - k : kBlock, rows = n - k - size;                                 \
-            T *diagonal = a + k * n + k, *panel = diagonal + size * n, *turned = work, *negative = work + rows * size; \
-            factor_block_##S(diagonal, size, n);                                                                       \
-            solve_panel_##S(diagonal, panel, rows, size, n, turned, negative);                                         \
-            for (int64_t j = 0; j < rows; j += 4 * kBlock) {                                                           \
-                const int64_t columns = rows - j < 4 * kBlock ? rows - j : 4 * kBlock;                                 \
-                const CpuProduct rest = {.type = type,                                                                 \
-                                         .features = features,                                                         \
-                                         .accumulate = true,                                                           \
-                                         .m = rows - j,                                                                \
-                                         .n = columns,                                                                 \
-                                         .k = size,                                                                    \
-                                         .a_m_stride = n,                                                              \
-                                         .a_k_stride = 1,                                                              \
-                                         .b_k_stride = 1,                                                              \
-                                         .b_n_stride = size,                                                           \
-                                         .ldc = n};                                                                    \
-                cpu_product_serial(&rest, panel + j * n + size + j, panel + j * n, negative + j * size, scratch);      \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Element (i, j) of op(A), or of its transpose. */                                                                \
-    static T matrix_at_##S(const T *a, int64_t n, int64_t i, int64_t j, bool turn, bool adjoint) {                     \
-        const T value = turn ? a[j * n + i] : a[i * n + j];                                                            \
-        return adjoint ? conjugate(value) : value;                                                                     \
-    }                                                                                                                  \
-    /* Y = M^-1 Y for a lower triangle M whose negative is `m` (diagonal not negated); `count` right-hand sides a row. \
-     */                                                                                                                \
-    static void substitute_##S(HloType type, CpuFeatures features, const T *m, T *y, int64_t n, int64_t count,         \
-                               bool unit, void *scratch) {                                                             \
-        for (int64_t k = 0; k < n; k += kBlock) {                                                                      \
-            const int64_t end = n - k < kBlock ? n : k + kBlock;                                                       \
-            for (int64_t i = k; i < end; i++) {                                                                        \
-                T *row = y + i * count;                                                                                \
-                for (int64_t j = k; j < i; j++) {                                                                      \
-                    const T factor = m[i * n + j];                                                                     \
-                    for (int64_t c = 0; c < count; c++) row[c] += factor * y[j * count + c];                           \
-                }                                                                                                      \
-                for (int64_t c = 0; c < count && !unit; c++) row[c] /= m[i * n + i];                                   \
-            }                                                                                                          \
-            const CpuProduct rest = {.type = type,                                                                     \
-                                     .features = features,                                                             \
-                                     .accumulate = true,                                                               \
-                                     .m = n - end,                                                                     \
-                                     .n = count,                                                                       \
-                                     .k = end - k,                                                                     \
-                                     .a_m_stride = n,                                                                  \
-                                     .a_k_stride = 1,                                                                  \
-                                     .b_k_stride = count,                                                              \
-                                     .b_n_stride = 1,                                                                  \
-                                     .ldc = count};                                                                    \
-            cpu_product_serial(&rest, y + end * count, m + end * n + k, y + k * count, scratch);                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Brings one system into the lower, left-hand form, solves it and writes the solution back. */                    \
-    static void solve_##S(const SolveJob *job, const T *a, T *x, int64_t count, T *work, void *scratch) {              \
-        const int64_t n = job->left_side ? job->rows : job->columns, ldx = job->columns;                               \
-        const bool turn = (job->transpose != CPU_NO_TRANSPOSE) != !job->left_side, lower = job->lower != turn;         \
-        T *m = work, *y = work + n * n;                                                                                \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t j = 0; j <= i; j++) {                                                                         \
-                const int64_t p = lower ? i : n - 1 - i, q = lower ? j : n - 1 - j;                                    \
-                const T value = matrix_at_##S(a, n, p, q, turn, job->transpose == CPU_ADJOINT);                        \
-                m[i * n + j] = i == j ? value : -value;                                                                \
-            }                                                                                                          \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t c = 0; c < count; c++) {                                                                      \
-                const int64_t p = lower ? i : n - 1 - i;                                                               \
-                y[i * count + c] = job->left_side ? x[p * ldx + c] : x[c * ldx + p];                                   \
-            }                                                                                                          \
-        substitute_##S(job->type, job->features, m, y, n, count, job->unit_diagonal, scratch);                         \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int64_t c = 0; c < count; c++) {                                                                      \
-                const int64_t p = lower ? i : n - 1 - i;                                                               \
-                *(job->left_side ? &x[p * ldx + c] : &x[c * ldx + p]) = y[i * count + c];                              \
-            }                                                                                                          \
+// What depends on the element type. `conjugate` is nothing to real types.
+#define TRIANGLES(T, S, conjugate)                                                                              \
+    /* to[i] = -conj(from[i]) */                                                                                \
+    static void negate_adjoint_##S(T *to, const T *from, int64_t n) {                                           \
+        for (int64_t i = 0; i < n; i++) to[i] = -conjugate(from[i]);                                            \
+    }                                                                                                           \
+    /* A triangle as cpu_triangle_solve() wants it, of element (i, j) at a[i * down + j * right]. */            \
+    static void load_system_##S(T *to, const T *a, int64_t n, int64_t down, int64_t right, bool adjoint) {      \
+        for (int64_t i0 = 0; i0 < n; i0 += kTile)                                                               \
+            for (int64_t j0 = 0; j0 <= i0; j0 += kTile)                                                         \
+                for (int64_t i = i0; i < smaller(i0 + kTile, n); i++)                                           \
+                    for (int64_t j = j0; j <= i && j < j0 + kTile; j++) {                                       \
+                        const T value = adjoint ? conjugate(a[i * down + j * right]) : a[i * down + j * right]; \
+                        to[i * n + j] = i == j ? value : -value;                                                \
+                    }                                                                                           \
     }
 
-typedef struct SolveJob {
-    HloType type;
-    CpuFeatures features;
-    int64_t rows, columns, parts;  // parts: how many pieces the independent right-hand sides of one system are cut in
-    bool left_side, lower, unit_diagonal;
-    CpuTranspose transpose;
-    char *x;
-    const char *a;
-    char *scratch;
-    size_t scratch_each, work_bytes;
-} SolveJob;
+TRIANGLES(float, f32, SAME)
+TRIANGLES(double, f64, SAME)
+TRIANGLES(float _Complex, c64, conjf)
+TRIANGLES(double _Complex, c128, conj)
 
-LINEAR_ALGEBRA(float, f32, SAME, SAME, sqrtf)
-LINEAR_ALGEBRA(double, f64, SAME, SAME, sqrt)
-LINEAR_ALGEBRA(float _Complex, c64, conjf, crealf, sqrtf)
-LINEAR_ALGEBRA(double _Complex, c128, conj, creal, sqrt)
-
-static bool is_solvable(HloType type) {
-    return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
-}
-
-// Runs `call` with the function of the job's type.
-#define BY_TYPE(type, name, ...)                      \
-    switch (type) {                                   \
+// Calls name_f32(...) and so on, by the matrix's type.
+#define BY_TYPE(matrix, name, ...)                    \
+    switch ((matrix)->type) {                         \
         case HLO_F32: name##_f32(__VA_ARGS__); break; \
         case HLO_F64: name##_f64(__VA_ARGS__); break; \
         case HLO_C64: name##_c64(__VA_ARGS__); break; \
         default: name##_c128(__VA_ARGS__); break;     \
     }
 
+// Turns a lower triangle, the diagonal with it, into an upper one or the other way round.
+static void turn_triangle(const CpuMatrix *matrix, int64_t n, void *to, int64_t to_stride, const void *from,
+                          int64_t from_stride, bool from_lower) {
+    for (int64_t i = 0; i < n; i += kTile)
+        for (int64_t j = from_lower ? 0 : i; j < (from_lower ? i + 1 : n); j += kTile)
+            matrix->vector->turn(smaller(kTile, n - i), smaller(kTile, n - j),
+                                 cpu_matrix_at(matrix, to, j * to_stride + i), to_stride,
+                                 cpu_matrix_at(matrix, from, i * from_stride + j), from_stride);
+}
+
 // ---- Cholesky
 
 typedef struct CholeskyJob {
-    HloType type;
-    CpuFeatures features;
     int64_t n;
     bool lower;
     char *out;
     const char *in;
-    char *scratch;
-    size_t scratch_each, work_bytes;
+    size_t product_each;
 } CholeskyJob;
 
-static void cholesky_task(void *argument, int64_t begin, int64_t end, int worker) {
-    const CholeskyJob *job = argument;
-    const int64_t n = job->n, bytes = n * n * hlo_type_bytes(job->type);
-    char *work = job->scratch + (size_t)worker * job->scratch_each, *scratch = work + job->work_bytes;
-    for (int64_t b = begin; b < end; b++) {
-        void *a = job->out + b * bytes;
-        const void *from = job->in + b * bytes;
-        BY_TYPE(job->type, load_triangle, a, from, n, job->lower)
-        BY_TYPE(job->type, cholesky, job->type, job->features, a, n, (void *)work, scratch)
-        BY_TYPE(job->type, store_triangle, a, n, job->lower)
+// One matrix on its way: a's upper triangle becomes the factor.
+typedef struct Factoring {
+    const CpuMatrix *matrix;
+    int64_t stride;
+    char *turned, *negative;  // room for the adjoint of half a factor, and for the negative of what stands beside it
+    char *product;            // scratch memory of products, for each worker
+    size_t product_each;
+    // The step under way: the corner's first `half` rows are factored, `rest` are not.
+    char *corner;
+    int64_t half, rest;
+} Factoring;
+
+// Rows beside the factored triangle, by stripes of columns: W_12 = W_11^-H A_12.
+static void beside_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const Factoring *f = argument;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s * kStripe;
+        cpu_triangle_solve(f->matrix, f->half, f->turned, f->half, false, smaller(kStripe, f->rest - first),
+                           cpu_matrix_at(f->matrix, f->corner, f->half + first), f->stride,
+                           f->product + (size_t)worker * f->product_each);
     }
 }
 
+static CpuProduct below_product(const CpuMatrix *matrix, int64_t rows, int64_t columns, int64_t half, int64_t rest,
+                                int64_t stride) {
+    return (CpuProduct){.type = matrix->type,
+                        .features = matrix->features,
+                        .accumulate = true,
+                        .m = rows,
+                        .n = columns,
+                        .k = half,
+                        .a_m_stride = 1,
+                        .a_k_stride = rest,
+                        .b_k_stride = stride,
+                        .b_n_stride = 1,
+                        .ldc = stride};
+}
+
+// The triangle below, by stripes of rows: A_22 -= W_12^H W_12.
+static void below_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const Factoring *f = argument;
+    for (int64_t s = begin; s < end; s++) {
+        const int64_t first = s * kStripe, rows = smaller(kStripe, f->rest - first);
+        const CpuProduct product = below_product(f->matrix, rows, f->rest - first, f->half, f->rest, f->stride);
+        cpu_product_serial(&product, cpu_matrix_at(f->matrix, f->corner, (f->half + first) * (f->stride + 1)),
+                           cpu_matrix_at(f->matrix, f->negative, first),
+                           cpu_matrix_at(f->matrix, f->corner, f->half + first),
+                           f->product + (size_t)worker * f->product_each);
+    }
+}
+
+// The adjoint of the factored triangle as cpu_triangle_solve() wants it.
+static void turn_factor(const Factoring *f) {
+    const CpuMatrix *matrix = f->matrix;
+    turn_triangle(matrix, f->half, f->turned, f->half, f->corner, f->stride, false);
+    for (int64_t i = 0; i < f->half; i++) {
+        void *row = cpu_matrix_at(matrix, f->turned, i * f->half);
+        BY_TYPE(matrix, negate_adjoint, row, row, i)
+    }
+}
+
+static void factor_upper(Factoring *f, char *corner, int64_t n) {
+    if (n <= CPU_TRIANGLE) {
+        f->matrix->triangle->factor(n, corner, f->stride);
+        return;
+    }
+    const int64_t half = cpu_triangle_half(n), rest = n - half, stripes = (rest + kStripe - 1) / kStripe;
+    factor_upper(f, corner, half);
+    f->corner = corner, f->half = half, f->rest = rest;
+    turn_factor(f);
+    cpu_pool_parallel_for_grain(f->matrix->pool, stripes, 1, beside_task, f);
+    for (int64_t i = 0; i < half; i++)
+        BY_TYPE(f->matrix, negate_adjoint, (void *)cpu_matrix_at(f->matrix, f->negative, i * rest),
+                (const void *)cpu_matrix_at(f->matrix, corner, i * f->stride + half), rest)
+    cpu_pool_parallel_claim(f->matrix->pool, stripes, below_task, f);
+    factor_upper(f, cpu_matrix_at(f->matrix, corner, half * (f->stride + 1)), rest);
+}
+
+// The upper triangle from the named one.
+static void load_upper(const CpuMatrix *matrix, int64_t n, bool lower, void *to, const void *from) {
+    if (lower) turn_triangle(matrix, n, to, n, from, n, true);
+    for (int64_t i = 0; i < n; i++) {
+        void *diagonal = cpu_matrix_at(matrix, to, i * n + i);
+        if (lower)
+            cpu_matrix_conjugate(matrix, n - i, diagonal, diagonal);
+        else
+            memcpy(diagonal, cpu_matrix_at(matrix, from, i * n + i), (size_t)((n - i) * matrix->width));
+    }
+}
+
+// Rows [i, i + kTile) of an upper triangle become columns of the lower one. The tile on the diagonal goes by way of a
+// copy, as it is both.
+static void turn_row_of_tiles(const CpuMatrix *matrix, int64_t n, void *a, int64_t i) {
+    double _Complex held[kTile * kTile];
+    const int64_t rows = smaller(kTile, n - i);
+    char *tile = cpu_matrix_at(matrix, a, i * n + i);
+    matrix->vector->turn(rows, rows, held, kTile, tile, n);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(cpu_matrix_at(matrix, tile, r * n), cpu_matrix_at(matrix, held, r * kTile),
+               (size_t)((r + 1) * matrix->width));
+    if (n > i + rows)
+        matrix->vector->turn(rows, n - i - rows, cpu_matrix_at(matrix, tile, rows * n), n,
+                             cpu_matrix_at(matrix, tile, rows), n);
+}
+
+// What is below the diagonal of an upper factor becomes zero; or above it, where the lower factor is wanted, which is
+// the adjoint.
+static void store_named(const CpuMatrix *matrix, int64_t n, bool lower, void *a) {
+    if (lower) {
+        for (int64_t i = 0; i < n; i += kTile) turn_row_of_tiles(matrix, n, a, i);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (lower) {
+            cpu_matrix_conjugate(matrix, i + 1, cpu_matrix_at(matrix, a, i * n), cpu_matrix_at(matrix, a, i * n));
+            memset(cpu_matrix_at(matrix, a, i * n + i + 1), 0, (size_t)((n - i - 1) * matrix->width));
+        } else
+            memset(cpu_matrix_at(matrix, a, i * n), 0, (size_t)(i * matrix->width));
+    }
+}
+
+static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const CholeskyJob *job = argument;
+    const int64_t n = job->n, half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0, bytes = n * n * matrix->width;
+    void *a = job->out + index * bytes;
+    const void *in = job->in + index * bytes;
+    Factoring f = {.matrix = matrix, .stride = n, .product_each = job->product_each};
+    f.turned = cpu_matrix_work(matrix, half * half, (size_t)matrix->width);
+    f.negative = cpu_matrix_work(matrix, half * (n - half), (size_t)matrix->width);
+    f.product = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->product_each);
+    load_upper(matrix, n, job->lower, a, in);
+    factor_upper(&f, a, n);
+    store_named(matrix, n, job->lower, a);
+}
+
+// The most that any product of a matrix of n rows needs.
+static size_t factor_product_bytes(HloType type, int64_t n) {
+    size_t most = cpu_triangle_bytes(type, n, kStripe);
+    const CpuMatrix matrix = {.type = type, .features = CPU_FEATURES_AMX};
+    for (int64_t left = n; left > CPU_TRIANGLE; left = cpu_triangle_half(left)) {
+        const int64_t half = cpu_triangle_half(left), rest = left - half;
+        const CpuProduct product = below_product(&matrix, smaller(kStripe, rest), rest, half, rest, n);
+        const size_t bytes = cpu_product_scratch_bytes(&product);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
-    HLO_FAIL_IF(!is_solvable(type), HLO_UNIMPLEMENTED, "Cholesky factor of %s", hlo_type_text(type));
+    HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "Cholesky factor of %s", hlo_type_text(type));
+    assert(out != in); /* the named triangle is read while the other is written */
     if (batch == 0 || n == 0) return HLO_SUCCESS;
-    CholeskyJob job = {.type = type, .features = cpu_pool_features(pool), .n = n, .lower = lower, .out = out, .in = in};
-    const CpuProduct largest = {.type = type, .m = n, .n = 4 * kBlock, .k = kBlock};
-    job.work_bytes = round_64((size_t)(2 * n * kBlock * hlo_type_bytes(type)));
-    job.scratch_each = job.work_bytes + cpu_product_scratch_bytes(&largest);
-    job.scratch = cpu_pool_scratch_take(pool, job.scratch_each * (size_t)cpu_pool_worker_count(pool));
-    HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory to factor %lld rows", (long long)n);
-    cpu_pool_parallel_for_grain((double)batch * (double)n * (double)n * (double)n < 100000 ? NULL : pool, batch, 1,
-                                cholesky_task, &job);
-    cpu_pool_scratch_give(pool, job.scratch);
-    return HLO_SUCCESS;
+    const CholeskyJob job = {n, lower, out, in, factor_product_bytes(type, n)};
+    const int64_t half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0;
+    const size_t width = (size_t)hlo_type_bytes(type);
+    const size_t bytes = cpu_work_bytes(half * half, width) + cpu_work_bytes(half * (n - half), width) +
+                         cpu_work_bytes(cpu_pool_worker_count(pool), job.product_each);
+    return cpu_matrix_batch(pool, type, batch, bytes, (double)n * (double)n * (double)n / 3, cholesky_task, &job);
 }
 
 // ---- triangular systems
 
-// Unit = system * parts + part.
-static void solve_task(void *argument, int64_t begin, int64_t end, int worker) {
-    const SolveJob *job = argument;
-    const int64_t width = hlo_type_bytes(job->type), n = job->left_side ? job->rows : job->columns;
-    const int64_t sides = job->left_side ? job->columns : job->rows;
-    char *work = job->scratch + (size_t)worker * job->scratch_each, *scratch = work + job->work_bytes;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t system = unit / job->parts, part = unit % job->parts;
-        const int64_t first = sides * part / job->parts, count = sides * (part + 1) / job->parts - first;
-        void *x = job->x + (system * job->rows * job->columns + first * (job->left_side ? 1 : job->columns)) * width;
-        const void *a = job->a + system * n * n * width;
-        BY_TYPE(job->type, solve, job, a, x, count, (void *)work, scratch)
+typedef struct SolveJob {
+    int64_t rows, columns, n, sides;  // of x; of the triangle; right-hand sides
+    bool left_side, lower, unit_diagonal;
+    CpuTranspose transpose;
+    char *x;
+    const char *a;
+    size_t side_bytes, product_each;
+} SolveJob;
+
+// One system: the triangle is ready.
+typedef struct Solving {
+    const CpuMatrix *matrix;
+    const SolveJob *job;
+    char *x, *triangle;
+    bool backwards;  // the triangle is upper: rows are taken from the last to the first
+    char *work;      // for each worker: right-hand sides, and the products' memory
+} Solving;
+
+// Some right-hand sides as rows of a matrix of their own, in the order in which they are solved, or back.
+static void move_sides(const Solving *s, char *y, int64_t first, int64_t count, bool back) {
+    const CpuMatrix *matrix = s->matrix;
+    const SolveJob *job = s->job;
+    const int64_t n = job->n, ldx = job->columns;
+    if (job->left_side) {
+        for (int64_t i = 0; i < n; i++) {
+            char *row = cpu_matrix_at(matrix, s->x, (s->backwards ? n - 1 - i : i) * ldx + first),
+                 *held = cpu_matrix_at(matrix, y, i * count);
+            memcpy(back ? row : held, back ? held : row, (size_t)(count * matrix->width));
+        }
+        return;
     }
+    char *x = cpu_matrix_at(matrix, s->x, first * ldx);
+    char *start = s->backwards ? cpu_matrix_at(matrix, y, (n - 1) * count) : y;
+    const int64_t step = s->backwards ? -count : count;
+    if (back)
+        matrix->vector->turn(n, count, x, ldx, start, step);
+    else
+        matrix->vector->turn(count, n, start, step, x, ldx);
+}
+
+static void sides_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const Solving *s = argument;
+    const SolveJob *job = s->job;
+    char *y = s->work + (size_t)worker * (job->side_bytes + job->product_each), *scratch = y + job->side_bytes;
+    for (int64_t part = begin; part < end; part++) {
+        const int64_t first = part * kStripe, count = smaller(kStripe, job->sides - first);
+        if (job->left_side && !s->backwards) {
+            cpu_triangle_solve(s->matrix, job->n, s->triangle, job->n, job->unit_diagonal, count,
+                               cpu_matrix_at(s->matrix, s->x, first), job->columns, scratch);
+            continue;
+        }
+        move_sides(s, y, first, count, false);
+        cpu_triangle_solve(s->matrix, job->n, s->triangle, job->n, job->unit_diagonal, count, y, count, scratch);
+        move_sides(s, y, first, count, true);
+    }
+}
+
+static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
+    const SolveJob *job = argument;
+    const int64_t n = job->n;
+    // X op(A) = B is op(A)^T X^T = B^T; an upper triangle is a lower one seen from its other end.
+    const bool turn = (job->transpose != CPU_NO_TRANSPOSE) != !job->left_side, lower = job->lower != turn;
+    Solving s = {.matrix = matrix, .job = job, .backwards = !lower};
+    s.x = cpu_matrix_at(matrix, job->x, index * job->rows * job->columns);
+    s.triangle = cpu_matrix_work(matrix, n * n, (size_t)matrix->width);
+    s.work = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->side_bytes + job->product_each);
+    const char *a = cpu_matrix_at(matrix, job->a, index * n * n + (lower ? 0 : n * n - 1));
+    const int64_t down = turn ? 1 : n, right = turn ? n : 1, sign = lower ? 1 : -1;
+    BY_TYPE(matrix, load_system, (void *)s.triangle, (const void *)a, n, sign * down, sign * right,
+            job->transpose == CPU_ADJOINT)
+    cpu_pool_parallel_for_grain(matrix->pool, (job->sides + kStripe - 1) / kStripe, 1, sides_task, &s);
 }
 
 HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                bool left_side, bool lower, bool unit_diagonal, CpuTranspose transpose, void *x,
                                const void *a, const void *b) {
-    HLO_FAIL_IF(!is_solvable(type), HLO_UNIMPLEMENTED, "triangular system of %s", hlo_type_text(type));
+    HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "triangular system of %s", hlo_type_text(type));
     if (batch == 0 || rows == 0 || columns == 0) return HLO_SUCCESS;
-    const size_t bytes = (size_t)(batch * rows * columns * hlo_type_bytes(type));
-    if (x != b) memcpy(x, b, bytes);
-    const int64_t sides = left_side ? columns : rows, n = left_side ? rows : columns;
-    SolveJob job = {.type = type,
-                    .features = cpu_pool_features(pool),
-                    .rows = rows,
+    const size_t width = (size_t)hlo_type_bytes(type);
+    if (x != b) memcpy(x, b, (size_t)(batch * rows * columns) * width);
+    SolveJob job = {.rows = rows,
                     .columns = columns,
-                    .parts = sides >= 256 ? (sides + 127) / 128 : 1,
+                    .n = left_side ? rows : columns,
+                    .sides = left_side ? columns : rows,
                     .left_side = left_side,
                     .lower = lower,
                     .unit_diagonal = unit_diagonal,
                     .transpose = transpose,
                     .x = x,
                     .a = a};
-    const int64_t most = (sides + job.parts - 1) / job.parts;
-    const CpuProduct largest = {.type = type, .m = n, .n = most, .k = kBlock};
-    job.work_bytes = round_64((size_t)((n * n + n * most) * hlo_type_bytes(type)));
-    job.scratch_each = job.work_bytes + cpu_product_scratch_bytes(&largest);
-    job.scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(job.scratch_each, (size_t)cpu_pool_worker_count(pool)));
-    HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory to solve systems of %lld rows", (long long)n);
-    const double work = (double)batch * (double)sides * (double)n * (double)n;
-    cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, batch * job.parts, 1, solve_task, &job);
-    cpu_pool_scratch_give(pool, job.scratch);
-    return HLO_SUCCESS;
+    const int64_t most = smaller(kStripe, job.sides);
+    job.side_bytes = cpu_work_bytes(job.n * most, width);
+    job.product_each = (cpu_triangle_bytes(type, job.n, most) + 63) / 64 * 64;
+    const size_t bytes = cpu_work_bytes(job.n * job.n, width) +
+                         cpu_work_bytes(cpu_pool_worker_count(pool), job.side_bytes + job.product_each);
+    const double cost = (double)job.sides * (double)job.n * (double)job.n;
+    return cpu_matrix_batch(pool, type, batch, bytes, cost, solve_task, &job);
 }

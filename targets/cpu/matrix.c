@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/matrix.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 static CpuMatrix describe(HloType type, CpuFeatures features) {
     const CpuVectorKernels *kernels = cpu_isa_vector_kernels(features);
+    const CpuTriangleKernels *triangles = cpu_isa_triangle_kernels(features);
     return (CpuMatrix){.type = type,
                        .width = hlo_type_bytes(type),
                        .is_complex = hlo_type_is_complex(type),
@@ -39,6 +41,10 @@ static CpuMatrix describe(HloType type, CpuFeatures features) {
                                  : type == HLO_F64 ? &kernels->f64
                                  : type == HLO_C64 ? &kernels->c64
                                                    : &kernels->c128,
+                       .triangle = type == HLO_F32   ? &triangles->f32
+                                   : type == HLO_F64 ? &triangles->f64
+                                   : type == HLO_C64 ? &triangles->c64
+                                                     : &triangles->c128,
                        .features = features};
 }
 
@@ -156,23 +162,6 @@ void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y) {
     }
 }
 
-#define TRANSPOSE(T)                                                  \
-    for (int64_t i0 = 0; i0 < rows; i0 += kTile)                      \
-        for (int64_t j0 = 0; j0 < columns; j0 += kTile)               \
-            for (int64_t j = j0; j < columns && j < j0 + kTile; j++)  \
-                for (int64_t i = i0; i < rows && i < i0 + kTile; i++) \
-                    ((T *)to)[j * to_stride + i] = ((const T *)from)[i * from_stride + j];
-
-void cpu_matrix_transpose(const CpuMatrix *matrix, int64_t rows, int64_t columns, void *to, int64_t to_stride,
-                          const void *from, int64_t from_stride) {
-    enum { kTile = 16 };
-    switch (matrix->type) {
-        case HLO_F32: TRANSPOSE(float) return;
-        case HLO_C128: TRANSPOSE(double _Complex) return;
-        default: TRANSPOSE(double) return;  // c64 is as wide
-    }
-}
-
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(cpu_matrix_get(matrix, x, i)));
@@ -182,6 +171,52 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
         if (size > 0.9 * largest) return conj(value) / size;
     }
     return 1;
+}
+
+// ---- triangles
+
+// The product between the halves.
+static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, int64_t count, int64_t m_stride,
+                                 int64_t y_stride) {
+    const int64_t half = cpu_triangle_half(n);
+    assert(n > CPU_TRIANGLE && half < n); /* or there would be nothing between */
+    return (CpuProduct){.type = type,
+                        .features = features,
+                        .accumulate = true,
+                        .m = n - half,
+                        .n = count,
+                        .k = half,
+                        .a_m_stride = m_stride,
+                        .a_k_stride = 1,
+                        .b_k_stride = y_stride,
+                        .b_n_stride = 1,
+                        .ldc = y_stride};
+}
+
+size_t cpu_triangle_bytes(HloType type, int64_t n, int64_t count) {
+    size_t most = 64;
+    // Smaller halves can be the ones that a product's kind asks more for.
+    for (int64_t left = n; left > CPU_TRIANGLE; left = cpu_triangle_half(left)) {
+        const CpuProduct product = between_halves(type, CPU_FEATURES_AMX, left, count, left, count);
+        const size_t bytes = cpu_product_scratch_bytes(&product);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count,
+                        void *y, int64_t y_stride, void *scratch) {
+    if (n <= CPU_TRIANGLE) {
+        matrix->triangle->solve(n, m, m_stride, unit, count, y, y_stride);
+        return;
+    }
+    const int64_t half = cpu_triangle_half(n);
+    const CpuProduct product = between_halves(matrix->type, matrix->features, n, count, m_stride, y_stride);
+    char *rest = cpu_matrix_at(matrix, y, half * y_stride);
+    cpu_triangle_solve(matrix, half, m, m_stride, unit, count, y, y_stride, scratch);
+    cpu_product_serial(&product, rest, cpu_matrix_at(matrix, m, half * m_stride), y, scratch);
+    cpu_triangle_solve(matrix, n - half, cpu_matrix_at(matrix, m, half * m_stride + half), m_stride, unit, count, rest,
+                       y_stride, scratch);
 }
 
 // ---- reflections

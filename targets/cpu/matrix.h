@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "hlo/base/complex.h"
+#include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
 #include "targets/cpu/matmul_internal.h"
 
@@ -22,6 +23,7 @@ typedef struct CpuMatrix {
     int64_t width;  // bytes of an element
     bool is_complex;
     const CpuVectorType *vector;
+    const CpuTriangleType *triangle;
     CpuFeatures features;
     CpuPool *pool;     // for the work inside of one matrix; NULL where matrices run side by side
     char *work, *end;  // what is left of this matrix's scratch memory
@@ -64,13 +66,26 @@ double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x);
 int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x);
 // Exchanges the first n elements of two rows.
 void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y);
-// to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
-void cpu_matrix_transpose(const CpuMatrix *matrix, int64_t rows, int64_t columns, void *to, int64_t to_stride,
-                          const void *from, int64_t from_stride);
-
 // The factor of size 1 that makes the first large element of x real and positive. The phase of an eigenvector is free:
 // this settles it (the reference evaluator does the same).
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x);
+
+// ---- triangles
+
+// Rows of a triangle's first part, where it is cut in two: a multiple of CPU_TRIANGLE, and fewer than n (which is more
+// than CPU_TRIANGLE).
+static inline int64_t cpu_triangle_half(int64_t n) {
+    return (n / 2 + CPU_TRIANGLE - 1) / CPU_TRIANGLE * CPU_TRIANGLE;
+}
+
+// Scratch memory of cpu_triangle_solve() for up to n rows and `count` columns.
+size_t cpu_triangle_bytes(HloType type, int64_t n, int64_t count);
+
+// y := M^-1 y on this thread for the lower triangle M whose diagonal (ones where `unit` is set, then not read) and
+// whose negative off-diagonal elements stand in m, any number of rows; y has `count` columns. Halves of the triangle
+// are solved one after the other, with a matrix product between.
+void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count,
+                        void *y, int64_t y_stride, void *scratch);
 
 // ---- reflections
 

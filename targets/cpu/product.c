@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of any compute type on one thread: f32 and f64 by the packed kernels or, with a vector, straight from
-// memory; complex ones as four real products of their parts; the bf16 passes of f32; integers by plain loops that wrap.
+// memory; complex ones as real products of twice the depth and width; the bf16 passes of f32; integers by plain loops
+// that wrap.
 #include <math.h>
 #include <string.h>
 
@@ -82,46 +83,59 @@ static void product_real(const CpuProduct *p, bool is_double, void *c, const voi
 
 // ---- complex
 
-#define COMPLEX_PARTS(T, S)                                                                                        \
-    static void split_##S(const T *from, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride, \
-                          T *re, T *im) {                                                                          \
-        for (int64_t r = 0; r < rows; r++)                                                                         \
-            for (int64_t c = 0; c < columns; c++) {                                                                \
-                const T *at = from + 2 * (r * row_stride + c * column_stride);                                     \
-                *re++ = at[0];                                                                                     \
-                *im++ = at[1];                                                                                     \
-            }                                                                                                      \
-    }                                                                                                              \
-    static void negate_##S(T *x, int64_t n) {                                                                      \
-        for (int64_t i = 0; i < n; i++) x[i] = -x[i];                                                              \
-    }                                                                                                              \
-    static void join_##S(const CpuProduct *p, T *to, const T *re, const T *im) {                                   \
-        for (int64_t i = 0; i < p->m; i++)                                                                         \
-            for (int64_t j = 0; j < p->n; j++) {                                                                   \
-                T *at = to + 2 * (i * p->ldc + j);                                                                 \
-                at[0] = (p->accumulate ? at[0] : 0) + re[i * p->n + j];                                            \
-                at[1] = (p->accumulate ? at[1] : 0) + im[i * p->n + j];                                            \
-            }                                                                                                      \
-    }                                                                                                              \
-    static void complex_##S(const CpuProduct *p, bool is_double, T *c, const T *a, const T *b, T *work) {          \
-        const int64_t na = p->m * p->k, nb = p->k * p->n, nc = p->m * p->n;                                        \
-        T *ar = work, *ai = ar + na, *br = ai + na, *bi = br + nb, *cr = bi + nb, *ci = cr + nc;                   \
-        char *scratch = (char *)work + round_64(sizeof(T) * (size_t)(2 * (na + nb + nc)));                         \
-        CpuGemm g = gemm_of_copies(p, is_double);                                                                  \
-        g.ldc = p->n;                                                                                              \
-        split_##S(a, p->m, p->k, p->a_m_stride, p->a_k_stride, ar, ai);                                            \
-        split_##S(b, p->k, p->n, p->b_k_stride, p->b_n_stride, br, bi);                                            \
-        g.accumulate = false;                                                                                      \
-        cpu_gemm_serial(p->features, &g, cr, ar, br, scratch);                                                     \
-        cpu_gemm_serial(p->features, &g, ci, ar, bi, scratch);                                                     \
-        g.accumulate = true;                                                                                       \
-        cpu_gemm_serial(p->features, &g, ci, ai, br, scratch);                                                     \
-        negate_##S(ai, na);                                                                                        \
-        cpu_gemm_serial(p->features, &g, cr, ai, bi, scratch);                                                     \
-        join_##S(p, c, cr, ci);                                                                                    \
+// A row of complex numbers is a row of twice as many reals. Beside b's rows, as they are, stand those of i b, so that
+// the real product of (re, im, re, im …) and the rows b_0, i b_0, b_1, i b_1 … is the complex one, in place.
+#define COMPLEX_PARTS(T, S)                                                                                      \
+    static void widen_##S(const CpuProduct *p, const T *b, T *to) {                                              \
+        for (int64_t k = 0; k < p->k; k++, to += 4 * p->n) {                                                     \
+            const T *from = b + 2 * k * p->b_k_stride;                                                           \
+            T *turned = to + 2 * p->n;                                                                           \
+            for (int64_t j = 0; j < p->n; j++, from += 2 * p->b_n_stride) {                                      \
+                to[2 * j] = turned[2 * j + 1] = from[0];                                                         \
+                to[2 * j + 1] = from[1];                                                                         \
+                turned[2 * j] = -from[1];                                                                        \
+            }                                                                                                    \
+        }                                                                                                        \
+    }                                                                                                            \
+    static void copy_rows_##S(const CpuProduct *p, const T *a, T *to) {                                          \
+        for (int64_t i = 0; i < p->m; i++)                                                                       \
+            for (int64_t k = 0; k < p->k; k++)                                                                   \
+                memcpy(to + 2 * (i * p->k + k), a + 2 * (i * p->a_m_stride + k * p->a_k_stride), 2 * sizeof(T)); \
     }
 COMPLEX_PARTS(float, f32)
 COMPLEX_PARTS(double, f64)
+
+// The real product; a's rows are copied where their elements are not neighbours.
+static CpuProduct real_of(const CpuProduct *p) {
+    return (CpuProduct){.type = p->type == HLO_C128 ? HLO_F64 : HLO_F32,
+                        .features = p->features,
+                        .accumulate = p->accumulate,
+                        .m = p->m,
+                        .n = 2 * p->n,
+                        .k = 2 * p->k,
+                        .a_m_stride = 2 * (p->a_k_stride == 1 ? p->a_m_stride : p->k),
+                        .a_k_stride = 1,
+                        .b_k_stride = 2 * p->n,
+                        .b_n_stride = 1,
+                        .ldc = 2 * p->ldc};
+}
+
+static void product_complex(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
+    const CpuProduct real = real_of(p);
+    const bool is_double = real.type == HLO_F64;
+    const size_t width = is_double ? sizeof(double) : sizeof(float);
+    char *wide = scratch, *rows = wide + round_64(width * (size_t)(4 * p->k * p->n));
+    char *rest = rows + round_64(width * (size_t)(2 * p->m * p->k));
+    if (is_double)
+        widen_f64(p, b, (void *)wide);
+    else
+        widen_f32(p, b, (void *)wide);
+    if (p->a_k_stride != 1 && is_double)
+        copy_rows_f64(p, a, (void *)rows);
+    else if (p->a_k_stride != 1)
+        copy_rows_f32(p, a, (void *)rows);
+    cpu_product_serial(&real, c, p->a_k_stride == 1 ? a : rows, wide, rest);
+}
 
 // ---- bf16 passes
 
@@ -241,8 +255,11 @@ size_t cpu_product_scratch_bytes(const CpuProduct *p) {
     const bool is_double = p->type == HLO_F64 || p->type == HLO_C128;
     const CpuGemm gemm = gemm_of(p, is_double);
     const size_t elements = (size_t)(p->m * p->k + p->k * p->n), width = is_double ? sizeof(double) : sizeof(float);
-    if (hlo_type_is_complex(p->type))
-        return round_64(2 * width * (elements + (size_t)(p->m * p->n))) + cpu_gemm_scratch_bytes(&gemm);
+    if (hlo_type_is_complex(p->type)) {
+        const CpuProduct real = real_of(p);
+        return round_64(width * (size_t)(4 * p->k * p->n)) + round_64(width * (size_t)(2 * p->m * p->k)) +
+               cpu_product_scratch_bytes(&real);
+    }
     if (!hlo_type_is_float(p->type)) return 64;
     const size_t tiles = cpu_tiles_scratch_bytes(p);
     const size_t whole = (has_passes(p) ? round_64(3 * width * elements) : 0) + cpu_gemm_scratch_bytes(&gemm);
@@ -260,8 +277,8 @@ void cpu_product_serial(const CpuProduct *p, void *c, const void *a, const void 
                 product_real(p, false, c, a, b, scratch);
             break;
         case HLO_F64: product_real(p, true, c, a, b, scratch); break;
-        case HLO_C64: complex_f32(p, false, c, a, b, scratch); break;
-        case HLO_C128: complex_f64(p, true, c, a, b, scratch); break;
+        case HLO_C64:
+        case HLO_C128: product_complex(p, c, a, b, scratch); break;
         default: product_integer(p, c, a, b); break;
     }
 }

@@ -118,3 +118,150 @@ Test(cpu_triangular_solve, solutions_satisfy_the_system, .init = open_pool, .fin
     }
     hlo_free(a), hlo_free(b), hlo_free(x);
 }
+
+// ---- the borders of blocks, every instruction set, any number of workers
+
+static bool is_wide(HloType type) {
+    return type == HLO_F64 || type == HLO_C128;
+}
+
+// n x n elements: an upper and a lower triangle of a positive definite matrix.
+static void *definite(HloType type, int64_t n) {
+    void *a = hlo_allocate_aligned((size_t)(n * n * hlo_type_bytes(type)) + 64);
+    cr_assert_not_null(a);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            const double _Complex value = i == j ? (double)n + 3 : unit_random() + unit_random() * _Complex_I;
+            set_element(type, a, i * n + j, value);
+            set_element(type, a, j * n + i, conj(value));
+        }
+    return a;
+}
+
+static const int64_t kSizes[] = {1, 3, 16, 31, 32, 33, 47, 64, 65, 96, 130, 257};
+enum { kSizeCount = sizeof kSizes / sizeof kSizes[0] };
+
+// The largest error of L L^H over n, in units of the type's rounding.
+static double factor_error(HloType type, int64_t n, bool lower, const void *l, const void *a) {
+    double worst = 0;
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c <= r; c += 1 + n / 40) {
+            double _Complex sum = 0;
+            for (int64_t k = 0; k <= c; k++)
+                sum += lower ? element(type, l, r * n + k) * conj(element(type, l, c * n + k))
+                             : conj(element(type, l, k * n + r)) * element(type, l, k * n + c);
+            worst = fmax(worst, cabs(sum - element(type, a, r * n + c)));
+        }
+    return worst / (double)(n + 3) / (is_wide(type) ? 0x1p-52 : 0x1p-23);
+}
+
+Test(cpu_cholesky, every_instruction_set_factors_at_the_borders_of_blocks) {
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int i = 0; i < 4 * kSizeCount; i++) {
+            const HloType type = kTypes[i % 4];
+            const int64_t n = kSizes[i / 4];
+            void *a = definite(type, n), *l = definite(type, n);
+            CpuPool *local;
+            cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)set, &local));
+            for (int lower = 0; lower < 2; lower++) {
+                cr_assert_null(cpu_cholesky(local, type, 1, n, lower, l, a));
+                cr_assert_lt(factor_error(type, n, lower, l, a), 8, "set %d, %s, %lld rows", set, hlo_type_text(type),
+                             (long long)n);
+                for (int64_t r = 0; r < n; r++)
+                    for (int64_t c = r + 1; c < n; c++) cr_assert(element(type, l, lower ? r * n + c : c * n + r) == 0);
+            }
+            cpu_pool_free(local);
+            hlo_free(a), hlo_free(l);
+        }
+}
+
+Test(cpu_cholesky, what_is_not_definite_stays_nan_from_there_on) {
+    enum { kRows = 70 };
+    static const int64_t bad[] = {0, 5, 31, 32, 69};
+    for (int t = 0; t < 4; t++)
+        for (int b = 0; b < 5; b++) {
+            void *a = definite(kTypes[t], kRows), *l = definite(kTypes[t], kRows);
+            set_element(kTypes[t], a, bad[b] * (kRows + 1), -1);
+            cr_assert_null(cpu_cholesky(NULL, kTypes[t], 1, kRows, true, l, a));
+            for (int64_t i = 0; i < kRows; i++)
+                cr_assert_eq(isnan(creal(element(kTypes[t], l, i * (kRows + 1)))), i >= bad[b],
+                             "%s: pivot %lld of %lld", hlo_type_text(kTypes[t]), (long long)i, (long long)bad[b]);
+            hlo_free(a), hlo_free(l);
+        }
+}
+
+// Element (i, j) of op(A), of a triangle whose other elements are not to be seen.
+static double _Complex triangle_at(HloType type, const void *a, int64_t n, int64_t i, int64_t j, bool lower,
+                                   CpuTranspose transpose, bool unit) {
+    const bool turn = transpose != CPU_NO_TRANSPOSE;
+    const int64_t r = turn ? j : i, c = turn ? i : j;
+    if (lower ? c > r : c < r) return 0;
+    if (unit && r == c) return 1;
+    const double _Complex value = element(type, a, r * n + c);
+    return transpose == CPU_ADJOINT ? conj(value) : value;
+}
+
+static double system_error(HloType type, int64_t n, int64_t sides, int form, const void *a, const void *x,
+                           const void *b) {
+    const bool left = form & 1, lower = form & 2, unit = form & 4;
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t s = 0; s < sides; s += 1 + sides / 9) {
+            double _Complex sum = 0;
+            for (int64_t k = 0; k < n; k++)
+                sum += left ? triangle_at(type, a, n, i, k, lower, (CpuTranspose)(form / 8), unit) *
+                                  element(type, x, k * sides + s)
+                            : element(type, x, s * n + k) *
+                                  triangle_at(type, a, n, k, i, lower, (CpuTranspose)(form / 8), unit);
+            worst = fmax(worst, cabs(sum - element(type, b, left ? i * sides + s : s * n + i)));
+        }
+    return worst / (is_wide(type) ? 0x1p-52 : 0x1p-23);
+}
+
+Test(cpu_triangular_solve, every_instruction_set_solves_at_the_borders_of_blocks) {
+    enum { kForms = 24 };
+    static const int64_t sides[] = {1, 2, 17, 64, 131};
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int i = 0; i < 4 * kSizeCount - 4; i++) {
+            const HloType type = kTypes[i % 4];
+            const int64_t n = kSizes[i / 4], count = sides[i % 5];
+            const size_t bytes = (size_t)(n * count * hlo_type_bytes(type)) + 64;
+            void *a = definite(type, n), *x = hlo_allocate_aligned(bytes), *b = hlo_allocate_aligned(bytes);
+            for (int64_t k = 0; k < n * n; k++)
+                if (k / n != k % n) set_element(type, a, k, element(type, a, k) / (double)n);
+            for (int64_t k = 0; k < n * count; k++) set_element(type, b, k, unit_random() + unit_random() * _Complex_I);
+            CpuPool *local;
+            cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)set, &local));
+            for (int form = i % 3; form < kForms; form += 3) {
+                const bool left = form & 1;
+                cr_assert_null(cpu_triangular_solve(local, type, 1, left ? n : count, left ? count : n, left, form & 2,
+                                                    form & 4, (CpuTranspose)(form / 8), x, a, b));
+                cr_assert_lt(system_error(type, n, count, form, a, x, b), 40, "set %d, %s, %lld rows, form %d", set,
+                             hlo_type_text(type), (long long)n, form);
+            }
+            cpu_pool_free(local);
+            hlo_free(a), hlo_free(x), hlo_free(b);
+        }
+}
+
+Test(cpu_linalg, bits_do_not_depend_on_the_workers) {
+    enum { kRows = 330 };
+    for (int t = 0; t < 4; t++) {
+        const size_t bytes = (size_t)(kRows * kRows * hlo_type_bytes(kTypes[t]));
+        void *a = definite(kTypes[t], kRows);
+        char *factor[2], *solution[2];
+        for (int i = 0; i < 2; i++) {
+            CpuPool *local;
+            cr_assert_null(cpu_pool_new_with(i ? 4 : 1, CPU_FEATURES_AMX, &local));
+            factor[i] = hlo_allocate_aligned(bytes), solution[i] = hlo_allocate_aligned(bytes);
+            cr_assert_null(cpu_cholesky(local, kTypes[t], 1, kRows, true, factor[i], a));
+            cr_assert_null(cpu_triangular_solve(local, kTypes[t], 1, kRows, kRows, false, true, false, CPU_ADJOINT,
+                                                solution[i], factor[i], a));
+            cpu_pool_free(local);
+        }
+        cr_assert_arr_eq(factor[0], factor[1], bytes);
+        cr_assert_arr_eq(solution[0], solution[1], bytes);
+        for (int i = 0; i < 2; i++) hlo_free(factor[i]), hlo_free(solution[i]);
+        hlo_free(a);
+    }
+}

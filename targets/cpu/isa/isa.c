@@ -7,6 +7,7 @@
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/isa/taps.h"
 #include "targets/cpu/isa/tiles.h"
+#include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
 
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
@@ -61,6 +62,15 @@ const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return NULL;
+}
+
+const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features) {
+#if defined(__x86_64__)
+    if (features >= CPU_FEATURES_AVX512) return &cpu_triangle_kernels_avx512;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_triangle_kernels_avx2;
+#endif
+    (void)features;
+    return &cpu_triangle_kernels_baseline;
 }
 
 const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features) {

@@ -21,6 +21,8 @@ typedef struct CpuVectorType {
     double _Complex (*dot)(int64_t n, const void *x, const void *y);     // the sum of conj(x) y
     // `count` rotations, in order, of rows of n elements that start `stride` elements apart.
     void (*rotate)(int64_t count, const CpuRotation *rotations, int64_t n, void *rows, int64_t stride);
+    // to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
+    void (*turn)(int64_t rows, int64_t columns, void *to, int64_t to_stride, const void *from, int64_t from_stride);
 } CpuVectorType;
 
 typedef struct CpuVectorKernels {

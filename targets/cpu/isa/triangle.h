@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors of, and systems with, small triangles, per instruction set: the parts of blocked algorithms that are no
+// matrix products. linalg.c and factor.c drive them.
+#ifndef MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
+#define MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "targets/cpu/features.h"
+
+// Rows of the largest triangle: its rows stay in the first-level cache while it is worked on.
+enum { CPU_TRIANGLE = 32 };
+
+// The operations of one element type; strides are in elements, n is at most CPU_TRIANGLE.
+typedef struct CpuTriangleType {
+    // The upper factor W, W^H W = a, of the Hermitian matrix whose upper triangle stands in a: in place; the lower
+    // triangle is neither read nor written. From the first pivot on that is not positive all rows are NaN.
+    void (*factor)(int64_t n, void *a, int64_t stride);
+    // y := M^-1 y for the lower triangle M whose diagonal (ones where `unit` is set, then not read) and whose negative
+    // off-diagonal elements stand in m. y has n rows of `count` elements. An element's arithmetic does not depend on
+    // count.
+    void (*solve)(int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count, void *y, int64_t y_stride);
+} CpuTriangleType;
+
+typedef struct CpuTriangleKernels {
+    CpuTriangleType f32, f64, c64, c128;
+} CpuTriangleKernels;
+
+extern const CpuTriangleKernels cpu_triangle_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuTriangleKernels cpu_triangle_kernels_avx2, cpu_triangle_kernels_avx512;
+#endif
+
+// The kernels for a set.
+const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features);
+
+#endif

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#if defined(__x86_64__)
+#define CPU_ISA avx512
+#include "targets/cpu/isa/triangle.inc"
+#else
+extern int cpu_triangle_has_no_avx512;
+#endif

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define CPU_ISA baseline
+#include "targets/cpu/isa/triangle.inc"
