@@ -195,6 +195,23 @@ static bool align_dim(const Search *search, SpmdSharding *sharding, int32_t dim,
     return changed;
 }
 
+// Puts the atoms that dimension `target` still needs at the end of `dim`, in the order in which it needs them: one
+// all-to-all then moves them all.
+static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t dim, int32_t target) {
+    const SpmdAxes *have = &sharding->dims[target], *want = &search->to->dims[target];
+    if (dim == target || !spmd_axes_is_prefix(have, want)) return;
+    const SpmdAxes needed = spmd_axes_tail(want, have->count), now = sharding->dims[dim];
+    SpmdAxes staying = {0}, leaving = {0};
+    for (int32_t i = 0; i < needed.count; i++) {
+        if (spmd_axes_set(&now) >> needed.items[i] & 1) spmd_axes_push(&leaving, needed.items[i]);
+    }
+    for (int32_t i = 0; i < now.count; i++) {
+        if (!(spmd_axes_set(&leaving) >> now.items[i] & 1)) spmd_axes_push(&staying, now.items[i]);
+    }
+    spmd_axes_append(&staying, &leaving);
+    sharding->dims[dim] = staying;
+}
+
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
     int64_t cost = local_bytes(search, now) + STEP_WEIGHT;
@@ -207,6 +224,12 @@ static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet pa
         align_dim(search, all, dim, fixed);
     }
     if (!spmd_sharding_equal(all, now)) step_to(search, all, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
+    SpmdSharding *ordered = spmd_sharding_copy(search->arena, all);
+    for (int32_t dim = 0; dim < now->rank; dim++) {
+        for (int32_t target = 0; target < now->rank; target++) order_leaving(search, ordered, dim, target);
+    }
+    if (spmd_sharding_equal(ordered, all)) return;
+    step_to(search, ordered, partial, cost, (SpmdStep){.kind = SPMD_STEP_PERMUTE});
 }
 
 // The open state of least cost, or -1.

@@ -43,12 +43,17 @@ static int64_t floor_divide(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && a < 0);
 }
 
-int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i) {
+// How many whole divisors position i is along.
+static int64_t multiple_of(const SpmdInterval *interval, int64_t i) {
     return floor_divide(interval->scale * i + interval->offset, interval->divisor);
 }
 
+int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i) {
+    return interval->step * multiple_of(interval, i) + interval->shift;
+}
+
 int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i) {
-    return interval->scale * i + interval->offset - spmd_interval_first(interval, i) * interval->divisor;
+    return interval->scale * i + interval->offset - multiple_of(interval, i) * interval->divisor;
 }
 
 static int64_t first_of(const Window *window, int64_t i) {
@@ -171,14 +176,14 @@ static int64_t weighed(int64_t sent, int64_t messages) {
 
 // What is to be done so that every position has its interval.
 static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
-    assert(interval.divisor > 0 && interval.size >= 0); /* the caller's arithmetic */
+    assert(interval.divisor > 0 && interval.size >= 0 && interval.step > 0); /* the caller's arithmetic */
     Window window = {.interval = interval, .shards = shards, .global = global};
     window.shard = spmd_shard_size(global, shards);
     window.starts = HLO_ARENA_NEW(arena, int64_t, shards);
     window.sent = (shards - 1) * window.shard;
     if (shards < 2 || window.shard == 0 || interval.size == 0) return window;
     int64_t cost = window.sent;
-    int64_t step = interval.scale / interval.divisor;
+    int64_t step = interval.scale / interval.divisor * interval.step;
     bool apart = step >= window.shard || step <= -window.shard;
     if ((apart && plan_by_place(arena, &window)) || plan_by_distance(arena, &window)) {
         int64_t sent = sent_elements(&window);

@@ -122,9 +122,10 @@ static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstru
     return HLO_SUCCESS;
 }
 
-// A call that nobody here knows, such as a kernel of Pallas. Inside of a region that is manual over the whole mesh it is
-// one device's own business. Elsewhere every device makes the whole call, as XLA lets it: its rule has no factors, so
-// that the operands are gathered, with the call as the reason. What has a side effect would then happen on all devices.
+// A call that nobody here knows, such as a kernel of Pallas. Inside of a region that is manual over the whole mesh it
+// is one device's own business. Elsewhere every device makes the whole call, as XLA lets it: its rule has no factors,
+// so that the operands are gathered, with the call as the reason. What has a side effect would then happen on all
+// devices.
 static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdAtomSet manual = spmd_manual_axes(partitioner, op), all = spmd_mesh_all(partitioner->mesh);
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;

@@ -2,6 +2,9 @@
 // Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, nobody
 // gathers the operand: a slice is summed from the parts that each device has, an update is written by the devices that
 // own the place. Start indices are clamped to the bounds of the whole array, as the unsharded op does.
+#include <assert.h>
+
+#include "hlo/analysis/loop.h"
 #include "spmd_partitioner/emit.h"
 
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -61,10 +64,48 @@ static void unify_indices(SpmdPartitioner *partitioner, HloInstruction **indices
     for (int64_t i = 0; i < count; i++) indices[i] = spmd_emit_convert(partitioner, indices[i], type);
 }
 
+// Arrays beyond this size are not gathered for the sake of a loop: what a device saves on links it would pay in memory.
+enum { GATHERED_ONCE = 64 << 20 };
+
+// How often an op runs on one array: the rounds of the loop around it if that leaves the op's first operand alone, 1
+// elsewhere and where the rounds are not known.
+static int64_t rounds_on_one_array(const HloInstruction *op) {
+    const HloInstruction *element = op->operands[0];
+    if (op->parent->callers.count != 1 || !hlo_is(op->parent->callers.items[0], HLO_OP_WHILE)) return 1;
+    if (!hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) || !hlo_is(element->operands[0], HLO_OP_PARAMETER)) return 1;
+    const HloInstruction *loop = op->parent->callers.items[0];
+    int64_t rounds = hlo_trip_count(loop);
+    bool same = loop->called[1] == op->parent &&
+                hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index);
+    return same && rounds > 0 ? rounds : 1;
+}
+
+// A loop that slices an array along a cut dimension sums in every round. If that comes to more than gathering the array
+// once, which is done in front of the loop (passes/hoist.c), the factors lose those axes.
+static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, SpmdAxes *factors) {
+    const HloInstruction *op = rule->op;
+    int64_t rounds = rounds_on_one_array(op);
+    if (rounds == 1 || !spmd_partial_axes(rule, factors)) return;
+    SpmdAxes *whole = hlo_arena_copy(partitioner->arena, factors, (size_t)rule->factors.count * sizeof(*factors));
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind == SPMD_REDUCE) whole[f] = (SpmdAxes){0};
+    }
+    const int32_t result = spmd_rule_result(rule, 0);
+    const SpmdMesh *mesh = partitioner->mesh;
+    int64_t array =
+        spmd_local_bytes(mesh, op->operands[0]->shape, spmd_rule_sharding(rule, partitioner->arena, mesh, 0, whole, 0));
+    int64_t slice =
+        spmd_local_bytes(mesh, op->shape, spmd_rule_sharding(rule, partitioner->arena, mesh, result, whole, 0));
+    assert(slice <= array); /* a slice is no larger than what it is taken from */
+    if (array > GATHERED_ONCE || 2 * (double)slice * (double)rounds <= (double)array) return;
+    for (int64_t f = 0; f < rule->factors.count; f++) factors[f] = whole[f];
+}
+
 static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     const HloShape *global = op->operands[0]->shape;
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    gather_for_loop(partitioner, rule, factors);
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     operands[0] = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     bool masked = spmd_partial_axes(rule, factors) != 0;

@@ -63,7 +63,7 @@ static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *o
     int64_t stride = slice->strides.count ? slice->strides.items[dim] : 1;
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0};
+    return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0, 1, 0};
 }
 
 static int64_t slice_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
@@ -129,7 +129,7 @@ static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
 static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                  int64_t size) {
     const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
-    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size};
+    SpmdInterval interval = {size, -pad->low, pad->interior + 1, size, 1, 0};
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
     if (size) interval.size = (size - 1 + largest) / interval.divisor + 1;
@@ -196,7 +196,7 @@ static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction 
                                      int64_t size) {
     (void)mesh;
     (void)axes;
-    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size};
+    return (SpmdInterval){-size, op->shape->dims[dim] - size, 1, size, 1, 0};
 }
 
 static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {

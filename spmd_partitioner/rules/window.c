@@ -24,7 +24,7 @@ static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
 // between two elements; room is made for the shard that begins furthest behind one.
 static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                     int64_t size) {
-    SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0};
+    SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0, 1, 0};
     int64_t least, largest;
     spmd_interval_phases(mesh, axes, &interval, &least, &largest);
     if (size) interval.size = (reach_of(window, size) - 1 + largest) / interval.divisor + 1;
@@ -295,41 +295,32 @@ static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What one device needs along a cut dimension to make its `shard` of the result: all windows that touch it.
+// What one device needs along a cut dimension to make its shard of the result: all windows that touch it. Shards begin
+// anywhere between the beginnings of two windows; `sources` has that as its phase.
 typedef struct ScatterHalo {
-    int64_t first;  // number of the first window, counted from shard / stride windows a position
-    int64_t count;  // of windows
-    int64_t start;  // of the shard in the elements that are needed
-    int64_t size;   // of those elements
+    SpmdInterval sources;    // numbers of the windows, which are those of the sources
+    SpmdInterval elements;   // of the array, from the beginning of the first window on
+    int64_t least, largest;  // phases of all positions
+    int64_t size;            // elements that the windows of one shard reach over
+    int64_t before;          // of the shard in them, where the phase is 0
 } ScatterHalo;
 
-// a / b rounded down.
-static int64_t divide_down(int64_t a, int64_t b) {
-    assert(b > 0); /* a stride */
-    return a / b - (a % b < 0);
-}
-
-static ScatterHalo scatter_halo(const HloWindowDimension *window, int64_t shard) {
-    int64_t stride = window->stride, low = window->padding_low;
-    // Window w begins at w * stride - low: the first that ends behind the shard's beginning, or begins at it or before.
-    int64_t first = divide_down(low - window->size + stride, stride), at = divide_down(low, stride);
-    ScatterHalo halo = {.first = first < at ? first : at};
-    halo.count = divide_down(shard - 1 + low, stride) - halo.first + 1;
-    halo.start = low - halo.first * stride;
-    halo.size = (halo.count - 1) * stride + window->size;
-    if (halo.size < halo.start + shard) halo.size = halo.start + shard;
-    assert(halo.start >= 0); /* the first window is one that begins at the shard's beginning or before */
+static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
+                                int64_t shard) {
+    int64_t stride = window->stride;
+    // Window w begins at w * stride - padding: the first that is taken ends behind the shard's beginning, or begins at
+    // it or before.
+    ScatterHalo halo = {.before = window->size > stride ? window->size - stride : 0};
+    halo.sources = (SpmdInterval){shard, window->padding_low - halo.before, stride, 0, 1, 0};
+    spmd_interval_phases(mesh, axes, &halo.sources, &halo.least, &halo.largest);
+    halo.sources.size = (shard - 1 + halo.before + halo.largest) / stride + 1;
+    halo.size = (halo.sources.size - 1) * stride + window->size;
+    if (halo.size < halo.before + halo.largest + shard) halo.size = halo.before + halo.largest + shard;
+    halo.elements = halo.sources;
+    halo.elements.size = halo.size;
+    halo.elements.step = stride;
+    halo.elements.shift = -window->padding_low;
     return halo;
-}
-
-static SpmdInterval scattered_interval(const HloWindowDimension *window, int64_t shard) {
-    const ScatterHalo halo = scatter_halo(window, shard);
-    return (SpmdInterval){shard, -halo.start, 1, halo.size};
-}
-
-static SpmdInterval source_interval(const HloWindowDimension *window, int64_t shard) {
-    const ScatterHalo halo = scatter_halo(window, shard);
-    return (SpmdInterval){shard / window->stride, halo.first, 1, halo.count};
 }
 
 static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
@@ -338,60 +329,68 @@ static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const Spmd
         spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0), factors, 0);
     int64_t bytes = 0;
     for (int32_t d = 0; d < sharding->rank; d++) {
-        if (is_trivial(&window->dims[d]) || !sharding->dims[d].count) continue;
+        const SpmdAxes *axes = &sharding->dims[d];
+        if (is_trivial(&window->dims[d]) || !axes->count) continue;
         const HloShape *array = rule->tensors[0].shape, *source = rule->tensors[1].shape;
-        int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, &sharding->dims[d]));
-        if (shard % window->dims[d].stride) return hlo_shape_bytes(array) + hlo_shape_bytes(source);
-        bytes += spmd_window_bytes(partitioner, array, sharding, d, scattered_interval(&window->dims[d], shard));
-        bytes += spmd_window_bytes(partitioner, source, sharding, d, source_interval(&window->dims[d], shard));
+        int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, axes));
+        const ScatterHalo halo = scatter_halo(partitioner->mesh, &window->dims[d], axes, shard);
+        bytes += spmd_window_bytes(partitioner, array, sharding, d, halo.elements);
+        bytes += spmd_window_bytes(partitioner, source, sharding, d, halo.sources);
     }
     return bytes;
 }
 
-// Factors whose cut windowed dimensions begin every shard with a window.
-static SpmdAxes *scatter_factors(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
-    SpmdAxes *factors = spmd_choose(partitioner, rule, true);
-    for (int32_t d = 0; d < op->shape->rank; d++) {
-        SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
-        int64_t shard = spmd_shard_size(op->shape->dims[d], spmd_axes_product(partitioner->mesh, &axes));
-        if (axes.count && shard % window->dims[d].stride) return spmd_choose(partitioner, rule, false);
-    }
-    return factors;
+// A select-and-scatter on its way to local form.
+typedef struct Scattering {
+    const HloInstruction *op;
+    SpmdLocal array, source;
+    const SpmdSharding *sharding;
+    const HloShape *result;  // local
+    SpmdReason reason;
+} Scattering;
+
+// Takes all that the windows of one cut dimension need.
+static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, int32_t d) {
+    const HloWindowDimension *window = &HLO_ATTRIBUTES(scattering->op, Window)->window->dims[d];
+    const SpmdAxes *axes = &scattering->sharding->dims[d];
+    const ScatterHalo halo = scatter_halo(partitioner->mesh, window, axes, scattering->result->dims[d]);
+    HloType type = scattering->array.hlo->shape->type;
+    bool inside = window->padding_low == 0 && window->padding_high == 0;
+    HloInstruction *fill = inside ? NULL : spmd_emit_identity(partitioner, never_selected(scattering->op), type);
+    HloInstruction *zero = spmd_emit_scalar(partitioner, scattering->source.hlo->shape->type, 0);
+    scattering->array.hlo =
+        spmd_emit_window(partitioner, scattering->array, d, halo.elements, fill, &scattering->reason);
+    scattering->source.hlo =
+        spmd_emit_window(partitioner, scattering->source, d, halo.sources, zero, &scattering->reason);
 }
 
 static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     const SpmdRule *rule = partitioner->plan->rules[op->id];
-    SpmdAxes *factors = scatter_factors(partitioner, op, rule);
+    SpmdAxes *factors = spmd_choose(partitioner, rule, true);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
                                                 factors, spmd_manual_axes(partitioner, op));
-    const HloShape *result = spmd_local_shape(partitioner->arena, partitioner->mesh, op->shape, sharding);
-    SpmdLocal array = spmd_factor_operand(partitioner, rule, factors, 0);
-    SpmdLocal source = spmd_factor_operand(partitioner, rule, factors, 1);
-    SpmdReason reason = {.op = op, .what = "neighbours' elements"};
-    HloInstruction *zero = spmd_emit_scalar(partitioner, source.hlo->shape->type, 0);
+    Scattering scattering = {.op = op, .sharding = sharding, .reason = {.op = op, .what = "neighbours' elements"}};
+    scattering.result = spmd_local_shape(partitioner->arena, partitioner->mesh, op->shape, sharding);
+    scattering.array = spmd_factor_operand(partitioner, rule, factors, 0);
+    scattering.source = spmd_factor_operand(partitioner, rule, factors, 1);
     HloWindow *local = copy_window(partitioner->module->arena, window);
     HloWindowDimension *dims = (HloWindowDimension *)local->dims;
-    for (int32_t d = 0; d < result->rank; d++) {
+    for (int32_t d = 0; d < sharding->rank; d++) {
         if (!is_taken(&window->dims[d], sharding, d)) continue;
-        const HloWindowDimension *along = &window->dims[d];
-        bool inside = along->padding_low == 0 && along->padding_high == 0;
-        HloInstruction *fill =
-            inside ? NULL : spmd_emit_identity(partitioner, never_selected(op), array.hlo->shape->type);
-        SpmdInterval needed = scattered_interval(along, result->dims[d]);
-        array.hlo = spmd_emit_window(partitioner, array, d, needed, fill, &reason);
-        source.hlo = spmd_emit_window(partitioner, source, d, source_interval(along, result->dims[d]), zero, &reason);
+        take_windows(partitioner, &scattering, d);
         dims[d].padding_low = dims[d].padding_high = 0;
     }
-    HloInstruction *operands[3] = {array.hlo, source.hlo, spmd_operand_whole(partitioner, 2)};
-    HloInstruction *made = spmd_clone(partitioner, op, array.hlo->shape, operands, 3);
+    HloInstruction *operands[3] = {scattering.array.hlo, scattering.source.hlo, spmd_operand_whole(partitioner, 2)};
+    HloInstruction *made = spmd_clone(partitioner, op, operands[0]->shape, operands, 3);
     HloWindowAttributes attributes = {local};
     hlo_instruction_set_attributes(made, &attributes);
-    for (int32_t d = 0; d < result->rank; d++) {
+    for (int32_t d = 0; d < sharding->rank; d++) {
         if (!is_taken(&window->dims[d], sharding, d)) continue;
-        ScatterHalo halo = scatter_halo(&window->dims[d], result->dims[d]);
-        made = spmd_emit_slice(partitioner, made, d, halo.start, halo.start + result->dims[d], 1);
+        int64_t shard = scattering.result->dims[d];
+        const ScatterHalo halo = scatter_halo(partitioner->mesh, &window->dims[d], &sharding->dims[d], shard);
+        made = spmd_emit_slice(partitioner, made, d, halo.before, made->shape->dims[d], 1);
+        made = spmd_emit_phase(partitioner, made, d, &sharding->dims[d], &halo.sources, shard);
     }
     spmd_define(partitioner, 0, made, sharding, 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;
@@ -471,7 +470,7 @@ static void convolution_adjust(const SpmdRule *rule, HloArena *arena, void *attr
 // What a shard of the kernel's elements, `size` of them, needs for all windows.
 static SpmdInterval summed_interval(const HloWindowDimension *window, int64_t outputs, int64_t size) {
     int64_t reach = (outputs - 1) * window->stride + (size - 1) * window->window_dilation + 1;
-    return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0};
+    return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0, 1, 0};
 }
 
 // One spatial dimension of a convolution, cut.

@@ -109,6 +109,42 @@ Test(partition, minimal_collectives) {
     }
 }
 
+// A loop that slices an array along a cut dimension, round by round: summing the slices would send twice as much as
+// gathering the array once in front of the loop. An array of which little is taken stays as it is.
+Test(partition, gathers_once_for_a_loop) {
+    static const struct {
+        int rounds;
+        const char *want;
+    } loops[] = {{8, "1 all-gather"}, {2, "1 all-reduce"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(loops); i++) {
+        char text[2000];
+        snprintf(
+            text, sizeof(text),
+            "HloModule m, num_partitions=4\nmore {\n t = (s32[], f32[8,4], f32[4]) parameter(0)\n"
+            " i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(%d)\n"
+            " ROOT l = pred[] compare(i, n), direction=LT\n}\nstep {\n t = (s32[], f32[8,4], f32[4]) parameter(0)\n"
+            " i = s32[] get-tuple-element(t), index=0\n p = f32[8,4] get-tuple-element(t), index=1\n"
+            " s = f32[4] get-tuple-element(t), index=2\n z = s32[] constant(0)\n o = s32[] constant(1)\n"
+            " d = f32[1,4] dynamic-slice(p, i, z), dynamic_slice_sizes={1,4}\n r = f32[4] reshape(d)\n"
+            " j = s32[] add(i, o)\n q = f32[4] add(s, r)\n ROOT u = (s32[], f32[8,4], f32[4]) tuple(j, p, q)\n}\n"
+            "ENTRY e {\n p = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}\n i = s32[] constant(0)\n"
+            " c = f32[] constant(0)\n z = f32[4] broadcast(c), dimensions={}\n"
+            " t = (s32[], f32[8,4], f32[4]) tuple(i, p, z)\n"
+            " w = (s32[], f32[8,4], f32[4]) while(t), condition=more, body=step\n"
+            " ROOT s = f32[4] get-tuple-element(w), index=2, sharding={replicated}\n}\n",
+            loops[i].rounds);
+        expect_collectives(text, NULL, loops[i].want);
+    }
+}
+
+// Axes that leave a dimension for another one are brought into its order first: then one exchange moves them all.
+Test(partition, axes_move_together) {
+    expect_collectives(
+        "HloModule m, num_partitions=8\nENTRY e {\n p = f32[16,16] parameter(0), sharding={devices=[4,2]<=[8]}\n"
+        " ROOT c = f32[16,16] copy(p), sharding={devices=[1,8]<=[8]}\n}\n",
+        NULL, "1 collective-permute 1 all-to-all");
+}
+
 static char *read_example(const char *name) {
     char path[1024];
     snprintf(path, sizeof(path), "%s/examples/%s", MESHLO_SOURCE_DIR, name);
