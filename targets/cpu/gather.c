@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/gather.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/copy.h"
@@ -165,9 +166,49 @@ static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *res
     return true;
 }
 
+// ---- fetching early
+
+// Rows that indices point to lie anywhere: the memory of the next ones is asked for while one is copied or updated.
+typedef struct FetchPlan {
+    const char *base;  // NULL: the array is small or its rows are not whole runs
+    int64_t slices;    // how many slices ahead
+    int64_t bytes;     // of a run, at most kMostBytes
+    int width;
+} FetchPlan;
+
+static FetchPlan plan_fetch(const IndexPlan *plan, const void *operand, int64_t operand_elements, int width) {
+    enum { kNearBytes = 1 << 20, kMostBytes = 4096, kMostSlices = 16 };
+    const WindowStep *run = &plan->window[0];
+    const int64_t bytes = run->size * width;
+    FetchPlan fetch = {.width = width};
+    if (operand_elements * width <= kNearBytes || run->operand != 1) return fetch;
+    fetch.base = operand;
+    fetch.bytes = bytes < kMostBytes ? bytes : kMostBytes;
+    fetch.slices = kMostBytes / fetch.bytes < kMostSlices ? kMostBytes / fetch.bytes : kMostSlices;
+    assert(fetch.bytes > 0 && fetch.slices > 0);  // runs have elements
+    return fetch;
+}
+
+// Asks for the slice that lies `slices` behind number `flat` of [.., end).
+static void fetch_slice(const FetchPlan *fetch, const IndexPlan *plan, int64_t flat, int64_t end, bool clamp) {
+    enum { kLine = 64 };
+    int64_t result, operand;
+    if (!fetch->base || flat + fetch->slices >= end) return;
+    if (!locate(plan, flat + fetch->slices, clamp, &result, &operand)) return;
+    const char *at = fetch->base + operand * fetch->width;
+    for (int64_t i = 0; i < fetch->bytes; i += kLine) __builtin_prefetch(at + i, 0, 2);
+}
+
+static int64_t element_count(int rank, const int64_t *sizes) {
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++) count *= sizes[d];
+    return count;
+}
+
 // ---- gather
 
 typedef struct GatherJob {
+    FetchPlan fetch;
     IndexPlan plan;
     int width;
     char *result;
@@ -212,6 +253,7 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t to, from;
+        fetch_slice(&job->fetch, &job->plan, i, end, true);
         (void)locate(&job->plan, i, true, &to, &from);
         copy_slice(job, job->result + to * job->width, job->operand + from * job->width);
     }
@@ -223,6 +265,7 @@ HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void
     HLO_TRY(make_plan(indexing, false, indices, &job.plan));
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
     const int64_t bytes = job.plan.slice_count * width;
+    job.fetch = plan_fetch(&job.plan, operand, element_count(indexing->operand_rank, indexing->operand_sizes), width);
     cpu_pool_parallel_for_grain(job.plan.batch_count * (bytes + 8) < kParallelBytes ? NULL : pool, job.plan.batch_count,
                                 kParallelBytes / 4 / (bytes + 8) + 1, gather_task, &job);
     return HLO_SUCCESS;
@@ -239,6 +282,7 @@ typedef enum ScatterSplit {
 
 typedef struct ScatterJob {
     IndexPlan plan;
+    FetchPlan fetch;  // of the first operand
     const CpuScatter *scatter;
     const CpuLoopKernels *kernels;
     void *const *operands;
@@ -331,6 +375,7 @@ static void scatter_task(void *argument, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = 0; i < plan->batch_count; i++) {
         int64_t update, operand;
+        if (job->split == SPLIT_NOT) fetch_slice(&job->fetch, plan, i, plan->batch_count, false);
         if (!locate(plan, i, false, &update, &operand)) continue;
         if (job->split == SPLIT_OWNERS) {
             if (operand >= begin && operand < end) apply_run(job, operand, update, 0, 1);
@@ -364,12 +409,12 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *ope
     ScatterJob job = {.scatter = scatter,
                       .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
                       .operands = operands,
-                      .updates = updates,
-                      .operand_count = 1};
+                      .updates = updates};
     HLO_TRY(check_types(&job));
     HLO_TRY(make_plan(&scatter->indexing, true, indices, &job.plan));
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
-    for (int d = 0; d < scatter->indexing.operand_rank; d++) job.operand_count *= scatter->indexing.operand_sizes[d];
+    job.operand_count = element_count(scatter->indexing.operand_rank, scatter->indexing.operand_sizes);
+    job.fetch = plan_fetch(&job.plan, operands[0], job.operand_count, hlo_type_bytes(scatter->types[0]));
     job.split = choose_split(&job, pool);
     switch (job.split) {
         case SPLIT_NOT: scatter_task(&job, 0, 1, 0); break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k and arg-max: what needs only a part of an order.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct TopKJob {
     const CpuLoopKernels *kernels;
     int64_t length, k;
     bool largest;
+    CpuReduceKernel *extreme;  // the best element of a block; NULL for types that are stored otherwise than held
     char *values;
     int32_t *positions;
     const char *input;
@@ -34,48 +36,61 @@ static int64_t insert_candidate(Candidate *best, int64_t count, int64_t k, Candi
     return count < k ? count + 1 : k;
 }
 
-enum { kKeyBlock = 512 };
-
-// Whether some key is below the limit: the only question that most blocks of a row ever ask.
-#define ANY_BELOW(T)                                               \
-    static bool any_below_##T(const T *keys, int64_t n, T limit) { \
-        int any = 0;                                               \
-        for (int64_t i = 0; i < n; i++) any |= keys[i] < limit;    \
-        return any;                                                \
-    }
-ANY_BELOW(uint32_t)
-ANY_BELOW(uint64_t)
+enum { kKeyBlock = 128, kSkippedBlock = 2048 };
 
 static uint64_t key_at(const uint64_t *keys, bool wide, int64_t i) {
     return wide ? keys[i] : ((const uint32_t *)keys)[i];
 }
 
-// Keys of the elements from `at`; returns whether one of them belongs to the best.
-static bool block_keys(const TopKJob *job, const char *row, int64_t at, int64_t n, bool wide, const Candidate *worst,
-                       uint64_t *keys) {
+// True if no element of the block can be among the best: its extreme element, which one pass of vectors finds, is not
+// better than the worst of them. The extreme is that of the total order unless it is a NaN, which says nothing.
+static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide, const Candidate *worst) {
+    uint64_t extreme, key = 0;
     bool invertible;
-    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys,
-                       row + at * hlo_type_bytes(job->type), 1, n, &invertible);
-    if (!worst) return true;
-    return wide ? any_below_uint64_t(keys, n, worst->key)
-                : any_below_uint32_t((const uint32_t *)keys, n, (uint32_t)worst->key);
+    if (!worst || !job->extreme) return false;
+    assert(n > 0);  // there is an extreme
+    job->extreme(&extreme, block, 1, n);
+    if (job->type == HLO_F32) {
+        float value;
+        memcpy(&value, &extreme, sizeof value);
+        if (value != value) return false;
+    } else if (job->type == HLO_F64) {
+        double value;
+        memcpy(&value, &extreme, sizeof value);
+        if (value != value) return false;
+    }
+    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, &key, &extreme, 1, 1, &invertible);
+    return key_at(&key, wide, 0) >= worst->key;
 }
 
-static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
+// Takes the elements [at, at + n) into the best; returns how many of those there are.
+static int64_t take_block(const TopKJob *job, const char *row, int64_t at, int64_t n, Candidate *best, int64_t count) {
     uint64_t keys[kKeyBlock];
     const int width = hlo_type_bytes(job->type);
     const bool wide = cpu_sort_key_bits(job->type) == 64;
+    bool invertible;
+    if (can_skip(job, row + at * width, n, wide, count < job->k ? NULL : &best[job->k - 1])) return count;
+    for (int64_t part = 0; part < n && n > kKeyBlock; part += kKeyBlock)
+        count = take_block(job, row, at + part, n - part < kKeyBlock ? n - part : kKeyBlock, best, count);
+    if (n > kKeyBlock) return count;
+    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, n,
+                       &invertible);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t key = key_at(keys, wide, i);
+        if (count < job->k || key < best[job->k - 1].key)
+            count = insert_candidate(best, count, job->k, (Candidate){key, (int32_t)(at + i)});
+    }
+    return count;
+}
+
+static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
+    const int width = hlo_type_bytes(job->type);
     const char *input = job->input + row * job->length * width;
     int64_t count = 0;
-    for (int64_t at = 0; at < job->length; at += kKeyBlock) {
-        const int64_t n = job->length - at < kKeyBlock ? job->length - at : kKeyBlock;
-        if (!block_keys(job, input, at, n, wide, count < job->k ? NULL : &best[job->k - 1], keys)) continue;
-        for (int64_t i = 0; i < n; i++) {
-            const uint64_t key = key_at(keys, wide, i);
-            if (count < job->k || key < best[job->k - 1].key)
-                count = insert_candidate(best, count, job->k, (Candidate){key, (int32_t)(at + i)});
-        }
-    }
+    for (int64_t at = 0; at < job->length; at += kSkippedBlock)
+        count = take_block(job, input, at, job->length - at < kSkippedBlock ? job->length - at : kSkippedBlock, best,
+                           count);
+    assert(count == job->k);  // k is at most the row's length
     for (int64_t i = 0; i < job->k; i++) {
         if (job->positions) job->positions[row * job->k + i] = best[i].position;
         if (job->values)
@@ -130,6 +145,8 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
                    .positions = positions,
                    .input = input};
     if (k > kInsertionLimit) return top_k_by_sorting(pool, &job, rows);
+    if (!job.kernels->decode[type] && !job.kernels->wrap[type])
+        job.extreme = job.kernels->reduce[largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][cpu_register_of(type)];
     job.scratch_each = (sizeof(Candidate) * (size_t)k + 63) / 64 * 64;
     job.scratch = cpu_pool_scratch_take(pool, job.scratch_each * (size_t)cpu_pool_worker_count(pool));
     HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for the best %lld", (long long)k);

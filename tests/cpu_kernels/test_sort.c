@@ -128,11 +128,11 @@ ParameterizedTestParameters(cpu_sort, selects_the_largest) {
 }
 
 ParameterizedTest(HloType *type, cpu_sort, selects_the_largest) {
-    static const int64_t sizes[][2] = {{1, 1}, {700, 5}, {700, 200}, {3000, 3000}};
+    static const int64_t sizes[][2] = {{1, 1}, {700, 5}, {700, 200}, {3000, 3000}, {9000, 7}};
     const int width = hlo_type_bytes(*type);
     CpuPool *pool;
     cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AMX, &pool));
-    for (int s = 0; s < 4; s++)
+    for (int s = 0; s < 5; s++)
         for (int largest = 0; largest < 2; largest++) {
             const int64_t n = sizes[s][0], k = sizes[s][1];
             char *in = hlo_allocate_aligned((size_t)(3 * n * width)),
@@ -188,4 +188,24 @@ ParameterizedTest(HloType *type, cpu_sort, finds_the_extreme) {
             }
             hlo_free(in), hlo_free(values), hlo_free(positions);
         }
+}
+
+// Blocks are skipped by their largest element: NaNs of both signs, zeros of both signs and ties must not mislead that.
+Test(cpu_sort, selects_among_specials_in_skipped_blocks) {
+    enum { kLength = 8192, kBest = 5 };
+    static const float kRows[][2] = {{0.0f, -0.0f}, {-1.0f, NAN}, {-1.0f, -NAN}, {2.0f, 2.0f}, {-INFINITY, -0.0f}};
+    static float in[kLength];
+    for (size_t r = 0; r < sizeof kRows / sizeof kRows[0]; r++)
+        for (int largest = 0; largest < 2; largest++)
+            for (int at = 5000; at < kLength; at += 777) {
+                float values[kBest];
+                int32_t positions[kBest];
+                for (int i = 0; i < kLength; i++) in[i] = kRows[r][0];
+                in[at] = kRows[r][1];
+                cr_assert_null(cpu_top_k(NULL, HLO_F32, 1, kLength, kBest, largest, values, positions, in));
+                const int order = compare(HLO_F32, CPU_SORT_TOTAL, (const char *)in, at, 0) * (largest ? 1 : -1);
+                cr_expect_eq(positions[0], order > 0 ? at : 0, "row %zu, largest %d, at %d", r, largest, at);
+                cr_expect_eq(positions[kBest - 1], order > 0 ? kBest - 2 : kBest - 1, "row %zu, largest %d, at %d", r,
+                             largest, at);
+            }
 }
