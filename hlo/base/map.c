@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/base/map.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct HloStringMapEntry {
@@ -36,10 +37,13 @@ uint64_t hlo_hash_bytes(const void *data, size_t length) {
     return hash ^ (hash >> 32);
 }
 
-// The entry that holds the key, or the free one where it belongs.
+// The entry that holds the key, or the free one where it belongs. The low bits of a hash say too little of the end of a
+// short key: they left out the last digits of names such as add.1234, which made runs of a hundred entries. The middle
+// of another product depends on all of it.
 static struct HloStringMapEntry *string_slot(struct HloStringMapEntry *entries, int64_t capacity, const char *key,
                                              size_t length, uint64_t hash) {
-    for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
+    const uint64_t start = hash * UINT64_C(0x9E3779B97F4A7C15) >> 32;
+    for (uint64_t i = start & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
         struct HloStringMapEntry *entry = &entries[i];
         if (!entry->value) return entry;
         if (entry->hash != hash || entry->length != length) continue;
@@ -52,27 +56,48 @@ void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length
     return string_slot(map->entries, map->capacity, key, length, hlo_hash_bytes(key, length))->value;
 }
 
-void *hlo_string_map_set(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value) {
-    HLO_BUG_IF(!value);
-    if (4 * (map->count + 1) > 3 * map->capacity) {
-        int64_t capacity = map->capacity ? map->capacity * 2 : 16;
-        struct HloStringMapEntry *entries = HLO_ARENA_NEW(arena, struct HloStringMapEntry, capacity);
-        for (int64_t i = 0; i < map->capacity; i++) {
-            const struct HloStringMapEntry *old = &map->entries[i];
-            if (old->value) *string_slot(entries, capacity, old->key, old->length, old->hash) = *old;
-        }
-        map->entries = entries;
-        map->capacity = capacity;
+static void grow(HloArena *arena, HloStringMap *map, int64_t capacity) {
+    assert(capacity > map->count && (capacity & (capacity - 1)) == 0); /* probing wraps by a mask, and ends at a hole */
+    struct HloStringMapEntry *entries = HLO_ARENA_NEW(arena, struct HloStringMapEntry, capacity);
+    for (int64_t i = 0; i < map->capacity; i++) {
+        const struct HloStringMapEntry *old = &map->entries[i];
+        if (old->value) *string_slot(entries, capacity, old->key, old->length, old->hash) = *old;
     }
+    map->entries = entries;
+    map->capacity = capacity;
+}
+
+void hlo_string_map_reserve(HloArena *arena, HloStringMap *map, int64_t count) {
+    int64_t capacity = map->capacity ? map->capacity : 16;
+    while (4 * count > 3 * capacity) capacity *= 2;
+    if (capacity > map->capacity) grow(arena, map, capacity);
+}
+
+// The entry of the key, new if it has no value.
+static struct HloStringMapEntry *entry_of(HloArena *arena, HloStringMap *map, const char *key, size_t length) {
+    if (4 * (map->count + 1) > 3 * map->capacity) grow(arena, map, map->capacity ? map->capacity * 2 : 16);
     uint64_t hash = hlo_hash_bytes(key, length);
     struct HloStringMapEntry *entry = string_slot(map->entries, map->capacity, key, length, hash);
+    if (entry->value) return entry;
+    map->count++;
+    *entry = (struct HloStringMapEntry){.key = key, .length = length, .hash = hash};
+    return entry;
+}
+
+void *hlo_string_map_set(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value) {
+    HLO_BUG_IF(!value);
+    struct HloStringMapEntry *entry = entry_of(arena, map, key, length);
     void *former = entry->value;
-    if (!former) {
-        map->count++;
-        *entry = (struct HloStringMapEntry){.key = key, .length = length, .hash = hash};
-    }
     entry->value = value;
     return former;
+}
+
+bool hlo_string_map_add(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value) {
+    HLO_BUG_IF(!value);
+    struct HloStringMapEntry *entry = entry_of(arena, map, key, length);
+    if (entry->value) return false;
+    entry->value = value;
+    return true;
 }
 
 static struct HloIntMapEntry *int_slot(struct HloIntMapEntry *entries, int64_t capacity, uint64_t key) {

@@ -17,6 +17,11 @@ HLO_EXPORT void *hlo_string_map_get(const HloStringMap *map, const char *key, si
 // Sets a value (not NULL). The key is not copied: it must live as long as the map. Returns the former value or NULL.
 HLO_EXPORT void *hlo_string_map_set(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value);
 
+// Sets the value of a key that has none; false, and nothing is changed, when it has one.
+HLO_EXPORT bool hlo_string_map_add(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value);
+// Makes room for `count` keys, so that as many can be set without the map growing.
+HLO_EXPORT void hlo_string_map_reserve(HloArena *arena, HloStringMap *map, int64_t count);
+
 typedef struct HloIntMap {
     struct HloIntMapEntry *entries;
     int64_t count;

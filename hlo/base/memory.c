@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/base/memory.h"
 
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 // The innermost hlo_protect() of this thread, and the countdown of injected failures: the library's only mutable
 // statics, both per thread, because an arena may be used far below the call that protects it.
@@ -53,8 +55,11 @@ void *hlo_allocate_aligned(size_t bytes) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Arenas: a chain of blocks, newest first. Blocks double up to a limit; a large request gets a block of its own.
+//
+// A block of two megabytes and more asks for huge pages: a program of a million instructions touches so much new memory
+// that faults of 4 KiB took a third of the time in which it was read.
 
-enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20, ALIGNMENT = 16 };
+enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 23, HUGE_PAGE_BYTES = 1 << 21, ALIGNMENT = 16 };
 
 typedef struct Block {
     struct Block *older;
@@ -121,19 +126,32 @@ HloArena *hlo_arena_scratch_new(void) {
     return arena;
 }
 
+// Memory for a block; NULL when there is none. *bytes may grow.
+static Block *allocate_block(size_t *bytes) {
+    if (*bytes < HUGE_PAGE_BYTES || *bytes > SIZE_MAX - HUGE_PAGE_BYTES) return hlo_allocate(*bytes);
+    if (must_fail()) return NULL;
+    *bytes = (*bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    Block *block = aligned_alloc(HUGE_PAGE_BYTES, *bytes);
+#ifdef MADV_HUGEPAGE
+    if (block) (void)madvise(block, *bytes, MADV_HUGEPAGE);  // a wish: smaller pages do as well
+#endif
+    return block;
+}
+
 static Block *add_block(HloArena *arena, size_t bytes) {
+    assert(bytes % ALIGNMENT == 0); /* callers round up */
     size_t size = arena->next_size;
-    if (bytes > size) {
-        size = bytes;
+    if (bytes > size - sizeof(Block)) {
+        if (bytes > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
+        size = sizeof(Block) + bytes;
     } else if (arena->next_size < LARGEST_BLOCK_BYTES) {
         arena->next_size *= 2;
     }
-    if (size > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
-    Block *block = hlo_allocate(sizeof(Block) + size);
+    Block *block = allocate_block(&size);
     if (!block) hlo_out_of_memory();
-    *block = (Block){.older = arena->newest, .size = size};
+    *block = (Block){.older = arena->newest, .size = size - sizeof(Block)};
     arena->newest = block;
-    arena->total += size;
+    arena->total += block->size;
     return block;
 }
 

@@ -43,25 +43,32 @@ static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *ste
     return hlo_string_map_get(taken, name, length + write_number(name + length, number)) != NULL;
 }
 
+// The next number of a stem that is in use, or NULL.
+static int64_t *counter_of(HloArena *arena, HloStringMap *counters, const char *stem, size_t length, bool make) {
+    int64_t *next = hlo_string_map_get(counters, stem, length);
+    if (next || !make) return next;
+    next = HLO_ARENA_NEW(arena, int64_t, 1);
+    hlo_string_map_set(arena, counters, hlo_arena_string(arena, stem, length), length, next);
+    return next;
+}
+
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
                             void *owner) {
     size_t length = strlen(wanted);
     int64_t number;
     size_t stem = stem_length(wanted, length, &number);
-    bool numbered = stem < length;
-    if (is_taken(arena, taken, wanted, stem, number)) {
-        int64_t *next = hlo_string_map_get(counters, wanted, stem);
-        if (!next) {
-            next = HLO_ARENA_NEW(arena, int64_t, 1);
-            hlo_string_map_set(arena, counters, hlo_arena_string(arena, wanted, stem), stem, next);
-        }
-        while (is_taken(arena, taken, wanted, stem, *next)) ++*next;
-        number = (*next)++;
-    }
+    const bool numbered = stem < length;
+    // Names are never given back: number 0 of a stem that has a counter is in use, as all below the counter are.
+    int64_t *next = numbered ? NULL : counter_of(arena, counters, wanted, stem, false);
+    if (!next && is_taken(arena, taken, wanted, stem, number)) next = counter_of(arena, counters, wanted, stem, true);
+    if (next && *next == 0 && is_taken(arena, taken, wanted, stem, 0)) ++*next;
     char *name = hlo_arena_allocate_uninitialised(arena, stem + 24);
     memcpy(name, wanted, stem);
-    size_t end = stem + (numbered || number > 0 ? write_number(name + stem, number) : 0);
-    name[end] = 0;
-    hlo_string_map_set(arena, taken, name, end, owner);
+    size_t end;
+    do {
+        if (next) number = (*next)++;
+        end = stem + (numbered || number > 0 ? write_number(name + stem, number) : 0);
+        name[end] = 0;
+    } while (!hlo_string_map_add(arena, taken, name, end, owner));
     return name;
 }

@@ -217,10 +217,7 @@ static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *
     return HLO_SUCCESS;
 }
 
-static HloStatus attach_sharding(ImportPlace *place, HloInstruction *instruction) {
-    const MlirAttribute *attribute = mlir_attribute(place->operation, "mhlo.sharding");
-    if (!attribute) attribute = mlir_attribute(place->operation, "sdy.sharding");
-    if (!attribute) return HLO_SUCCESS;
+static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attribute, HloInstruction *instruction) {
     if (attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
         if (attribute->count != 1) return attach_tuple_sharding(place->importer, attribute, instruction);
         attribute = attribute->items[0];
@@ -228,6 +225,24 @@ static HloStatus attach_sharding(ImportPlace *place, HloInstruction *instruction
     HLO_TRY(import_sharding(place->importer, attribute, instruction->shape->rank, &instruction->sharding));
     if (!hlo_shape_is_tuple(instruction->shape)) import_sharding_text(place->importer, &attribute, instruction);
     return HLO_SUCCESS;
+}
+
+// What may stand on any operation: its sharding and frontend attributes.
+static HloStatus attach_annotations(ImportPlace *place, HloInstruction *instruction) {
+    const MlirOperation *operation = place->operation;
+    const MlirAttribute *sdy = NULL, *sharding = NULL;
+    for (int64_t i = 0; i < operation->attribute_count; i++) {
+        const char *name = operation->attribute_names[i];
+        // Nearly all attributes are the operation's own, whose names have no dialect.
+        if (name[0] != 'm' && name[0] != 's') continue;
+        if (strcmp(name, "mhlo.sharding") == 0) sharding = operation->attributes[i];
+        if (strcmp(name, "sdy.sharding") == 0) sdy = operation->attributes[i];
+        if (strcmp(name, "mhlo.frontend_attributes") == 0) {
+            set_frontend_attributes(operation->attributes[i], instruction);
+        }
+    }
+    if (!sharding) sharding = sdy;
+    return sharding ? attach_sharding(place, sharding, instruction) : HLO_SUCCESS;
 }
 
 // True if `inferred` is `declared` but for sizes that the program leaves open and inference knows.
@@ -283,8 +298,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     *result = hlo_instruction_new(place->computation, opcode, shape, operands, operand_count, attributes, NULL);
     if (called_count) hlo_instruction_set_called(*result, called, called_count);
     (*result)->metadata = import_metadata(place, place->operation->location);
-    import_frontend_attributes(place, *result);
-    return attach_sharding(place, *result);
+    return attach_annotations(place, *result);
 }
 
 HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) {
@@ -327,31 +341,45 @@ HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attribu
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-// Elementwise ops have the same name in HLO, with dashes.
-static HloStatus import_by_name(ImportPlace *place, bool *known) {
+// How operations of one name are converted.
+typedef struct ImportPlan {
+    const ImportRow *row;  // or NULL
+    HloOpcode opcode;      // of an elementwise operation without a row; HLO_OPCODE_COUNT for a name that is unknown
+} ImportPlan;
+
+// The elementwise opcode of the same name in HLO, with dashes.
+static HloOpcode opcode_by_name(const char *name) {
     char text[64];
-    const char *dot = strchr(place->operation->name, '.');
+    const char *dot = strchr(name, '.');
     size_t length = dot ? strlen(dot + 1) : 0;
-    *known = false;
-    if (!dot || length >= sizeof(text) || strncmp(place->operation->name, "stablehlo.", 10) != 0) return HLO_SUCCESS;
+    if (!dot || length >= sizeof(text) || strncmp(name, "stablehlo.", 10) != 0) return HLO_OPCODE_COUNT;
     for (size_t i = 0; i <= length; i++) text[i] = dot[1 + i] == '_' ? '-' : dot[1 + i];
     HloOpcode opcode = hlo_op_from_text(text, length);
-    if (opcode == HLO_OPCODE_COUNT || !hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE)) return HLO_SUCCESS;
-    *known = true;
-    HloFamily family = hlo_op_info(opcode)->family;
-    if (family == HLO_FAMILY_Accuracy) {
-        const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
-        HloAccuracyAttributes attributes = {0};
-        bool is_default =
-            !attribute || !attribute->accuracy ||
-            (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
-        if (!is_default) {
-            attributes.accuracy =
-                hlo_arena_copy(import_arena(place), attribute->accuracy, sizeof(*attribute->accuracy));
-        }
-        return import_plain(place, opcode, &attributes);
+    bool known = opcode != HLO_OPCODE_COUNT && hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE);
+    return known ? opcode : HLO_OPCODE_COUNT;
+}
+
+// The plan for a name. Both doors give operations of one name the same string.
+static const ImportPlan *plan_of(Importer *importer, const char *name) {
+    const int64_t *found = hlo_int_map_find(&importer->plans, (uintptr_t)name);
+    if (found) return (const ImportPlan *)(uintptr_t)*found;
+    ImportPlan *plan = HLO_ARENA_NEW(importer->arena, ImportPlan, 1);
+    plan->row = hlo_string_map_get(&importer->rows, name, strlen(name));
+    plan->opcode = plan->row ? HLO_OPCODE_COUNT : opcode_by_name(name);
+    hlo_int_map_set(importer->arena, &importer->plans, (uintptr_t)name, (int64_t)(uintptr_t)plan);
+    return plan;
+}
+
+static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
+    if (hlo_op_info(opcode)->family != HLO_FAMILY_Accuracy) return import_plain(place, opcode, NULL);
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
+    HloAccuracyAttributes attributes = {0};
+    bool is_default = !attribute || !attribute->accuracy ||
+                      (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
+    if (!is_default) {
+        attributes.accuracy = hlo_arena_copy(import_arena(place), attribute->accuracy, sizeof(*attribute->accuracy));
     }
-    return import_plain(place, opcode, NULL);
+    return import_plain(place, opcode, &attributes);
 }
 
 static void note_rows(Importer *importer) {
@@ -369,16 +397,14 @@ static void note_rows(Importer *importer) {
 }
 
 static HloStatus import_operation(ImportPlace *place) {
-    const char *name = place->operation->name;
-    const ImportRow *row = hlo_string_map_get(&place->importer->rows, name, strlen(name));
+    const ImportPlan *plan = plan_of(place->importer, place->operation->name);
+    const ImportRow *row = plan->row;
     if (row && row->operands && place->operation->operand_count != row->operands) {
         return import_error(place, HLO_INVALID_ARGUMENT, "%d operands are needed, not %lld", row->operands,
                             (long long)place->operation->operand_count);
     }
     if (row) return row->handler(place);
-    bool known;
-    HLO_TRY(import_by_name(place, &known));
-    if (known) return HLO_SUCCESS;
+    if (plan->opcode != HLO_OPCODE_COUNT) return import_elementwise(place, plan->opcode);
     // A type that HLO has not says more than an operation that only takes such types.
     for (int64_t i = 0; i < place->operation->result_count; i++) {
         const HloShape *shape;
@@ -719,7 +745,8 @@ static HloStatus import_request(void *argument) {
     HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
                                         : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) {
-        mlir_find_uses(top);
+        // Names, the largest table of a module, are about as many as operations.
+        hlo_string_map_reserve(request->module->arena, &request->module->instruction_names, mlir_find_uses(top));
         status = mlir_import(top, arena, request->module);
     }
     hlo_arena_free(arena);

@@ -10,6 +10,8 @@ typedef struct Importer {
     HloArena *arena;         // scratch and the MLIR picture
     HloStringMap functions;  // name -> ImportedFunction
     HloStringMap rows;       // operation -> ImportRow
+    HloIntMap plans;         // address of an operation name -> ImportPlan
+    HloStringMap shardings;  // text of an annotation -> HloSharding in the module
     HloIntMap shapes;        // MlirType's address -> HloShape in the module
     HloIntMap metadata;      // location's address -> HloMetadata in the module
     HloIntMap known;         // integer instruction's address -> HloInts that it always gives, or 0

@@ -232,7 +232,14 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
     *sharding = NULL;
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind == MLIR_STRING && attribute->string) {
-        return hlo_parse_sharding(importer->module->arena, attribute->string, strlen(attribute->string), sharding);
+        // Thousands of values are annotated alike, and an annotation never changes.
+        const size_t length = strlen(attribute->string);
+        *sharding = hlo_string_map_get(&importer->shardings, attribute->string, length);
+        if (*sharding) return HLO_SUCCESS;
+        HLO_TRY(hlo_parse_sharding(importer->module->arena, attribute->string, length, sharding));
+        hlo_string_map_set(importer->arena, &importer->shardings, attribute->string, length,
+                           (void *)(uintptr_t)*sharding);
+        return HLO_SUCCESS;
     }
     HLO_FAIL_IF(attribute->kind != MLIR_SDY || attribute->code != MLIR_SDY_SHARDING, HLO_INVALID_ARGUMENT,
                 "a sharding attribute holds something else");

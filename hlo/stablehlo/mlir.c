@@ -174,24 +174,30 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 // ---------------------------------------------------------------------------------------------------------------------
 // Uses
 
-static void find_uses_in_block(MlirBlock *block) {
+static int64_t find_uses_in_block(MlirBlock *block) {
+    int64_t count = block->operation_count;
     for (int64_t i = 0; i < block->operation_count; i++) {
         MlirOperation *operation = block->operations[i];
         for (int64_t j = 0; j < operation->operand_count; j++) {
             if (operation->operands[j]->same) operation->operands[j] = operation->operands[j]->same;
             operation->operands[j]->is_used = true;
         }
-        bool is_cast = operation->operand_count == operation->result_count &&
+        bool is_cast = operation->operand_count == operation->result_count && operation->name[0] == 'b' &&
                        strcmp(operation->name, "builtin.unrealized_conversion_cast") == 0;
         for (int64_t j = 0; is_cast && j < operation->result_count; j++) {
             operation->results[j]->same = operation->operands[j];
         }
-        mlir_find_uses(operation);
+        if (operation->region_count) count += mlir_find_uses(operation);
     }
+    return count;
 }
 
-void mlir_find_uses(MlirOperation *top) {
+int64_t mlir_find_uses(MlirOperation *top) {
+    int64_t count = 0;
     for (int64_t r = 0; r < top->region_count; r++) {
-        for (int64_t b = 0; b < top->regions[r].block_count; b++) find_uses_in_block(&top->regions[r].blocks[b]);
+        for (int64_t b = 0; b < top->regions[r].block_count; b++) {
+            count += find_uses_in_block(&top->regions[r].blocks[b]);
+        }
     }
+    return count;
 }

@@ -151,8 +151,8 @@ const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
 
 // Notes which values are used, and lets the users of casts between dialects (builtin.unrealized_conversion_cast, one
-// result an operand) use the operands instead. The casts stay.
-void mlir_find_uses(MlirOperation *top);
+// result an operand) use the operands instead. The casts stay. Returns how many operations there are below.
+int64_t mlir_find_uses(MlirOperation *top);
 
 // Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch.
 HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module);

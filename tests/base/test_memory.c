@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arenas and maps: memory of every size is aligned, apart and given back; keys are found however alike they are.
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/base/map.h"
+#include "hlo/base/memory.h"
+
+// Sizes around the limits of blocks and of huge pages.
+static const size_t sizes[] = {0,
+                               1,
+                               15,
+                               16,
+                               4000,
+                               4096,
+                               (1 << 20) - 1,
+                               1 << 20,
+                               1 << 21,
+                               3 << 20,
+                               (1 << 21) - 32,
+                               (1 << 21) + 1,
+                               (1 << 23) + 5,
+                               9 << 20};
+
+Test(memory, arena_blocks_of_every_size) {
+    HloArena *arena = hlo_arena_new();
+    cr_assert(arena);
+    unsigned char *all[HLO_COUNT_OF(sizes)];
+    size_t total = 0;
+    for (size_t i = 0; i < HLO_COUNT_OF(sizes); i++) {
+        all[i] = hlo_arena_allocate(arena, sizes[i]);
+        cr_assert_eq((uintptr_t)all[i] % 16, 0, "size %zu", sizes[i]);
+        for (size_t j = 0; j < sizes[i]; j += 997) cr_assert_eq(all[i][j], 0, "size %zu", sizes[i]);
+        memset(all[i], (int)i + 1, sizes[i]);
+        total += sizes[i];
+    }
+    cr_assert_geq(hlo_arena_bytes(arena), total);
+    for (size_t i = 0; i < HLO_COUNT_OF(sizes); i++) {
+        for (size_t j = 0; j < sizes[i]; j += 997) cr_assert_eq(all[i][j], i + 1, "size %zu was overwritten", sizes[i]);
+    }
+    hlo_arena_free(arena);
+}
+
+Test(memory, arena_takes_back_what_came_after_a_mark) {
+    HloArena *arena = hlo_arena_new();
+    char *kept = hlo_arena_text(arena, "kept");
+    const size_t before = hlo_arena_bytes(arena);
+    const HloArenaMark mark = hlo_arena_mark(arena);
+    for (int i = 0; i < 100; i++) memset(hlo_arena_allocate(arena, 100000), 1, 100000);
+    cr_assert_gt(hlo_arena_bytes(arena), before);
+    hlo_arena_reset(arena, mark);
+    cr_assert_eq(hlo_arena_bytes(arena), before);
+    cr_assert_str_eq(kept, "kept");
+    hlo_arena_free(arena);
+}
+
+static HloStatus fill(void *argument) {
+    HloArena *arena = argument;
+    for (int i = 0; i < 1000; i++) hlo_arena_allocate(arena, (size_t)1 << 20);
+    return HLO_SUCCESS;
+}
+
+Test(memory, a_failure_in_large_blocks_is_a_status) {
+    HloArena *arena = hlo_arena_new();
+    hlo_allocation_fail_after(20);
+    HloStatus status = hlo_protect(fill, arena);
+    hlo_allocation_fail_after(-1);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+    hlo_arena_free(arena);
+}
+
+// The last digits of short names once had no say in where an entry stands.
+Test(memory, names_that_end_in_numbers) {
+    enum { COUNT = 20000 };
+    static int values[COUNT];
+    HloArena *arena = hlo_arena_new();
+    HloStringMap map = {0};
+    hlo_string_map_reserve(arena, &map, COUNT / 2);
+    const int64_t capacity = map.capacity;
+    cr_assert_geq(3 * capacity, 4 * (COUNT / 2));
+    for (int i = 0; i < COUNT; i++) {
+        const char *name = hlo_arena_format(arena, "add.%d", i);
+        cr_assert(hlo_string_map_add(arena, &map, name, strlen(name), &values[i]));
+        if (i < COUNT / 2) cr_assert_eq(map.capacity, capacity, "it grew at %d", i);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        char name[20];
+        const size_t length = (size_t)snprintf(name, sizeof(name), "add.%d", i);
+        cr_assert_eq(hlo_string_map_get(&map, name, length), &values[i]);
+        cr_assert(!hlo_string_map_add(arena, &map, name, length, &values[0]));
+        cr_assert_eq(hlo_string_map_set(arena, &map, hlo_arena_text(arena, name), length, &values[0]), &values[i]);
+    }
+    cr_assert_eq(map.count, COUNT);
+    cr_assert_null(hlo_string_map_get(&map, "add.", 4));
+    hlo_arena_free(arena);
+}
