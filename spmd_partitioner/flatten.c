@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/flatten.h"
 
+#include <assert.h>
+
 #include "hlo/pass/pass.h"
+#include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
 
 // A module that inlining would make larger than this keeps the rest of its calls.
@@ -64,12 +67,91 @@ static void own_computations(Flattening *flattening, HloInstruction *at) {
     if (changed) hlo_instruction_set_called(at, called, at->called_count);
 }
 
+// ---- custom-calls that ops stand for
+
+static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const HloShape *shape,
+                                   HloInstruction *const *operands, int64_t count, const void *attributes) {
+    HloInstruction *made = hlo_instruction_new(at->parent, opcode, shape, operands, count, attributes, NULL);
+    made->metadata = at->metadata;
+    hlo_instruction_move_before(made, at);
+    return made;
+}
+
+// A call that sorts along its last dimension and keeps the beginning: TopK of one array, ApproxTopK of several with
+// their init values. Others of that kind are left as they are.
+static bool keeps_the_first(const HloInstruction *at) {
+    if (spmd_custom_call_kind(at) != SPMD_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
+    int32_t arrays = at->operand_count == 1 ? 1 : at->operand_count / 2;
+    const HloShape *shape = at->operands[0]->shape;
+    int32_t results = at->operand_count == 1 ? 2 : arrays;
+    if (at->shape->element_count != results || shape->rank < 1) return false;
+    for (int32_t i = 0; i < results; i++) {
+        const HloShape *result = at->shape->elements[i];
+        if (!hlo_shape_is_array(result) || result->rank != shape->rank) return false;
+        for (int32_t d = 0; d + 1 < shape->rank; d++) {
+            if (result->dims[d] != shape->dims[d]) return false;
+        }
+        if (result->dims[shape->rank - 1] != at->shape->elements[0]->dims[shape->rank - 1]) return false;
+    }
+    return at->operand_count == 1 || at->called_count == 1;
+}
+
+// topk, as large or as small as the comparator asks for.
+static HloInstruction *make_top_k(HloInstruction *at) {
+    bool largest = true;
+    if (at->called_count == 1 && hlo_is(at->called[0]->root, HLO_OP_COMPARE)) {
+        int32_t direction = HLO_ATTRIBUTES(at->called[0]->root, Compare)->direction;
+        largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
+    }
+    const HloShape *values = at->shape->elements[0];
+    HloTopKAttributes attributes = {.k = values->dims[values->rank - 1], .largest = largest};
+    return emit_before(at, HLO_OP_TOPK, at->shape, at->operands, 1, &attributes);
+}
+
+// The first elements of a sort by the call's comparator.
+static HloInstruction *make_sort(HloInstruction *at) {
+    HloArena *arena = at->parent->module->arena;
+    const int32_t count = at->operand_count / 2, rank = at->operands[0]->shape->rank;
+    assert(count > 0); /* keeps_the_first() has counted arrays and init values */
+    int64_t last = rank - 1, *zeros = HLO_ARENA_NEW(arena, int64_t, rank), *ones = HLO_ARENA_NEW(arena, int64_t, rank);
+    for (int32_t d = 0; d < rank; d++) ones[d] = 1;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
+    HloInstruction **parts = HLO_ARENA_NEW(arena, HloInstruction *, count);
+    for (int32_t i = 0; i < count; i++) shapes[i] = at->operands[i]->shape;
+    HloSortAttributes order = {hlo_ints(arena, &last, 1), true};
+    const HloShape *all = count == 1 ? shapes[0] : hlo_shape_tuple(arena, shapes, count);
+    HloInstruction *sorted = emit_before(at, HLO_OP_SORT, all, at->operands, count, &order);
+    hlo_instruction_set_called(sorted, at->called, 1);
+    for (int32_t i = 0; i < count; i++) {
+        HloTupleIndexAttributes index = {i};
+        HloInstruction *part =
+            count == 1 ? sorted : emit_before(at, HLO_OP_GET_TUPLE_ELEMENT, shapes[i], &sorted, 1, &index);
+        const HloShape *result = at->shape->elements[i];
+        HloSliceAttributes slice = {{zeros, rank}, hlo_ints(arena, result->dims, rank), {ones, rank}};
+        parts[i] = emit_before(at, HLO_OP_SLICE, result, &part, 1, &slice);
+    }
+    return emit_before(at, HLO_OP_TUPLE, at->shape, parts, count, NULL);
+}
+
+static void spell_calls_out(HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            if (!keeps_the_first(at)) continue;
+            hlo_instruction_replace_uses(at, at->operand_count == 1 ? make_top_k(at) : make_sort(at));
+            hlo_instruction_remove(at);
+        }
+    }
+}
+
 bool spmd_needs_flattening(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             bool spelled_out =
                 hlo_is(at, HLO_OP_SCAN) || hlo_is(at, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(at, HLO_OP_BATCH_NORM_GRAD);
-            if (spelled_out || spmd_is_flow_op(at->opcode) || hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START)) return true;
+            if (spelled_out || keeps_the_first(at) || spmd_is_flow_op(at->opcode) ||
+                hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
+                return true;
         }
     }
     return false;
@@ -78,6 +160,7 @@ bool spmd_needs_flattening(const HloModule *module) {
 HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     int64_t count;
     bool changed = false;
+    spell_calls_out(module);
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));

@@ -65,6 +65,20 @@ static const struct {
      " c = f32[4,5] slice(a), slice={[0:4], [0:5]}\n d = s32[4,2] slice(b), slice={[0:4], [0:2]}\n"
      " ROOT t = (f32[4,5], s32[4,2]) tuple(c, d), sharding={{replicated}, {replicated}}",
      "3 all-gather"},
+    // So do the calls that keep the first.
+    {"TopK", 8,
+     "p = f32[4,64] parameter(0)" COLUMNS "\n c = (f32[4,3], s32[4,3]) custom-call(p), custom_call_target=\"TopK\", "
+     "called_computations={coarse}\n a = f32[4,3] get-tuple-element(c), index=0\n"
+     " b = s32[4,3] get-tuple-element(c), index=1\n"
+     " ROOT t = (f32[4,3], s32[4,3]) tuple(a, b), sharding={{replicated}, {replicated}}",
+     "2 all-gather"},
+    {"ApproxTopK", 8,
+     "p = f32[4,64] parameter(0)" COLUMNS "\n q = s32[4,64] iota(), iota_dimension=1\n y = f32[] constant(-inf)\n"
+     " z = s32[] constant(-1)\n c = (f32[4,3], s32[4,3]) custom-call(p, q, y, z), custom_call_target=\"ApproxTopK\", "
+     "called_computations={coarse}, backend_config={reduction_dim = 1 : i64, top_k = 3 : i64}\n"
+     " a = f32[4,3] get-tuple-element(c), index=0\n b = s32[4,3] get-tuple-element(c), index=1\n"
+     " ROOT t = (f32[4,3], s32[4,3]) tuple(a, b), sharding={{replicated}, {replicated}}",
+     "2 all-gather"},
     {"the first, and the last", 8,
      "p = f32[4,64] parameter(0)" COLUMNS "\n s = f32[4,64] sort(p), dimensions={1}, to_apply=greater\n"
      " t = f32[4,3] slice(s), slice={[0:4], [0:3]}\n u = f32[4,3] slice(s), slice={[0:4], [61:64]}\n"
