@@ -44,6 +44,7 @@ PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, buffer);
     const PjrtMemory *memory = args->memory ? args->memory : args->device ? args->device->memories[0] : NULL;
     if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    PJRT_TRY(pjrt_check_local(memory));
     WantedShape wanted;
     TargetBuffer *buffer;
     PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));

@@ -57,6 +57,7 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, buffer);
     PjrtMemory *memory = args->memory ? args->memory : args->device ? args->device->memories[0] : NULL;
     if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    PJRT_TRY(pjrt_check_local(memory));
     HloType type = pjrt_type_to_hlo(args->type);
     if (type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
     TargetBuffer *buffer;
@@ -116,6 +117,7 @@ PjrtError *pjrt_buffer_is_deleted(void *arguments) {
 PjrtError *pjrt_buffer_copy_to_memory(void *arguments) {
     PjrtBufferCopyToMemoryArgs *args = arguments;
     TargetBuffer *copy;
+    PJRT_TRY(pjrt_check_local(args->dst_memory));
     PJRT_TRY(target_buffer_copy_to_memory(args->buffer->buffer, args->dst_memory->memory, &copy));
     // Unpinned host memory knows no layouts.
     const bool keeps = args->dst_memory->memory->kind_id != TARGET_MEMORY_UNPINNED_HOST;

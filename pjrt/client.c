@@ -162,6 +162,7 @@ static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count,
     HLO_TRY(make_client(spec, result));
     memcpy((*result)->topology.platform, platform, sizeof(platform));
     HloStatus status = choose_numerics(options, count, (*result)->client);
+    if (!status) status = pjrt_choose_process(*result, options, count);
     if (!status) return HLO_SUCCESS;
     free_client(*result);
     *result = NULL;
@@ -209,10 +210,9 @@ PjrtError *pjrt_client_platform_version(void *arguments) {
     return NULL;
 }
 
-// All virtual hosts live in this process: the first one speaks for them.
 PjrtError *pjrt_client_process_index(void *arguments) {
     PjrtClientProcessIndexArgs *args = arguments;
-    args->process_index = 0;
+    args->process_index = args->client->process_index;
     return NULL;
 }
 
@@ -225,8 +225,8 @@ PjrtError *pjrt_client_devices(void *arguments) {
 
 PjrtError *pjrt_client_addressable_devices(void *arguments) {
     PjrtClientAddressableDevicesArgs *args = arguments;
-    args->addressable_devices = args->client->device_list;
-    args->num_addressable_devices = args->client->device_count;
+    args->addressable_devices = args->client->device_list + args->client->first_local;
+    args->num_addressable_devices = args->client->local_count;
     return NULL;
 }
 
@@ -240,9 +240,10 @@ PjrtError *pjrt_client_lookup_device(void *arguments) {
 
 PjrtError *pjrt_client_lookup_addressable_device(void *arguments) {
     PjrtClientLookupAddressableDeviceArgs *args = arguments;
-    for (size_t i = 0; i < args->client->device_count; i++) {
-        if (args->client->devices[i].device->local_hardware_id != args->local_hardware_id) continue;
-        args->addressable_device = args->client->device_list[i];
+    const PjrtClient *client = args->client;
+    for (size_t i = client->first_local; i < client->first_local + client->local_count; i++) {
+        if (client->devices[i].device->local_hardware_id != args->local_hardware_id) continue;
+        args->addressable_device = client->device_list[i];
         return NULL;
     }
     return pjrt_fail(HLO_INVALID_ARGUMENT, "there is no device with local hardware id %d", args->local_hardware_id);
@@ -250,8 +251,8 @@ PjrtError *pjrt_client_lookup_addressable_device(void *arguments) {
 
 PjrtError *pjrt_client_addressable_memories(void *arguments) {
     PjrtClientAddressableMemoriesArgs *args = arguments;
-    args->addressable_memories = args->client->memory_list;
-    args->num_addressable_memories = args->client->memory_count;
+    args->addressable_memories = args->client->memory_list + args->client->first_memory;
+    args->num_addressable_memories = args->client->local_memories;
     return NULL;
 }
 
@@ -272,8 +273,10 @@ PjrtError *pjrt_client_default_device_assignment(void *arguments) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "there is room for %zu of %lld device ids",
                          args->default_assignment_size, (long long)count);
     }
+    // This process's devices if they are enough.
+    const int64_t first = count <= (int64_t)args->client->local_count ? (int64_t)args->client->first_local : 0;
     for (int64_t i = 0; i < count; i++) {
-        args->default_assignment[i] = (int32_t)target_client_device(args->client->client, i)->id;
+        args->default_assignment[i] = (int32_t)target_client_device(args->client->client, first + i)->id;
     }
     return NULL;
 }
@@ -338,20 +341,20 @@ PjrtError *pjrt_device_get_description(void *arguments) {
 
 PjrtError *pjrt_device_is_addressable(void *arguments) {
     PjrtDeviceIsAddressableArgs *args = arguments;
-    args->is_addressable = true;
+    args->is_addressable = pjrt_is_local(args->device);
     return NULL;
 }
 
 PjrtError *pjrt_device_local_hardware_id(void *arguments) {
     PjrtDeviceLocalHardwareIdArgs *args = arguments;
-    args->local_hardware_id = (int32_t)args->device->device->local_hardware_id;
+    args->local_hardware_id = pjrt_is_local(args->device) ? (int32_t)args->device->device->local_hardware_id : -1;
     return NULL;
 }
 
 PjrtError *pjrt_device_addressable_memories(void *arguments) {
     PjrtDeviceAddressableMemoriesArgs *args = arguments;
     args->memories = args->device->memories;
-    args->num_memories = args->device->memory_count;
+    args->num_memories = pjrt_is_local(args->device) ? args->device->memory_count : 0;
     return NULL;
 }
 

@@ -332,6 +332,7 @@ HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable
 static void free_loaded(PjrtLoadedExecutable *loaded) {
     pjrt_executable_release(loaded->executable);
     hlo_free(loaded->devices);
+    hlo_free(loaded->local_devices);
     hlo_free(loaded->logical_ids);
     hlo_text_free(&loaded->assignment);
     hlo_free(loaded);
@@ -357,11 +358,14 @@ HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedEx
     int64_t partitions = target_executable_partition_count(executable->executable);
     loaded->device_count = (size_t)(replicas * partitions);
     loaded->devices = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->devices));
+    loaded->local_devices = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->local_devices));
     loaded->logical_ids = hlo_allocate_zeroed(loaded->device_count, sizeof(*loaded->logical_ids));
-    bool whole = loaded->devices && loaded->logical_ids;
+    bool whole = loaded->devices && loaded->local_devices && loaded->logical_ids;
     for (size_t i = 0; whole && i < loaded->device_count; i++) {
         loaded->devices[i] = pjrt_device_of(client, target_executable_device(executable->executable, (int64_t)i));
-        loaded->logical_ids[i] =
+        if (!pjrt_is_local(loaded->devices[i])) continue;
+        loaded->local_devices[loaded->local_count] = loaded->devices[i];
+        loaded->logical_ids[loaded->local_count++] =
             (PjrtLogicalId){(int32_t)((int64_t)i / partitions), (int32_t)((int64_t)i % partitions)};
     }
     if (!whole || (!executable->portable && !print_assignment(loaded, replicas, partitions))) {

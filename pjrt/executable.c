@@ -199,8 +199,8 @@ PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
 
 PjrtError *pjrt_loaded_executable_addressable_devices(void *arguments) {
     PjrtLoadedExecutableAddressableDevicesArgs *args = arguments;
-    args->addressable_devices = args->executable->devices;
-    args->num_addressable_devices = args->executable->executable->portable ? 0 : args->executable->device_count;
+    args->addressable_devices = args->executable->local_devices;
+    args->num_addressable_devices = args->executable->executable->portable ? 0 : args->executable->local_count;
     return NULL;
 }
 
@@ -208,7 +208,7 @@ PjrtError *pjrt_loaded_executable_addressable_device_logical_ids(void *arguments
     PjrtLoadedExecutableAddressableDeviceLogicalIdsArgs *args = arguments;
     args->addressable_device_logical_ids = args->executable->logical_ids;
     args->num_addressable_device_logical_ids =
-        args->executable->executable->portable ? 0 : args->executable->device_count;
+        args->executable->executable->portable ? 0 : args->executable->local_count;
     return NULL;
 }
 
@@ -294,6 +294,11 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     if (args->execute_device && !loaded->executable->portable && args->execute_device != loaded->devices[0])
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
                          target_executable_name(loaded->executable->executable));
+    if (loaded->local_count != loaded->device_count)
+        return pjrt_fail(HLO_UNIMPLEMENTED,
+                         "%s runs on %zu devices, of which this process (%d) has %zu: processes do not exchange arrays",
+                         target_executable_name(loaded->executable->executable), loaded->device_count,
+                         loaded->devices[0]->client->process_index, loaded->local_count);
     if (args->num_devices != loaded->device_count) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
                          target_executable_name(loaded->executable->executable), loaded->device_count,

@@ -104,6 +104,9 @@ struct PjrtClient {
     size_t memory_count;
     PjrtTopology topology;
     HloText platform_version;
+    int32_t process_index;            // the host that this process plays
+    size_t first_local, local_count;  // its devices in device_list: all of them unless other processes play the rest
+    size_t first_memory, local_memories;  // their memories in memory_list
 };
 
 // The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
@@ -119,6 +122,15 @@ const char *pjrt_platform_name(const PjrtTopology *topology);
 void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices);
 // True if the machine is more than one slice.
 bool pjrt_has_several_slices(const TargetClient *client);
+
+// Decides which host of the machine this process is. One process plays all of them, unless the option `process_index`
+// (or `node_id`, of a framework that has `num_nodes` processes) or MESHLO_PROCESS_INDEX names one: then the other
+// hosts' devices are known but not addressable. INVALID_ARGUMENT for a host that the machine does not have.
+HLO_NODISCARD HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options, size_t count);
+// True if the device is one of this process's host.
+bool pjrt_is_local(const PjrtDevice *device);
+// INVALID_ARGUMENT unless a memory belongs to this process.
+HLO_NODISCARD HloStatus pjrt_check_local(const PjrtMemory *memory);
 
 // The handle of a device or memory of the client below.
 PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device);
@@ -207,9 +219,11 @@ struct PjrtExecutable {
 
 struct PjrtLoadedExecutable {
     PjrtExecutable *executable;  // one reference
-    PjrtDevice **devices;        // of the assignment that this process reaches: all of them; a portable one: any
-    PjrtLogicalId *logical_ids;
+    PjrtDevice **devices;        // of the assignment; a portable one: any
     size_t device_count;
+    PjrtDevice **local_devices;  // those of them that this process reaches, and where they stand in the assignment
+    PjrtLogicalId *logical_ids;
+    size_t local_count;
     HloText assignment;  // DeviceAssignmentProto
 };
 

@@ -62,6 +62,7 @@ PjrtError *pjrt_client_create_buffers_for_async_host_to_device(void *arguments) 
     PJRT_CHECK_SIZE(args, manager);
     if (args->num_layouts && args->num_layouts != args->num_specs)
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%zu layouts for %zu arrays", args->num_layouts, args->num_specs);
+    PJRT_TRY(pjrt_check_local(args->memory));
     PjrtTransferManager *manager = hlo_allocate_zeroed(1, sizeof(*manager) + args->num_specs * sizeof(Slot));
     if (!manager) return no_memory();
     manager->client = args->client;

@@ -30,6 +30,7 @@ PjrtError *pjrt_client_create_view_of_device_buffer(void *arguments) {
     PjrtMemory *memory = PJRT_HAS(args, memory) ? args->memory : NULL;
     if (!memory) memory = args->device ? args->device->memories[0] : NULL;
     if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    PJRT_TRY(pjrt_check_local(memory));
     const HloShape shape = {
         .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
     if (!hlo_type_is_array(shape.type))

@@ -36,6 +36,16 @@ static HloStatus make_memories(TargetDeviceState *state) {
     return HLO_SUCCESS;
 }
 
+static void free_texts(TargetDeviceState *state) {
+    hlo_free((char *)(uintptr_t)state->device.text);
+    hlo_free((char *)(uintptr_t)state->device.debug_text);
+    state->device.text = state->device.debug_text = NULL;
+    for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) {
+        hlo_free((char *)(uintptr_t)state->memories[k].text);
+        state->memories[k].text = NULL;
+    }
+}
+
 static HloStatus make_devices(TargetClient *client) {
     const EmuTopology *topology = client->topology;
     client->device_count = topology->device_count;
@@ -46,7 +56,7 @@ static HloStatus make_devices(TargetClient *client) {
         TargetDeviceState *state = &client->devices[i];
         state->device.client = client;
         state->device.index = i;
-        HLO_TRY(target_tpu_identify(topology, i, &state->device));
+        HLO_TRY(target_tpu_identify(topology, i, false, &state->device));
         state->meter.limit = emu_topology_is_tpu(topology) ? topology->chip.hbm_bytes_per_device : 0;
         HLO_TRY(make_memories(state));
     }
@@ -54,13 +64,22 @@ static HloStatus make_devices(TargetClient *client) {
 }
 
 static void free_devices(TargetClient *client) {
-    for (int64_t i = 0; client->devices && i < client->device_count; i++) {
-        TargetDeviceState *state = &client->devices[i];
-        hlo_free((char *)(uintptr_t)state->device.text);
-        hlo_free((char *)(uintptr_t)state->device.debug_text);
-        for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) hlo_free((char *)(uintptr_t)state->memories[k].text);
-    }
+    for (int64_t i = 0; client->devices && i < client->device_count; i++) free_texts(&client->devices[i]);
     hlo_free(client->devices);
+}
+
+HloStatus target_client_join_hosts(TargetClient *client) {
+    for (int64_t i = 0; i < client->device_count; i++) {
+        TargetDeviceState *state = &client->devices[i];
+        free_texts(state);
+        HLO_TRY(target_tpu_identify(client->topology, i, true, &state->device));
+        HLO_TRY(make_memories(state));
+    }
+    return HLO_SUCCESS;
+}
+
+int64_t target_client_host_count(const TargetClient *client) {
+    return client->topology->host_count;
 }
 
 // ---- making and freeing

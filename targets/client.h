@@ -139,7 +139,12 @@ HLO_EXPORT const char *target_client_spec(const TargetClient *client);
 HLO_EXPORT TargetNumerics target_client_numerics(const TargetClient *client);
 // Sets them. To be called before the client compiles: executables keep what they were compiled with.
 HLO_EXPORT void target_client_set_numerics(TargetClient *client, TargetNumerics numerics);
-// How many devices the machine has; all of them are this process's.
+// How many hosts the machine has; each of them is a process to frameworks that run on all.
+HLO_EXPORT int64_t target_client_host_count(const TargetClient *client);
+// From now on the devices say that they belong to process 0, with local numbers that count through: what a framework
+// wants to hear that has all hosts' devices in one process. To be called before anybody looks at them.
+HLO_EXPORT HLO_NODISCARD HloStatus target_client_join_hosts(TargetClient *client);
+// How many devices the machine has; all of them can be used from this process.
 HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
 // Device number `index` of the client's list, in jax.devices() order; NULL outside it.
 HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_t index);

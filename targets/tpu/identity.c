@@ -2,6 +2,7 @@
 // Device identity.
 #include "targets/tpu/identity.h"
 
+#include <assert.h>
 #include <string.h>
 
 // How a device prints with str(): libtpu's DebugString.
@@ -23,14 +24,17 @@ static int64_t local_number(const EmuTopology *topology, int64_t index) {
     return number;
 }
 
-HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device) {
-    const EmuDevice *from = &topology->devices[index];
+HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host, TargetDevice *device) {
+    assert(index >= 0 && index < topology->device_count);
+    EmuDevice seen = topology->devices[index];
+    const EmuDevice *from = &seen;
+    if (one_host) seen.process_index = 0;
     HloText text = {0}, debug = {0};
     emu_device_print(topology, from, &text);
     print_debug(topology, from, &debug);
     device->id = from->id;
     device->process_index = from->process_index;
-    device->local_hardware_id = local_number(topology, index);
+    device->local_hardware_id = one_host ? index : local_number(topology, index);
     memcpy(device->coords, from->coords, sizeof device->coords);
     device->core_on_chip = from->core_on_chip;
     device->slice_index = from->slice_index;

@@ -10,8 +10,9 @@ HLO_BEGIN_C
 
 // Fills in what a topology says about its device number `index`: id, process, coordinates, kind and the two texts,
 // which are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is
-// short.
-HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, TargetDevice *device);
+// short. `one_host`: as a process sees it that holds all hosts of the slice, as their only one.
+HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host,
+                                            TargetDevice *device);
 
 HLO_END_C
 
