@@ -4,13 +4,13 @@
 #include <string.h>
 
 typedef struct Row {
-    const char *text, *family, *flags, *shape, *eval, *partition, *cost;
+    const char *name, *text, *family, *flags, *shape, *eval, *partition, *cost;
     int arity;
 } Row;
 
 static const Row kRows[] = {
 #define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) \
-    {text, #family, #flags, #shape, #eval, #partition, #cost, arity},
+    {#name, text, #family, #flags, #shape, #eval, #partition, #cost, arity},
 #include "hlo/ops.def"
 #undef HLO_OP
 };
@@ -29,6 +29,21 @@ static const Field kFields[] = {
 #undef HLO_FAMILY_END
 };
 
+// Where the compiled engine leaves an op to the evaluator.
+static const char *engine_column(const char *name) {
+    static const struct {
+        const char *name, *when;
+    } kFallbacks[] = {
+#define CPU_FALLBACK(opcode, when) {#opcode, when},
+#include "targets/cpu/fallbacks.def"
+#undef CPU_FALLBACK
+    };
+    for (size_t i = 0; i < sizeof kFallbacks / sizeof *kFallbacks; ++i) {
+        if (!strcmp(kFallbacks[i].name, name)) return kFallbacks[i].when;
+    }
+    return NULL;
+}
+
 static void print_attributes(const char *family) {
     const char *separator = "";
     for (size_t i = 0; i < sizeof kFields / sizeof *kFields; ++i) {
@@ -44,7 +59,9 @@ static void print_row(const Row *row) {
     if (row->arity >= 0) printf("%d", row->arity);
     printf(" | ");
     print_attributes(row->family);
-    printf(" | %s | %s | %s | %s |\n", row->shape, row->eval, row->partition, row->cost);
+    const char *evaluated = engine_column(row->name);
+    printf(" | %s | %s | %s%s | %s | %s |\n", row->shape, row->eval, evaluated ? "compiled; evaluated " : "compiled",
+           evaluated ? evaluated : "", row->partition, row->cost);
 }
 
 int main(void) {
@@ -52,11 +69,12 @@ int main(void) {
     printf(
         "Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the "
         "op:\n"
-        "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the partition rule (`spmd_partitioner`), the cost "
+        "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the compiled engine (`targets/cpu`: what is not compiled is run by the evaluator), the\n"
+        "partition rule (`spmd_partitioner`), the cost "
         "rule\n"
         "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
         sizeof kRows / sizeof *kRows);
-    printf("| op | operands | attributes | shape | evaluator | partition | cost |\n|---|---|---|---|---|---|---|\n");
+    printf("| op | operands | attributes | shape | evaluator | engine | partition | cost |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof kRows / sizeof *kRows; ++i) print_row(&kRows[i]);
     return ferror(stdout) ? 1 : 0;
 }

@@ -379,8 +379,8 @@ static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments
 HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments, int64_t argument_count,
                               HloLiteral **results) {
     const SpmdBoundary *boundary = program->boundary;
-    for (int64_t i = 0; i < boundary->result_count; i++) results[i] = NULL;
     HLO_TRY(check_count(program, argument_count));
+    for (int64_t i = 0; i < boundary->result_count; i++) results[i] = NULL;
     int64_t count = argument_count + boundary->result_count;
     TargetArray **arrays = hlo_allocate_zeroed((size_t)count + 1, sizeof *arrays);
     HLO_FAIL_IF(!arrays, HLO_RESOURCE_EXHAUSTED, "no memory for a call");

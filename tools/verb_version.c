@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "meshlo_version.h"
+#include "targets/cpu/fallback.h"
 #include "targets/cpu/features.h"
 #include "tools/cli.h"
 
@@ -14,6 +15,27 @@ static const CliOption kOptions[] = {
     {"json", CLI_FLAG, NULL, "Print JSON."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+// What the engine leaves to the reference evaluator.
+static void print_evaluated(HloJsonWriter *json) {
+    int64_t count;
+    const CpuFallbackRow *rows = cpu_fallback_rows(&count);
+    hlo_json_key(json, "evaluated");
+    hlo_json_begin_array(json);
+    for (int64_t i = 0; i < count; ++i) {
+        hlo_json_begin_object(json);
+        hlo_json_key(json, "op");
+        hlo_json_string(json, hlo_op_text(rows[i].opcode));
+        hlo_json_key(json, "when");
+        hlo_json_string(json, rows[i].when);
+        hlo_json_end_object(json);
+    }
+    hlo_json_end_array(json);
+    hlo_json_key(json, "evaluated_custom_calls");
+    hlo_json_begin_array(json);
+    for (int64_t i = 0; cpu_fallback_custom_call(i); ++i) hlo_json_string(json, cpu_fallback_custom_call(i));
+    hlo_json_end_array(json);
+}
 
 static HloStatus run_version(CliContext *context) {
     CpuFeatures features;
@@ -53,6 +75,7 @@ static HloStatus run_version(CliContext *context) {
         hlo_json_string(&json, libraries[i].version);
     }
     hlo_json_end_object(&json);
+    print_evaluated(&json);
     hlo_json_end_object(&json);
     hlo_text_char(&context->out, '\n');
     return HLO_SUCCESS;

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "hlo/eval/draw.h"
 #include "hlo/eval/eval.h"
 
 // How deep calls may nest.
@@ -53,8 +54,7 @@ struct HloEvalDevice {
     HloArena *scratch;
     HloEvalValue *values;  // head of the list
     int64_t depth;
-    uint64_t draws;         // of rng so far
-    uint64_t rng_state[2];  // of rng-get-and-update-state: low, high
+    HloDraws draws;
 };
 
 // What all devices of a run share.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bitcast: the bytes of an array in the order of one layout, read in the order of another.
+#include "hlo/eval/layout.h"
+
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -115,13 +118,13 @@ static void reorder(const Physical *physical, const char *from, char *to, int64_
 }
 
 // Through memory addresses: lays the elements out, padding and all, and picks them up again.
-static HloStatus through_memory(HloEvalDevice *device, const Physical *from, const char *source, const Physical *to,
-                                char *target, int64_t bytes) {
+static void through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to, char *target,
+                           int64_t bytes) {
     int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
     address(from, zero, &from_total);
     address(to, zero, &to_total);
     int64_t total = from_total > to_total ? from_total : to_total;
-    char *memory = hlo_arena_allocate(device->scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
+    char *memory = hlo_arena_allocate(scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
     int64_t at = 0, ignored;
     do {
         memcpy(memory + address(from, zero, &ignored) * bytes, source + at++ * bytes, (size_t)bytes);
@@ -130,38 +133,49 @@ static HloStatus through_memory(HloEvalDevice *device, const Physical *from, con
     do {
         memcpy(target + at++ * bytes, memory + address(to, zero, &ignored) * bytes, (size_t)bytes);
     } while (hlo_eval_next_index(to->dims, to->rank, zero));
+}
+
+bool hlo_layouts_same_sequence(const HloShape *from_shape, const HloShape *to_shape) {
+    assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
+    Physical from, to;
+    return describe(from_shape, &from) && describe(to_shape, &to) && same_sequence(&from, &to);
+}
+
+HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from_shape, const HloShape *to_shape,
+                               const void *source, void *target) {
+    assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
+    Physical from, to;
+    int64_t bytes = hlo_type_bytes(to_shape->type), count = hlo_shape_elements(to_shape);
+    HLO_FAIL_IF(!describe(from_shape, &from) || !describe(to_shape, &to), HLO_UNIMPLEMENTED,
+                "a bitcast between these layouts");
+    bool same = same_sequence(&from, &to);
+    if (same && from.is_identity && to.is_identity && hlo_shape_bytes(from_shape) == hlo_shape_bytes(to_shape)) {
+        memcpy(target, source, (size_t)hlo_shape_bytes(to_shape));
+        return HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(hlo_shape_elements(from_shape) != count || bytes != hlo_type_bytes(from_shape->type), HLO_UNIMPLEMENTED,
+                "a bitcast between elements of different size");
+    if (count == 0) return HLO_SUCCESS;
+    char *first = hlo_arena_allocate_uninitialised(scratch, hlo_array_bytes((size_t)count, (size_t)bytes));
+    reorder(&from, source, first, bytes, true);
+    if (!same) {
+        char *second = hlo_arena_allocate_uninitialised(scratch, hlo_array_bytes((size_t)count, (size_t)bytes));
+        through_memory(scratch, &from, first, &to, second, bytes);
+        first = second;
+    }
+    reorder(&to, first, target, bytes, false);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_eval_bitcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
-    const HloShape *from_shape = instruction->operands[0]->shape, *to_shape = instruction->shape;
-    if (!hlo_shape_is_array(to_shape) || !hlo_shape_is_array(from_shape)) {
+    const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;
+    if (!hlo_shape_is_array(to) || !hlo_shape_is_array(from)) {
         *result = hlo_eval_take(operands, 0);
         return HLO_SUCCESS;
     }
-    Physical from, to;
-    int64_t bytes = hlo_type_bytes(to_shape->type);
-    if (!describe(from_shape, &from) || !describe(to_shape, &to) || operands[0]->sizes) {
-        return hlo_eval_unsupported(instruction, "a bitcast between these layouts");
-    }
-    bool same = same_sequence(&from, &to);
-    if (same && from.is_identity && to.is_identity) {
-        return hlo_eval_with_shape(device, operands[0], to_shape, result);
-    }
-    if (hlo_shape_elements(from_shape) != hlo_shape_elements(to_shape) || bytes != hlo_type_bytes(from_shape->type)) {
-        return hlo_eval_unsupported(instruction, "a bitcast between elements of different size");
-    }
-    HLO_TRY(hlo_eval_new(device, to_shape, result));
-    int64_t count = hlo_shape_elements(to_shape);
-    if (count == 0) return HLO_SUCCESS;
-    char *first = hlo_eval_scratch(device, count, (size_t)bytes);
-    reorder(&from, operands[0]->data, first, bytes, true);
-    if (!same) {
-        char *second = hlo_eval_scratch(device, count, (size_t)bytes);
-        HLO_TRY(through_memory(device, &from, first, &to, second, bytes));
-        first = second;
-    }
-    reorder(&to, first, (*result)->data, bytes, false);
-    return HLO_SUCCESS;
+    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a bitcast of a dynamic array");
+    HLO_TRY(hlo_eval_new(device, to, result));
+    return hlo_status_annotate(hlo_bitcast_elements(device->scratch, from, to, operands[0]->data, (*result)->data),
+                               "%%%s", instruction->name);
 }

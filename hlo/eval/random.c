@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1), rng, and the state
 // of rng-get-and-update-state.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@ static void put_bits(const HloShape *shape, void *data, int64_t index, uint64_t 
     if (hlo_type_is_integer(shape->type)) {
         hlo_eval_encode_int64(shape->type, &value, 1, target);
     } else {
+        int width = hlo_type_info(shape->type)->bits;
+        if (width < 8) bits &= (UINT64_C(1) << width) - 1;
         memcpy(target, &bits, (size_t)bytes);
     }
 }
@@ -139,62 +142,81 @@ HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction
 
 // ---- rng: philox keyed by the seed, the device and the number of the draw
 
-typedef struct Draws {
+typedef struct Stream {
     uint64_t key, next;
     uint64_t high;
-} Draws;
+} Stream;
 
-static uint64_t draw_bits(Draws *draws) {
+static uint64_t draw_bits(Stream *stream) {
     uint32_t words[4];
-    philox(draws->key, draws->next++, draws->high, words);
+    philox(stream->key, stream->next++, stream->high, words);
     return (uint64_t)words[1] << 32 | words[0];
 }
 
 // Uniform in [0, 1) with 53 bits.
-static double draw_unit(Draws *draws) {
-    return (double)(draw_bits(draws) >> 11) * 0x1p-53;
+static double draw_unit(Stream *stream) {
+    return (double)(draw_bits(stream) >> 11) * 0x1p-53;
 }
 
-static double draw_normal(Draws *draws) {
-    double radius = sqrt(-2 * log1p(-draw_unit(draws)));
-    return radius * cos(6.283185307179586 * draw_unit(draws));
+static double draw_normal(Stream *stream) {
+    double radius = sqrt(-2 * log1p(-draw_unit(stream)));
+    return radius * cos(6.283185307179586 * draw_unit(stream));
+}
+
+static double draw_float(Stream *stream, bool normal, double a, double b) {
+    double value = normal ? a + b * draw_normal(stream) : a + (b - a) * draw_unit(stream);
+    return !normal && value >= b ? a : value;
+}
+
+void hlo_draw_numbers(HloDraws *draws, uint64_t seed, int64_t device, const HloShape *shape, bool normal, const void *a,
+                      const void *b, void *out) {
+    HloType type = shape->type;
+    assert(!hlo_type_is_complex(type)); /* refused before anything runs */
+    Stream stream = {.key = seed, .high = (uint64_t)device << 32 | draws->count++};
+    int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(type);
+    double from = 0, to = 0;
+    int64_t low = 0, high = 0;
+    if (hlo_type_is_float(type)) {
+        hlo_eval_decode_double(type, a, 1, &from);
+        hlo_eval_decode_double(type, b, 1, &to);
+    } else {
+        hlo_eval_decode_int64(type, a, 1, &low);
+        hlo_eval_decode_int64(type, b, 1, &high);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        char *target = (char *)out + i * bytes;
+        if (hlo_type_is_float(type)) {
+            double value = draw_float(&stream, normal, from, to);
+            hlo_eval_encode_double(type, &value, 1, target);
+        } else {
+            uint64_t range = (uint64_t)high - (uint64_t)low;
+            int64_t value = range ? low + (int64_t)(draw_bits(&stream) % range) : low;
+            hlo_eval_encode_int64(type, &value, 1, target);
+        }
+    }
+}
+
+void hlo_draw_state(HloDraws *draws, uint64_t delta, void *out, int64_t bytes) {
+    memset(out, 0, (size_t)bytes);
+    memcpy(out, draws->state, bytes < 16 ? (size_t)bytes : 16);
+    draws->state[0] += delta;
+    if (draws->state[0] < delta) draws->state[1]++;
 }
 
 HloStatus hlo_eval_rng(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
-    HloType type = instruction->shape->type;
     bool normal = HLO_ATTRIBUTES(instruction, Rng)->distribution == HLO_RandomDistribution_NORMAL;
-    if (hlo_type_is_complex(type)) return hlo_eval_unsupported(instruction, "a complex random number");
-    Draws draws = {.key = device->world->options.seed, .high = (uint64_t)device->number << 32 | device->draws++};
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    int64_t count = hlo_eval_elements(*result), bytes = hlo_type_bytes(type);
-    for (int64_t i = 0; i < count; i++) {
-        char *target = (char *)(*result)->data + i * bytes;
-        if (!hlo_type_is_float(type)) {
-            int64_t low = hlo_eval_integer_at(operands[0], 0), high = hlo_eval_integer_at(operands[1], 0);
-            uint64_t range = (uint64_t)high - (uint64_t)low;
-            int64_t value = range ? low + (int64_t)(draw_bits(&draws) % range) : low;
-            hlo_eval_encode_int64(type, &value, 1, target);
-            continue;
-        }
-        double a, b;
-        hlo_eval_decode_double(type, operands[0]->data, 1, &a);
-        hlo_eval_decode_double(type, operands[1]->data, 1, &b);
-        double value = normal ? a + b * draw_normal(&draws) : a + (b - a) * draw_unit(&draws);
-        if (!normal && value >= b) value = a;
-        hlo_eval_encode_double(type, &value, 1, target);
-    }
+    hlo_draw_numbers(&device->draws, device->world->options.seed, device->number, instruction->shape, normal,
+                     operands[0]->data, operands[1]->data, (*result)->data);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_eval_rng_state(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     (void)operands;
-    HLO_TRY(hlo_eval_new_zeroed(device, instruction->shape, result));
-    uint64_t *state = device->rng_state, delta = (uint64_t)HLO_ATTRIBUTES(instruction, RngState)->delta;
-    int64_t bytes = hlo_shape_bytes(instruction->shape);
-    memcpy((*result)->data, state, bytes < 16 ? (size_t)bytes : 16);
-    state[0] += delta;
-    if (state[0] < delta) state[1]++;
+    HLO_TRY(hlo_eval_new(device, instruction->shape, result));
+    hlo_draw_state(&device->draws, (uint64_t)HLO_ATTRIBUTES(instruction, RngState)->delta, (*result)->data,
+                   hlo_shape_bytes(instruction->shape));
     return HLO_SUCCESS;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier lets float types mix (an f32 result of f64 operands); handlers copy and compute without looking again.
 // What mixes where a handler relies on one type is refused here, once, before anything runs.
+#include <string.h>
+
 #include "hlo/eval/internal.h"
 
 static HloStatus refuse(const HloInstruction *instruction) {
@@ -88,6 +90,62 @@ static HloStatus check_passed_on(const HloInstruction *instruction) {
     return same_types(instruction->shape, instruction->operands[0]->shape) ? HLO_SUCCESS : refuse(instruction);
 }
 
+// Complex numbers have no order: they may be equal or not.
+static HloStatus check_order(const HloInstruction *instruction) {
+    int32_t direction = HLO_ATTRIBUTES(instruction, Compare)->direction;
+    bool orders = direction != HLO_ComparisonDirection_EQ && direction != HLO_ComparisonDirection_NE;
+    if (orders && hlo_type_is_complex(instruction->operands[0]->shape->type))
+        return hlo_eval_unsupported(instruction, "an order of complex numbers");
+    return check_uniform(instruction);
+}
+
+static HloStatus check_top_k(const HloInstruction *instruction) {
+    const HloShape *from = instruction->operand_count > 0 ? instruction->operands[0]->shape : NULL;
+    return from && hlo_type_is_complex(from->type) ? hlo_eval_unsupported(instruction, "an order of complex numbers")
+                                                   : HLO_SUCCESS;
+}
+
+// Of the custom calls only those that sort look at the order of elements.
+static HloStatus check_custom_call(const HloInstruction *instruction) {
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    bool sorts = target && (!strcmp(target, "TopK") || !strcmp(target, "mhlo.topk"));
+    return sorts ? check_top_k(instruction) : HLO_SUCCESS;
+}
+
+// The real parts of what goes in and of what comes out have one type.
+static HloStatus check_fft(const HloInstruction *instruction) {
+    HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
+    return hlo_type_real_part(from) == hlo_type_real_part(to) ? HLO_SUCCESS : refuse(instruction);
+}
+
+static HloStatus check_random(const HloInstruction *instruction) {
+    if (hlo_type_is_complex(instruction->shape->type))
+        return hlo_eval_unsupported(instruction, "a complex random number");
+    return check_uniform(instruction);
+}
+
+// The second result of a tuple; where there is none the handler says so.
+static HloStatus check_random_bits(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    bool is_complex =
+        shape->type == HLO_TUPLE && shape->element_count > 1 && hlo_type_is_complex(shape->elements[1]->type);
+    return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
+}
+
+static HloStatus check_extreme(const HloInstruction *instruction) {
+    if (hlo_type_is_complex(instruction->shape->type))
+        return hlo_eval_unsupported(instruction, "an order of complex numbers");
+    return check_uniform(instruction);
+}
+
+// Both sides, both scales and the result are floats, maybe of five types.
+static HloStatus check_scaled_dot(const HloInstruction *instruction) {
+    bool floats = hlo_type_is_float(instruction->shape->type);
+    for (int32_t k = 0; k < instruction->operand_count; k++)
+        floats = floats && hlo_type_is_float(instruction->operands[k]->shape->type);
+    return floats ? HLO_SUCCESS : hlo_eval_unsupported(instruction, "a scaled dot of other types than floats");
+}
+
 HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
     int64_t operands = instruction->operand_count;
     const HloShape *shape = instruction->shape;
@@ -114,14 +172,25 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_REDUCE_SCATTER: return check_pairs(instruction, shape);
         case HLO_OP_ALL_GATHER_START:
         case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
-        case HLO_OP_TOPK: return check_pairs(instruction, shape);
-        case HLO_OP_CONVERT:
+        case HLO_OP_TOPK:
+            HLO_TRY(check_top_k(instruction));
+            return check_pairs(instruction, shape);
+        case HLO_OP_COMPARE: return check_order(instruction);
+        case HLO_OP_MAXIMUM:
+        case HLO_OP_MINIMUM: return check_extreme(instruction);
+        case HLO_OP_FFT: return check_fft(instruction);
+        case HLO_OP_RNG: return check_random(instruction);
         case HLO_OP_STOCHASTIC_CONVERT:
+            return hlo_type_is_complex(shape->type)
+                       ? hlo_eval_unsupported(instruction, "a stochastic conversion to complex numbers")
+                       : HLO_SUCCESS;
+        case HLO_OP_RNG_BIT_GENERATOR: return check_random_bits(instruction);
+        case HLO_OP_CONVERT:
         case HLO_OP_BITCAST:
         case HLO_OP_BITCAST_CONVERT:
-        case HLO_OP_MAP:
-        case HLO_OP_CUSTOM_CALL: return HLO_SUCCESS;
-        case HLO_OP_SCALED_DOT: return hlo_type_is_float(shape->type) ? HLO_SUCCESS : refuse(instruction);
+        case HLO_OP_MAP: return HLO_SUCCESS;
+        case HLO_OP_CUSTOM_CALL: return check_custom_call(instruction);
+        case HLO_OP_SCALED_DOT: return check_scaled_dot(instruction);
         case HLO_OP_DOT:
         case HLO_OP_RAGGED_DOT:
         case HLO_OP_CONVOLUTION: return check_product(instruction);

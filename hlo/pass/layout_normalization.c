@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts as dimension orders: every array becomes row-major and untiled, in the default memory space. Layouts mean
 // nothing to any op but bitcast, which reads memory in another shape; it becomes the transposes and the reshape that do
-// the same. Modules whose bitcasts go through tiles stay as they are.
-#include "hlo/pass/support.h"
+// the same. Modules with bitcasts that change what stands in which tile stay as they are.
+#include "hlo/pass/bitcast.h"
 
 // True when a layout is only an order of dimensions.
 static bool is_plain(const HloShape *shape) {
@@ -18,51 +18,10 @@ static bool is_row_major(const HloShape *shape) {
     return true;
 }
 
-// The dimensions of a shape from major to minor.
-static HloInts major_to_minor(const HloInstruction *like, const HloShape *shape) {
-    int64_t *order = hlo_pass_ints(like, shape->rank);
-    for (int64_t i = 0; i < shape->rank; i++) {
-        order[i] = shape->layout ? shape->layout->minor_to_major.items[shape->rank - 1 - i] : i;
-    }
-    return (HloInts){order, shape->rank};
-}
-
-static HloInts inverse(const HloInstruction *like, HloInts permutation) {
-    int64_t *items = hlo_pass_ints(like, permutation.count);
-    for (int64_t i = 0; i < permutation.count; i++) items[permutation.items[i]] = i;
-    return (HloInts){items, permutation.count};
-}
-
-static bool can_spell_out(const HloInstruction *bitcast) {
-    const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
-    if (!is_plain(from) || !is_plain(to)) return false;
-    if (hlo_shape_is_dynamic(from) || hlo_shape_is_dynamic(to)) return false;
-    // Equal types are rearranged; equal widths are reinterpreted too.
-    return hlo_type_info(from->type)->bits == hlo_type_info(to->type)->bits &&
-           hlo_type_is_complex(from->type) == hlo_type_is_complex(to->type) &&
-           hlo_shape_elements(from) == hlo_shape_elements(to) && hlo_pass_may_replace(bitcast);
-}
-
-static bool spell_out(HloInstruction *bitcast) {
-    const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
-    if (!can_spell_out(bitcast)) return false;
-    HloInts order = major_to_minor(bitcast, to);
-    int64_t *physical = hlo_pass_ints(bitcast, to->rank);
-    for (int64_t i = 0; i < to->rank; i++) physical[i] = to->dims[order.items[i]];
-    HloInstruction *x = hlo_pass_transpose(bitcast, bitcast->operands[0], major_to_minor(bitcast, from));
-    if (from->type != to->type) {
-        x = hlo_pass_make(
-            bitcast,
-            &(HloBuildRequest){.opcode = HLO_OP_BITCAST_CONVERT, .operands = &x, .operand_count = 1, .type = to->type});
-    }
-    x = hlo_pass_reshape(bitcast, x, (HloInts){physical, to->rank});
-    return hlo_pass_replace(bitcast, hlo_pass_transpose(bitcast, x, inverse(bitcast, order)));
-}
-
 static bool all_bitcasts_plain(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
-            if (i->opcode == HLO_OP_BITCAST && !can_spell_out(i)) return false;
+            if (i->opcode == HLO_OP_BITCAST && !hlo_pass_can_spell_out_bitcast(i)) return false;
         }
     }
     return true;
@@ -87,7 +46,7 @@ HloStatus hlo_pass_layout_normalization(HloModule *module, const HloPassEnv *env
         HloInstruction *last = module->computations.items[c]->last;
         for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
             next = i == last ? NULL : i->next;
-            if (i->opcode == HLO_OP_BITCAST) *changed |= spell_out(i);
+            if (i->opcode == HLO_OP_BITCAST) *changed |= hlo_pass_spell_out_bitcast(i);
         }
         for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
             if (!is_special(i->shape)) continue;

@@ -4,6 +4,7 @@
 
 #include "hlo/ir/names.h"
 #include "targets/cpu/check.h"
+#include "targets/cpu/expand.h"
 #include "targets/cpu/internal.h"
 
 typedef struct CompileCall {
@@ -182,6 +183,7 @@ static HloStatus compile_protected(void *argument) {
     HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     hlo_module_copy_header(executable->module, call->module);
     hlo_module_clone_computations(executable->module, call->module);
+    HLO_TRY(cpu_expand(executable->module));
     CpuProgram *program;
     HLO_TRY(cpu_program_build(call->scratch, executable->module, &program));
     program->replica_count = executable->replica_count;
@@ -274,6 +276,7 @@ static const char *kind_name(CpuStepKind kind) {
                                          [CPU_STEP_CONDITIONAL] = "conditional",
                                          [CPU_STEP_COLLECTIVE] = "collective",
                                          [CPU_STEP_DEVICE_ID] = "device-id",
+                                         [CPU_STEP_DRAW] = "draw",
                                          [CPU_STEP_FALLBACK] = "evaluate",
                                          [CPU_STEP_TRANSFER] = "transfer"};
     return kNames[kind];

@@ -18,6 +18,8 @@ typedef enum LoopForm {
     FORM_CONVERT,
     FORM_BITCAST_CONVERT,
     FORM_PRECISION,
+    FORM_STOCHASTIC,
+    FORM_MAP,
     FORM_COMPARE,
     FORM_DYNAMIC_SLICE,
 } LoopForm;
@@ -43,24 +45,19 @@ CpuLoopRole cpu_emit_role(const CpuNode *node) {
     if (node->opcode == HLO_OP_BITCAST_CONVERT && !result->view &&
         hlo_type_info(result->shape->type)->bits != hlo_type_info(node->operands[0]->shape->type)->bits)
         return CPU_ROLE_NONE;
+    if (node->opcode == HLO_OP_MAP && !cpu_emit_can_inline_computation(node->instruction->called[0]))
+        return CPU_ROLE_NONE;
     return kRows[node->opcode].role;
+}
+
+bool cpu_emit_has_operation(HloOpcode opcode) {
+    const LoopForm form = kRows[opcode].form;
+    return form == FORM_OPERATION || form == FORM_CONVERT || form == FORM_BITCAST_CONVERT || form == FORM_COMPARE ||
+           form == FORM_PRECISION || form == FORM_STOCHASTIC;
 }
 
 CpuLoopOp cpu_emit_loop_op(HloOpcode opcode) {
     return kRows[opcode].form == FORM_OPERATION ? kRows[opcode].operation : CPU_OP_COUNT;
-}
-
-bool cpu_emit_can_inline_computation(const HloComputation *computation) {
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
-        const LoopForm form = kRows[i->opcode].form;
-        if (i->opcode == HLO_OP_PARAMETER || (i->opcode == HLO_OP_TUPLE && i == computation->root)) continue;
-        if (!hlo_shape_is_scalar(i->shape)) return false;
-        if (i->opcode == HLO_OP_COPY || i->opcode == HLO_OP_CONSTANT || form == FORM_OPERATION ||
-            form == FORM_CONVERT || form == FORM_COMPARE || form == FORM_PRECISION)
-            continue;
-        return false;
-    }
-    return true;
 }
 
 // ---- the emitter
@@ -198,16 +195,18 @@ static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     return (total ? kTotal : kPlain)[compare->direction];
 }
 
-// An operation on values that are there already.
-static CpuValue emit_operation(CpuLoopBuilder *builder, const HloInstruction *instruction, HloType type,
-                               const CpuValue *operands) {
-    const LoopRow *row = &kRows[instruction->opcode];
+CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const HloInstruction *instruction, HloType type,
+                            const CpuValue *operands) {
+    const LoopRow *row = &kRows[opcode];
     switch (row->form) {
         case FORM_OPERATION: return cpu_loop_op(builder, row->operation, operands[0], operands[1], operands[2]);
         case FORM_COMPARE:
             return cpu_loop_op(builder, compare_operation(instruction), operands[0], operands[1], operands[2]);
         case FORM_CONVERT: return cpu_loop_convert(builder, type, operands[0]);
         case FORM_BITCAST_CONVERT: return cpu_loop_bitcast(builder, type, operands[0]);
+        case FORM_STOCHASTIC:  // floats are rounded to nearest all the same
+            return hlo_type_is_integer(type) ? cpu_loop_stochastic_convert(builder, type, operands[0], operands[1])
+                                             : cpu_loop_convert(builder, type, operands[0]);
         case FORM_PRECISION: {
             const HloReducePrecisionAttributes *bits = HLO_ATTRIBUTES(instruction, ReducePrecision);
             return cpu_loop_reduce_precision(builder, (int)bits->exponent_bits, (int)bits->mantissa_bits, operands[0]);
@@ -218,14 +217,19 @@ static CpuValue emit_operation(CpuLoopBuilder *builder, const HloInstruction *in
 
 static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
-    CpuValue values[3] = {0};
+    CpuValue few[3] = {0}, *values = few;
+    if (node->operand_count > 3) values = HLO_ARENA_NEW(emitter->arena, CpuValue, node->operand_count);
     for (int32_t i = 0; i < node->operand_count; i++) {
         const bool scalar = node->operands[i]->shape->rank == 0 && array->shape->rank != 0;
         const CpuAccess none = {.loop_rank = access->loop_rank};
         values[i] = emit(emitter, node->operands[i], scalar ? &none : access);
         if (values[i] == kNoValue) return kNoValue;
     }
-    return emit_operation(emitter->builder, node->instruction, array->shape->type, values);
+    if (node->opcode != HLO_OP_MAP)
+        return cpu_emit_operation(emitter->builder, node->opcode, node->instruction, array->shape->type, values);
+    CpuValue result;
+    cpu_emit_computation(emitter->arena, emitter->builder, node->instruction->called[0], values, &result);
+    return result;
 }
 
 // The reduction of the whole rows of the loop.
@@ -460,29 +464,20 @@ static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, Hl
     return order;
 }
 
-void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
-                          const CpuValue *parameters, CpuValue *results) {
-    HloIntMap values = {0};
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
-        CpuValue operands[3] = {0}, value;
-        if (i->opcode == HLO_OP_TUPLE) continue;
-        for (int32_t k = 0; k < i->operand_count && k < 3; k++)
-            operands[k] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)i->operands[k]);
-        if (i->opcode == HLO_OP_PARAMETER)
-            value = parameters[hlo_parameter_number(i)];
-        else if (i->opcode == HLO_OP_CONSTANT)
-            value = cpu_loop_constant(builder, i->shape->type, hlo_constant_literal(i)->data);
-        else
-            value = emit_operation(builder, i, i->shape->type, operands);
-        hlo_int_map_set(arena, &values, (uint64_t)(uintptr_t)i, value);
-    }
+// Whether every result of the computation is a sum, product, extreme … of its own pair of parameters, so that the order
+// of what is combined does not matter (but for the rounding of sums, which docs/accuracy.md tells of).
+static bool is_associative(const HloComputation *computation, int32_t count) {
     const HloInstruction *root = computation->root;
-    if (root->opcode != HLO_OP_TUPLE) {
-        results[0] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)root);
-        return;
+    CpuReduceOp op;
+    for (int32_t k = 0; k < count; k++) {
+        const HloInstruction *part = root->opcode == HLO_OP_TUPLE ? root->operands[k] : root;
+        if (part->operand_count != 2 || !cpu_emit_reduce_op(part->opcode, &op)) return false;
+        const HloInstruction *a = part->operands[0], *b = part->operands[1];
+        if (!hlo_is(a, HLO_OP_PARAMETER) || !hlo_is(b, HLO_OP_PARAMETER)) return false;
+        const int64_t low = hlo_parameter_number(a), high = hlo_parameter_number(b);
+        if (low + high != 2 * k + count || low == high || (low != k && high != k)) return false;
     }
-    for (int32_t k = 0; k < root->operand_count; k++)
-        results[k] = (CpuValue)*hlo_int_map_find(&values, (uint64_t)(uintptr_t)root->operands[k]);
+    return true;
 }
 
 static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, const CpuValue *values,
@@ -490,6 +485,7 @@ static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, c
     CpuValue *parameters = HLO_ARENA_NEW(emitter->arena, CpuValue, 2 * count);
     CpuValue *combined = HLO_ARENA_NEW(emitter->arena, CpuValue, count);
     cpu_loop_combine_begin(emitter->builder, count, values, inits, parameters, parameters + count);
+    if (!is_associative(node->instruction->called[0], count)) cpu_loop_combine_in_order(emitter->builder);
     cpu_emit_computation(emitter->arena, emitter->builder, node->instruction->called[0], parameters, combined);
     cpu_loop_combine_end(emitter->builder, count, combined, results);
 }

@@ -20,10 +20,19 @@ typedef enum CpuLoopRole {
 // The role of a node whose result is one array.
 CpuLoopRole cpu_emit_role(const CpuNode *node);
 
-// True if all instructions of a scalar computation can stand in a loop (for reductions with any computation).
+// Whether an opcode is one operation of a loop on values that are there already (arithmetic, conversions).
+bool cpu_emit_has_operation(HloOpcode opcode);
+// That operation: `instruction` gives the attributes (it is another op where a custom call names the opcode), `type` is
+// the result's element type.
+CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const HloInstruction *instruction, HloType type,
+                            const CpuValue *operands);
+
+// True if all instructions of a scalar computation can stand in a loop (for reductions with any computation): what
+// computes, and the structure around it, tuples, calls and conditionals, of which all branches are computed. No loops.
 bool cpu_emit_can_inline_computation(const HloComputation *computation);
 
-// The loop values of the results of a scalar computation that can be inlined.
+// The loop values of the leaves of the result of a scalar computation that can be inlined; `parameters` are those of the
+// leaves of its parameters, one after the other.
 void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
                           const CpuValue *parameters, CpuValue *results);
 

@@ -4,8 +4,8 @@
 // device to arrive at a collective turns it into parts, which workers take like devices; the last part lets the group
 // go on.
 #include "targets/cpu/execute.h"
-#include "targets/cpu/copy.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 
 #include "targets/cpu/copy.h"
 #include "targets/cpu/fallback.h"
+#include "targets/cpu/number.h"
 #include "targets/cpu/share.h"
 
 enum {
@@ -36,29 +37,11 @@ static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, 
     }
 }
 
-// Widens an integer of any width.
-static int64_t read_integer(const void *at, HloType type) {
-    switch (type) {
-        case HLO_S8: return *(const int8_t *)at;
-        case HLO_S16: return *(const int16_t *)at;
-        case HLO_S32: return *(const int32_t *)at;
-        case HLO_U8:
-        case HLO_PRED: return *(const uint8_t *)at;
-        case HLO_U16: return *(const uint16_t *)at;
-        case HLO_U32: return *(const uint32_t *)at;
-        case HLO_U64: {
-            const uint64_t value = *(const uint64_t *)at;
-            return value > INT64_MAX ? INT64_MAX : (int64_t)value;
-        }
-        default: return *(const int64_t *)at;
-    }
-}
-
 static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffer) {
     char *at = address(device, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
         const CpuThunkStart *start = &buffer->starts[i];
-        int64_t index = read_integer(address(device, start->index), start->type);
+        int64_t index = cpu_read_integer(address(device, start->index), start->type, 0);
         index = index < 0 ? 0 : index > start->limit ? start->limit : index;
         at += index * start->stride_bytes;
     }
@@ -101,12 +84,25 @@ static void store_device_id(const CpuRun *run, const CpuDevice *device, const Cp
     memcpy(address(device, thunk->slices[0]), &id, sizeof id);
 }
 
+// Reads are the two bounds (or mean and deviation); a state reads nothing.
+static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
+    const CpuDraw *draw = thunk->kernel;
+    void *out = address(device, thunk->slices[thunk->read_count]);
+    if (draw->is_state) {
+        hlo_draw_state(&device->draws, draw->delta, out, hlo_shape_bytes(draw->shape));
+        return;
+    }
+    assert(thunk->read_count == 2); /* the verifier asks for two operands */
+    hlo_draw_numbers(&device->draws, 0, device->number, draw->shape, draw->normal, address(device, thunk->slices[0]),
+                     address(device, thunk->slices[1]), out);
+}
+
 static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
 
 static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
-    int64_t branch = read_integer(address(device, thunk->slices[0]), thunk->predicate_type);
+    int64_t branch = cpu_read_integer(address(device, thunk->slices[0]), thunk->predicate_type, 0);
     if (thunk->predicate_type == HLO_PRED)
         branch = branch ? 0 : 1;
     else if (branch < 0 || branch >= thunk->region_count)
@@ -162,6 +158,7 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
             push_list(device, thunk, 0);
             return HLO_SUCCESS;
         case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
+        case CPU_STEP_DRAW: run_draw(device, thunk); return HLO_SUCCESS;
         case CPU_STEP_TRANSFER: return run_transfer(run, device, thunk);
         case CPU_STEP_COLLECTIVE: break;
     }
@@ -430,6 +427,7 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     for (int64_t d = 0; d < run->device_count; d++) {
         CpuDevice *device = &run->devices[d];
         device->number = d;
+        device->draws = hlo_draws_start();
         device->bases = run->bases + d * bases;
         device->frames = run->frames + d * frames;
         char **next = device->bases;

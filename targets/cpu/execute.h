@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "hlo/eval/draw.h"
 #include "targets/cpu/internal.h"
 
 // A list that a device is in.
@@ -23,6 +24,7 @@ typedef struct CpuDevice {
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective, or NULL
     int64_t waits_since;       // while the run is traced
+    HloDraws draws;
 } CpuDevice;
 
 // One group at one collective.

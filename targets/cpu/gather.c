@@ -6,6 +6,7 @@
 
 #include "targets/cpu/copy.h"
 #include "targets/cpu/loop_internal.h"
+#include "targets/cpu/number.h"
 
 enum { kParallelBytes = 64 << 10, kCombineBlock = 512 };
 
@@ -125,23 +126,6 @@ static HloStatus make_plan(const CpuIndexing *x, bool scatter, const void *indic
     return HLO_SUCCESS;
 }
 
-// Indices beyond the range of s64 are beyond every dimension.
-static int64_t read_index(const IndexPlan *plan, int64_t at) {
-    switch (plan->index_type) {
-        case HLO_S8: return ((const int8_t *)plan->indices)[at];
-        case HLO_S16: return ((const int16_t *)(const void *)plan->indices)[at];
-        case HLO_S32: return ((const int32_t *)(const void *)plan->indices)[at];
-        case HLO_S64: return ((const int64_t *)(const void *)plan->indices)[at];
-        case HLO_U16: return ((const uint16_t *)(const void *)plan->indices)[at];
-        case HLO_U32: return ((const uint32_t *)(const void *)plan->indices)[at];
-        case HLO_U64: {
-            const uint64_t value = ((const uint64_t *)(const void *)plan->indices)[at];
-            return value > INT64_MAX ? INT64_MAX : (int64_t)value;
-        }
-        default: return ((const uint8_t *)plan->indices)[at];
-    }
-}
-
 // Element offsets of slice number `flat` in the result and in the operand. False when it does not fit and `clamp` is
 // off.
 static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *result, int64_t *operand) {
@@ -156,7 +140,7 @@ static bool locate(const IndexPlan *plan, int64_t flat, bool clamp, int64_t *res
         indices += index * step->indices;
     }
     for (int i = 0; i < plan->start_count; i++) {
-        int64_t start = read_index(plan, indices + i * plan->start_stride);
+        int64_t start = cpu_read_integer(plan->indices, plan->index_type, indices + i * plan->start_stride);
         if (start < 0 || start > plan->starts[i].largest) {
             if (!clamp) return false;
             start = start < 0 ? 0 : plan->starts[i].largest;

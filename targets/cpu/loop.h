@@ -16,7 +16,8 @@
 // Types: every value has an HLO element type. Types narrower than f32 (bf16, f16, f8, f4) are held as f32 and rounded
 // to their type after every operation that can leave it; s4, u4, s2, ... are held as 8 bits and wrapped.
 //
-// Results do not depend on the number of workers: a reduction's tree is fixed by the length of what is reduced.
+// Results do not depend on the number of workers: a reduction's tree is fixed by the length of what is reduced, and one
+// whose combiner is not known to be associative has no tree: see cpu_loop_combine_in_order().
 #ifndef MESHLO_TARGETS_CPU_LOOP_H_
 #define MESHLO_TARGETS_CPU_LOOP_H_
 
@@ -109,6 +110,11 @@ void cpu_loop_combine_begin(CpuLoopBuilder *builder, int count, const CpuValue *
                             CpuValue *accumulators, CpuValue *elements);
 // Ends what cpu_loop_combine_begin() began, with as many operands.
 void cpu_loop_combine_end(CpuLoopBuilder *builder, int count, const CpuValue *combined, CpuValue *results);
+
+// Says of the reduction between combine_begin and combine_end that its combiner is not known to be associative: it then
+// starts from the inits and takes the elements one after the other in row-major order of the reduced dimensions, as the
+// evaluator does. Without this, stretches of the reduced dimensions are combined apart, and then with each other.
+void cpu_loop_combine_in_order(CpuLoopBuilder *builder);
 
 // Writes a value to a buffer. Several stores may be in one loop. A store may share its buffer with loads only where the
 // element widths and the maps are equal (in-place update).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording a fused loop's program: types, levels, rounding of narrow types.
 #include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/literal.h"
@@ -255,6 +256,19 @@ static CpuValue count_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuV
     return cpu_loop_convert(b, type, count);
 }
 
+// Products of elements below 8 bits fit in 8; their high half is what stands above the element's width.
+static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuValue y) {
+    const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
+    const HloType byte = is_signed ? HLO_S8 : HLO_U8;
+    const int8_t width = (int8_t)hlo_type_info(type)->bits;
+    assert(2 * width <= 8); /* so that the product fits */
+    const CpuValue product =
+        cpu_loop_op(b, CPU_OP_MULTIPLY, cpu_loop_convert(b, byte, x), cpu_loop_convert(b, byte, y), -1);
+    const CpuValue distance = cpu_loop_constant(b, byte, &width);
+    const CpuLoopOp shift = is_signed ? CPU_OP_SHIFT_RIGHT_ARITHMETIC : CPU_OP_SHIFT_RIGHT_LOGICAL;
+    return cpu_loop_convert(b, type, cpu_loop_op(b, shift, product, distance, -1));
+}
+
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
@@ -264,6 +278,7 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
         if (op == (is_signed ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_SHIFT_RIGHT_ARITHMETIC))
             return shift_narrow(b, op, type, a, b_value);
         if (op == CPU_OP_CLZ || op == CPU_OP_POPCNT) return count_narrow(b, op, type, a);
+        if (op == CPU_OP_MULHI) return mulhi_narrow(b, type, a, b_value);
     }
     CpuBlockKernel *kernel = b->kernels->operation[op][cpu_register_of(type)];
     if (!kernel) return unsupported(b, info->name, type);
@@ -457,6 +472,11 @@ void cpu_loop_combine_end(CpuLoopBuilder *b, int count, const CpuValue *combined
         results[i] = push(b, result);
         value_at(b, results[i])->after_reduce = true;
     }
+}
+
+void cpu_loop_combine_in_order(CpuLoopBuilder *b) {
+    assert(b->combine_count > 0); /* between combine_begin and combine_end */
+    b->combine_in_order = true;
 }
 
 void cpu_loop_store(CpuLoopBuilder *b, int buffer, CpuValue value, const CpuIndexMap *map) {

@@ -73,6 +73,7 @@ struct CpuLoopBuilder {
     const CpuLoopKernels *kernels;
     bool in_combiner;
     int combine_count;
+    bool combine_in_order;
     CpuValue *accumulators, *elements, *combined, *combine_inits, *combine_values;
     int reduce_count;
 };
@@ -119,6 +120,7 @@ struct CpuLoop {
     CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
     CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
     int combine_count;
+    bool combine_in_order;  // one segment, which starts from the inits
     CpuValue *accumulators, *elements, *combined, *combine_inits, *combine_values;
     int64_t row_run;         // kept indices of a block never cross a multiple of this
     int64_t blocks_per_run;  // blocks that a run is cut into

@@ -105,7 +105,7 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
             break;
         case CPU_MODE_COLUMNS:
             cut_run(loop, loop->inner, CPU_LOOP_BLOCK);
-            loop->segment = CPU_LOOP_COLUMN_SEGMENT;
+            loop->segment = loop->combine_in_order && loop->reduced > 0 ? loop->reduced : CPU_LOOP_COLUMN_SEGMENT;
             break;
     }
     loop->segments = (loop->reduced + loop->segment - 1) / loop->segment;
@@ -165,6 +165,7 @@ static void find_last_uses(CpuLoopPlanner *p) {
     for (int i = 0; i < loop->combine_count; i++) {
         note_use(p, loop->combine_values[i], forever);
         note_use(p, loop->combined[i], forever);
+        note_use(p, loop->combine_inits[i], forever);
     }
     // A register that others see through an alias or an expansion in place must not be given away before them.
     for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
@@ -354,6 +355,7 @@ static void plan_ahead(CpuLoopPlanner *p) {
 
 static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->combine_count = b->combine_count;
+    loop->combine_in_order = b->combine_in_order;
     loop->accumulators = b->accumulators;
     loop->elements = b->elements;
     loop->combined = b->combined;

@@ -414,13 +414,27 @@ static void bind_accumulators(Frame *frame) {
         frame->registers[loop->accumulators[i]] = own_register(frame, &loop->values[loop->accumulators[i]]);
 }
 
-// Second pass of a generic reduction, for all its results at once: combiner(...combiner(init, segment 0)..., last).
-static void combine_generic(Frame *frame) {
+// The accumulators of a generic reduction start from its inits.
+static void start_from_inits(Frame *frame) {
     const CpuLoop *loop = frame->loop;
-    bind_accumulators(frame);
     for (int i = 0; i < loop->combine_count; i++)
         memcpy(frame->registers[loop->accumulators[i]], frame->registers[loop->combine_inits[i]],
                (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
+}
+
+// Second pass of a generic reduction, for all its results at once: combiner(...combiner(init, segment 0)..., last). In
+// order there is but one segment, and it started from the inits already.
+static void combine_generic(Frame *frame) {
+    const CpuLoop *loop = frame->loop;
+    bind_accumulators(frame);
+    assert(!loop->combine_in_order || loop->segments <= 1); /* loop_plan.c cuts no row then */
+    if (loop->combine_in_order && loop->segments == 1) {
+        for (int i = 0; i < loop->combine_count; i++)
+            memcpy(frame->registers[loop->accumulators[i]], partial_at(frame, i, 0, frame->kept_start),
+                   (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
+        return;
+    }
+    start_from_inits(frame);
     for (int64_t s = 0; s < loop->segments; s++) {
         void *elements[CPU_LOOP_COMBINE_LIMIT];
         for (int i = 0; i < loop->combine_count; i++) elements[i] = partial_at(frame, i, s, frame->kept_start);
@@ -481,7 +495,8 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
     const CpuLoop *loop = frame->loop;
     void *elements[CPU_LOOP_COMBINE_LIMIT];
     for (int i = 0; i < loop->combine_count; i++) elements[i] = frame->registers[loop->combine_values[i]];
-    if (loop->combine_count && !first) {
+    if (loop->combine_count && first && loop->combine_in_order) start_from_inits(frame);
+    if (loop->combine_count && (!first || loop->combine_in_order)) {
         run_combiner(frame, elements);
         return;
     }

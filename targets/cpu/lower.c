@@ -2,7 +2,10 @@
 // Nodes to steps: loops, structure and what has no form of its own.
 #include "targets/cpu/lower.h"
 
+#include <assert.h>
+
 #include "targets/cpu/copy.h"
+#include "targets/cpu/fallback.h"
 #include "targets/cpu/fuse.h"
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
@@ -57,6 +60,7 @@ void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKer
 static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HLO_FAIL_IF(node->elementwise_map, HLO_UNIMPLEMENTED, "%%%s: %s of %s inside a map", node->instruction->name,
                 hlo_op_text(node->opcode), hlo_type_text(node->results[0]->shape->type));
+    assert(cpu_fallback_is_listed(node->opcode)); /* tests/cpu/test_every_op.c holds the table to it */
     step->kind = CPU_STEP_FALLBACK;
     read_operands_write_results(lowering, node, step);
     step->cost *= 50;
@@ -272,6 +276,21 @@ static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
+static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    CpuDraw *draw = HLO_ARENA_NEW(lowering->arena, CpuDraw, 1);
+    draw->shape = hlo_shape_copy(lowering->arena, node->results[0]->shape);
+    draw->is_state = node->opcode == HLO_OP_RNG_GET_AND_UPDATE_STATE;
+    if (draw->is_state)
+        draw->delta = (uint64_t)HLO_ATTRIBUTES(node->instruction, RngState)->delta;
+    else
+        draw->normal = HLO_ATTRIBUTES(node->instruction, Rng)->distribution == HLO_RandomDistribution_NORMAL;
+    step->kind = CPU_STEP_DRAW;
+    step->kernel = draw;
+    read_operands_write_results(lowering, node, step);
+    step->cost *= 32;
+    return HLO_SUCCESS;
+}
+
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
     *transfer = (CpuTransfer){.channel = HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id,
@@ -295,6 +314,8 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_PAD, lower_pad},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, lower_dynamic_update_slice},
     {HLO_OP_DOT, cpu_lower_dot},
+    {HLO_OP_RAGGED_DOT, cpu_lower_ragged_dot},
+    {HLO_OP_BITCAST, cpu_lower_bitcast},
     {HLO_OP_BITCAST_CONVERT, cpu_lower_bitcast_convert},
     {HLO_OP_GATHER, cpu_lower_gather},
     {HLO_OP_SCATTER, cpu_lower_scatter},
@@ -310,6 +331,8 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_CUSTOM_CALL, cpu_lower_custom_call},
     {HLO_OP_WHILE, lower_regions},
     {HLO_OP_CONDITIONAL, lower_regions},
+    {HLO_OP_RNG, lower_draw},
+    {HLO_OP_RNG_GET_AND_UPDATE_STATE, lower_draw},
     {HLO_OP_SEND, lower_transfer},
     {HLO_OP_RECV, lower_transfer},
     {HLO_OP_PARTITION_ID, lower_device_id},

@@ -25,6 +25,8 @@ typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep
 
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
+CpuLowerFunction cpu_lower_ragged_dot;
+CpuLowerFunction cpu_lower_bitcast;
 CpuLowerFunction cpu_lower_bitcast_convert;
 CpuLowerFunction cpu_lower_collective;
 CpuLowerFunction cpu_lower_gather;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Bitcasts through the padding of tiles (all others are transposes and reshapes: expand.c), and
 // bitcast-convert between types of different width, one of them below 8 bits: such elements have a byte each in memory,
 // so their bits must be put together or taken apart. (Whole bytes stay where they are: build.c makes views of those.)
+#include <assert.h>
 #include <string.h>
 
+#include "hlo/eval/layout.h"
 #include "targets/cpu/lower.h"
+#include "targets/cpu/number.h"
 
 typedef struct RegroupKernel {
     HloType narrow, wide;
@@ -11,16 +15,9 @@ typedef struct RegroupKernel {
     bool joins;     // narrow to wide
 } RegroupKernel;
 
-// The byte that holds these bits of an element below 8 bits: integers are extended by their sign.
-static uint8_t byte_of(HloType type, uint64_t bits) {
-    const int spare = 8 - hlo_type_info(type)->bits;
-    const uint8_t high = (uint8_t)(bits << spare);
-    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (uint8_t)((int8_t)high >> spare) : (uint8_t)(high >> spare);
-}
-
 static void put_wide(HloType type, char *to, uint64_t bits) {
     if (hlo_type_info(type)->bits < 8)
-        *(uint8_t *)to = byte_of(type, bits);
+        *(uint8_t *)to = cpu_narrow_byte(type, bits);
     else
         memcpy(to, &bits, (size_t)hlo_type_bytes(type));
 }
@@ -40,7 +37,7 @@ static HloStatus run_regroup(const void *data, void *const *arguments, CpuPool *
             put_wide(kernel->wide, to + i * bytes, bits);
         } else {
             memcpy(&bits, from + i * bytes, (size_t)bytes);
-            for (int p = 0; p < parts; p++) *to++ = (char)byte_of(kernel->narrow, bits >> (p * width));
+            for (int p = 0; p < parts; p++) *to++ = (char)cpu_narrow_byte(kernel->narrow, bits >> (p * width));
         }
     }
     return HLO_SUCCESS;
@@ -58,5 +55,42 @@ HloStatus cpu_lower_bitcast_convert(CpuLowering *lowering, CpuNode *node, CpuSte
                               .count = (joins ? node->results : node->operands)[0]->elements,
                               .joins = joins};
     cpu_step_kernel(lowering, node, step, run_regroup, kernel);
+    return HLO_SUCCESS;
+}
+
+// ---- bitcasts through memory
+
+typedef struct BitcastKernel {
+    const HloInstruction *instruction;
+} BitcastKernel;
+
+typedef struct BitcastCall {
+    const BitcastKernel *kernel;
+    void *const *arguments;
+    HloArena *scratch;
+} BitcastCall;
+
+static HloStatus bitcast_protected(void *argument) {
+    const BitcastCall *call = argument;
+    const HloInstruction *bitcast = call->kernel->instruction;
+    return hlo_bitcast_elements(call->scratch, bitcast->operands[0]->shape, bitcast->shape, call->arguments[0],
+                                call->arguments[1]);
+}
+
+static HloStatus run_bitcast(const void *data, void *const *arguments, CpuPool *pool) {
+    BitcastCall call = {data, arguments, hlo_arena_new()};
+    (void)pool;
+    HLO_FAIL_IF(!call.scratch, HLO_RESOURCE_EXHAUSTED, "no memory for a bitcast");
+    const HloStatus status = hlo_protect(bitcast_protected, &call);
+    hlo_arena_free(call.scratch);
+    return status;
+}
+
+HloStatus cpu_lower_bitcast(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    BitcastKernel *kernel = HLO_ARENA_NEW(lowering->arena, BitcastKernel, 1);
+    assert(node->operand_count == 1 && node->result_count == 1); /* tuples are leaves by now */
+    kernel->instruction = node->instruction;  // of the copy of the module that the executable keeps
+    cpu_step_kernel(lowering, node, step, run_bitcast, kernel);
+    step->cost *= 16;
     return HLO_SUCCESS;
 }

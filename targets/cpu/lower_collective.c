@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives: what is exchanged, and the loops of those that reduce.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/exchange.h"
+#include "targets/cpu/number.h"
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 
@@ -136,6 +138,41 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
     return HLO_SUCCESS;
 }
 
+// Rows of dimension 0 that a device sends: operands are input, output, input offsets, send sizes, output offsets (at the
+// receiver), receive sizes. Entry e of the lists goes to member e / (entries / members).
+static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                           void *const *const *addresses, int64_t from, int64_t entry) {
+    const CpuCollectiveArray *arrays = collective->arrays;
+    const int64_t each = hlo_shape_elements(arrays[2].operand) / group->count;
+    const int64_t start = cpu_read_integer(addresses[2][from], arrays[2].operand->type, entry);
+    const int64_t rows = cpu_read_integer(addresses[3][from], arrays[3].operand->type, entry);
+    const int64_t target = cpu_read_integer(addresses[4][from], arrays[4].operand->type, entry);
+    const int64_t sent = arrays[0].operand->dims[0], room = arrays[0].result->dims[0];
+    HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || rows > sent || start > sent - rows || rows > room ||
+                    target > room - rows,
+                HLO_INVALID_ARGUMENT, "rows %lld..%lld do not fit", (long long)start, (long long)(start + rows));
+    const int64_t width = arrays[0].chunk_bytes;
+    char *to = addresses[collective->array_count][entry / each];
+    if (rows > 0 && width > 0)
+        memcpy(to + target * width, (const char *)addresses[0][from] + start * width, (size_t)(rows * width));
+    return HLO_SUCCESS;
+}
+
+static HloStatus exchange_ragged(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                 void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
+    (void)parts;
+    (void)pool;
+    assert(collective->array_count == 6); /* read_ragged() counted them */
+    if (part > 0) return HLO_SUCCESS;  // senders may overlap: the last one in group order stands
+    const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].result);
+    for (int64_t m = 0; m < group->count && bytes; m++)
+        if (addresses[6][m] != addresses[1][m]) memcpy(addresses[6][m], addresses[1][m], bytes);
+    const int64_t entries = hlo_shape_elements(collective->arrays[2].operand);
+    for (int64_t from = 0; from < group->count; from++)
+        for (int64_t e = 0; e < entries; e++) HLO_TRY(send_rows(collective, group, addresses, from, e));
+    return HLO_SUCCESS;
+}
+
 // ---- the loops of reductions
 
 // Combines the loaded values in group order. Plain sums of narrow floats are kept in f32 and rounded once.
@@ -265,6 +302,32 @@ static HloStatus read_pairs(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
+// The six operands and the one result, which starts as the second operand.
+static HloStatus read_ragged(const CollectiveLowering *context) {
+    enum { kOperands = 6 };
+    const CpuNode *node = context->node;
+    CpuCollective *collective = context->collective;
+    HLO_FAIL_IF(node->operand_count != kOperands || node->result_count != 1, HLO_INVALID_ARGUMENT,
+                "ragged-all-to-all %%%s: 6 operands and one result are wanted", node->instruction->name);
+    const HloShape *input = node->operands[0]->shape, *output = node->operands[1]->shape;
+    const int64_t entries = node->operands[2]->elements;
+    bool fits = input->rank > 0 && input->rank == output->rank && input->type == output->type &&
+                entries % context->group_size == 0 && node->operands[3]->elements == entries &&
+                node->operands[4]->elements == entries;
+    for (int32_t d = 1; fits && d < input->rank; d++) fits = input->dims[d] == output->dims[d];
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s: the operands do not agree", node->instruction->name);
+    CpuCollectiveArray *arrays = HLO_ARENA_NEW(context->lowering->arena, CpuCollectiveArray, kOperands);
+    for (int32_t i = 0; i < kOperands; i++)
+        arrays[i].operand = hlo_shape_copy(context->lowering->arena, node->operands[i]->shape);
+    arrays[0].result = hlo_shape_copy(context->lowering->arena, node->results[0]->shape);
+    arrays[0].chunk_bytes = product(input->dims, 1, input->rank) * hlo_type_bytes(input->type);
+    collective->arrays = arrays;
+    collective->array_count = kOperands;
+    collective->bytes = node->operands[0]->bytes;
+    collective->parts = 1;
+    return HLO_SUCCESS;
+}
+
 static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
@@ -295,6 +358,7 @@ static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
         case HLO_OP_COLLECTIVE_BROADCAST:
             collective->exchange = exchange_broadcast;
             return fill_arrays(context, none, false);
+        case HLO_OP_RAGGED_ALL_TO_ALL: collective->exchange = exchange_ragged; return read_ragged(context);
         default: *known = false; return HLO_SUCCESS;
     }
 }

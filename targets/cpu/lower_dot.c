@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots to matrix products: dimensions of each role are merged where all arrays step through them evenly; what cannot be
 // merged is looped over.
+#include <string.h>
+
+#include "targets/cpu/copy.h"
+#include "targets/cpu/held.h"
 #include "targets/cpu/lower.h"
 #include "targets/cpu/matmul.h"
+#include "targets/cpu/number.h"
 
 // One dimension of a product with its steps in the three arrays (0 where an array does not have it).
 typedef struct DotDim {
@@ -104,16 +109,15 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
     return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
 }
 
-static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool) {
-    const DotKernel *kernel = data;
+// The product at every place of the outer loops. `matmul` is the kernel's, maybe with other sizes.
+static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
+                              char *out, CpuPool *pool) {
     int64_t index[2 * 64] = {0};
-    const char *left = arguments[0], *right = arguments[1];
-    char *out = arguments[2];
     for (int64_t d = 0; d < kernel->outer_count;) {
         if (kernel->outer[d++].size == 0) return HLO_SUCCESS;
     }
     for (;;) {
-        HLO_TRY(cpu_matmul(pool, &kernel->matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right));
+        HLO_TRY(cpu_matmul(pool, matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right));
         int64_t d = 0;
         for (; d < kernel->outer_count; d++) {
             const DotDim *dim = &kernel->outer[d];
@@ -126,6 +130,11 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
         }
         if (d == kernel->outer_count) return HLO_SUCCESS;
     }
+}
+
+static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool) {
+    const DotKernel *kernel = data;
+    return run_products(kernel, &kernel->matmul, arguments[0], arguments[1], arguments[2], pool);
 }
 
 static bool has_kernel(HloType type) {
@@ -200,5 +209,170 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, run_dot, kernel);
     step->cost = node->results[0]->elements * (kernel->matmul.k / 16 + 1);
+    return HLO_SUCCESS;
+}
+
+// ---- ragged dots
+
+// Group g covers the next sizes[g] steps of the ragged dimension: rows of the left side and of the result, with a
+// matrix of the right side for each group, or terms of both sides, with a result for each group.
+typedef struct RaggedKernel {
+    DotKernel dot;
+    bool contracting;
+    HloType sizes_type;
+    int64_t groups, steps;        // of the ragged dimension
+    int64_t ragged_strides[3];    // of a step of it, in elements
+    int64_t group_strides[3];     // of a group
+    int64_t out_bytes;
+} RaggedKernel;
+
+static int64_t within(int64_t position, int64_t steps) {
+    return position < 0 ? 0 : position > steps ? steps : position;
+}
+
+// What stands for zero in a type: not always bytes of zeros (f8e8m0fnu has powers of two only).
+static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    static const double kZero[2] = {0, 0};
+    memset(zero, 0, 16);
+    if (cpu_is_widened(kernels, type)) cpu_narrow(kernels, type, zero, kZero, 1);
+}
+
+static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
+    const RaggedKernel *kernel = data;
+    const char *const sides[] = {arguments[0], arguments[1]};
+    char *out = arguments[3];
+    unsigned char zero[16];
+    const HloType type = kernel->dot.matmul.out_type;
+    encode_zero(pool, type, zero);
+    // Rows that no group covers are zeros.
+    cpu_fill(pool, out, zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
+    int64_t start = 0;
+    for (int64_t g = 0; g < kernel->groups; g++) {
+        const int64_t size = cpu_read_integer(arguments[2], kernel->sizes_type, g), end = start + size;
+        const int64_t from = within(start, kernel->steps), to = within(end, kernel->steps);
+        start = end;
+        if (from >= to) continue;
+        CpuMatmul matmul = kernel->dot.matmul;
+        *(kernel->contracting ? &matmul.k : &matmul.m) = to - from;
+        int64_t offset[3];
+        for (int i = 0; i < 3; i++)
+            offset[i] = (g * kernel->group_strides[i] + from * kernel->ragged_strides[i]) * kernel->dot.widths[i];
+        HLO_TRY(run_products(&kernel->dot, &matmul, sides[0] + offset[0], sides[1] + offset[1], out + offset[2], pool));
+    }
+    return HLO_SUCCESS;
+}
+
+static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
+    int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank + 1);
+    for (int64_t d = shape->rank, next = 1; d-- > 0; next *= shape->dims[d]) strides[d] = next;
+    return (CpuView){shape->rank, shape->dims, strides};
+}
+
+// The view without one of its dimensions.
+static CpuView without_dimension(HloArena *arena, CpuView view, int64_t dimension) {
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, 2 * view.rank), *strides = dims + view.rank;
+    int64_t rank = 0;
+    for (int64_t d = 0; d < view.rank; d++) {
+        if (d == dimension) continue;
+        dims[rank] = view.dims[d];
+        strides[rank++] = view.strides[d];
+    }
+    return (CpuView){rank, dims, strides};
+}
+
+// Dimension numbers of a list when dimension `gone` is not there any more.
+static HloInts without(HloArena *arena, HloInts list, int64_t gone) {
+    int64_t *items = HLO_ARENA_NEW(arena, int64_t, list.count + 1), count = 0;
+    for (int64_t i = 0; i < list.count; i++)
+        if (list.items[i] != gone) items[count++] = list.items[i] - (list.items[i] > gone);
+    return (HloInts){items, count};
+}
+
+// Where dimension `dimension` of the left side, a free one, stands in the result.
+static int64_t free_place(const HloDotAttributes *dot, int64_t dimension) {
+    int64_t place = dot->lhs_batch.count;
+    for (int64_t d = 0; d < dimension; d++)
+        place += !hlo_ints_contain(dot->lhs_batch, d) && !hlo_ints_contain(dot->lhs_contracting, d);
+    return place;
+}
+
+// Takes the ragged and the group dimension out of the views, and notes how far a step of each goes.
+static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot, CpuView *views,
+                                    RaggedKernel *kernel) {
+    HloDotAttributes rest = *dot;
+    const int64_t ragged = dot->lhs_ragged.items[0];
+    kernel->steps = views[0].dims[ragged];
+    kernel->ragged_strides[kSideLeft] = views[0].strides[ragged];
+    rest.lhs_batch = without(arena, dot->lhs_batch, ragged);
+    rest.lhs_contracting = without(arena, dot->lhs_contracting, ragged);
+    if (kernel->contracting) {
+        int64_t at = 0;
+        while (dot->lhs_contracting.items[at] != ragged) at++;
+        const int64_t other = dot->rhs_contracting.items[at];
+        kernel->ragged_strides[kSideRight] = views[1].strides[other];
+        kernel->group_strides[kSideOut] = views[2].strides[0];
+        rest.rhs_batch = without(arena, dot->rhs_batch, other);
+        rest.rhs_contracting = without(arena, dot->rhs_contracting, other);
+        views[1] = without_dimension(arena, views[1], other);
+        views[2] = without_dimension(arena, views[2], 0);
+    } else {
+        const int64_t group = dot->rhs_group.items[0], place = free_place(dot, ragged);
+        kernel->ragged_strides[kSideOut] = views[2].strides[place];
+        kernel->group_strides[kSideRight] = views[1].strides[group];
+        rest.rhs_batch = without(arena, dot->rhs_batch, group);
+        rest.rhs_contracting = without(arena, dot->rhs_contracting, group);
+        views[1] = without_dimension(arena, views[1], group);
+        views[2] = without_dimension(arena, views[2], place);
+    }
+    views[0] = without_dimension(arena, views[0], ragged);
+    return rest;
+}
+
+// The ragged dimension becomes that of the product; all other dimensions of its role are looped over.
+static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
+    DotDim step = {.size = 0};
+    for (int i = 0; i < 3; i++) step.strides[i] = kernel->ragged_strides[i];
+    DotKernel *dot = &kernel->dot;
+    const DotDim batch = take(&roles->batch, dot), n = take(&roles->n, dot);
+    if (kernel->contracting) {
+        if (roles->k.count) return false;  // sums over two dimensions: not one product
+        fill_matmul(&dot->matmul, batch, take(&roles->m, dot), n, step);
+        return true;
+    }
+    if (roles->k.count > 1) return false;
+    for (int64_t i = 0; i < roles->m.count; i++) dot->outer[dot->outer_count++] = roles->m.items[i];
+    fill_matmul(&dot->matmul, batch, step, n, take(&roles->k, dot));
+    return true;
+}
+
+HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    HloArena *arena = lowering->arena;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    RaggedKernel *kernel = HLO_ARENA_NEW(arena, RaggedKernel, 1);
+    const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
+                              node->results[0]->shape->type};
+    for (int i = 0; i < 3; i++)
+        if (!has_kernel(types[i])) return cpu_lower_give_up(lowering, node);
+    const HloShape *sizes = node->operands[2]->shape;
+    if (sizes->rank != 1 || hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0]))
+        return cpu_lower_give_up(lowering, node);
+    CpuView views[3] = {row_major_view(arena, node->operands[0]->shape), row_major_view(arena, node->operands[1]->shape),
+                        row_major_view(arena, node->results[0]->shape)};
+    kernel->contracting = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
+    kernel->groups = sizes->dims[0];
+    kernel->sizes_type = sizes->type;
+    kernel->out_bytes = node->results[0]->bytes;
+    const HloDotAttributes rest = take_ragged(arena, dot, views, kernel);
+    DotRoles roles = sort_roles(arena, &rest, views);
+    kernel->dot.outer = HLO_ARENA_NEW(arena, DotDim, roles.batch.count + roles.m.count + roles.n.count + 1);
+    kernel->dot.matmul = (CpuMatmul){.lhs_type = types[0],
+                                     .rhs_type = types[1],
+                                     .out_type = types[2],
+                                     .precision = precision_of(lowering, node, false)};
+    for (int i = 0; i < 3; i++) kernel->dot.widths[i] = hlo_type_bytes(types[i]);
+    if (!fill_ragged(kernel, &roles)) return cpu_lower_give_up(lowering, node);
+    cpu_step_kernel(lowering, node, step, run_ragged, kernel);
+    step->cost = node->results[0]->elements * (node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
     return HLO_SUCCESS;
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms, Cholesky factors, triangular systems.
+#include <assert.h>
+
 #include "targets/cpu/fft.h"
+#include "targets/cpu/held.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 
@@ -40,7 +43,10 @@ HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
 // ---- matrices
 
 typedef struct MatrixKernel {
-    HloType type;
+    HloType type;    // that the kernel computes in
+    HloType stored;  // narrower than that: arrays are widened and the result is rounded once
+    CpuKernelFunction *run;
+    int64_t operand_elements[2], result_elements;
     int64_t batch, rows, columns;
     bool lower, left_side, unit_diagonal;
     CpuTranspose transpose;
@@ -50,14 +56,49 @@ static bool has_kernel(HloType type) {
     return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
 }
 
+// The type that matrices of this one are computed in.
+static HloType held_type(HloType type) {
+    return hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
+}
+
 static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
     MatrixKernel *kernel = HLO_ARENA_NEW(lowering->arena, MatrixKernel, 1);
-    kernel->type = shape->type;
+    kernel->stored = shape->type;
+    kernel->type = held_type(shape->type);
     kernel->batch = 1;
     for (int64_t d = 0; d < shape->rank - 2; d++) kernel->batch *= shape->dims[d];
     kernel->rows = shape->dims[shape->rank - 2];
     kernel->columns = shape->dims[shape->rank - 1];
     return kernel;
+}
+
+// Runs a kernel of f32 on copies of narrower arrays.
+static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *pool) {
+    const MatrixKernel *kernel = data;
+    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
+    const int64_t first = kernel->operand_elements[0], second = kernel->operand_elements[1];
+    float *wide = cpu_pool_scratch_take(
+        pool, hlo_array_bytes((size_t)(first + second + kernel->result_elements), sizeof(float)));
+    HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory for matrices in f32");
+    const bool two = second > 0;
+    float *result = wide + first + second;
+    cpu_widen(kernels, kernel->stored, wide, arguments[0], first);
+    if (two) cpu_widen(kernels, kernel->stored, wide + first, arguments[1], second);
+    void *const pair[] = {wide, two ? wide + first : result, result};
+    const HloStatus status = kernel->run(kernel, pair, pool);
+    if (!status) cpu_narrow(kernels, kernel->stored, arguments[two ? 2 : 1], result, kernel->result_elements);
+    cpu_pool_scratch_give(pool, wide);
+    return status;
+}
+
+static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run,
+                          MatrixKernel *kernel) {
+    kernel->run = run;
+    assert(node->operand_count <= 2); /* a matrix, or a matrix and right sides */
+    for (int32_t i = 0; i < node->operand_count; i++) kernel->operand_elements[i] = node->operands[i]->elements;
+    kernel->result_elements = node->results[0]->elements;
+    cpu_step_kernel(lowering, node, step, kernel->stored == kernel->type ? run : run_widened, kernel);
+    step->cost *= kernel->rows / 8 + 1;
 }
 
 static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {
@@ -67,11 +108,10 @@ static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool 
 
 HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloShape *shape = node->operands[0]->shape;
-    if (!has_kernel(shape->type) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = HLO_ATTRIBUTES(node->instruction, Cholesky)->lower;
-    cpu_step_kernel(lowering, node, step, run_cholesky, kernel);
-    step->cost *= kernel->rows / 8 + 1;
+    step_matrices(lowering, node, step, run_cholesky, kernel);
     return HLO_SUCCESS;
 }
 
@@ -85,7 +125,7 @@ static HloStatus run_solve(const void *data, void *const *arguments, CpuPool *po
 HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TriangularSolve);
     const HloShape *shape = node->operands[1]->shape;
-    if (!has_kernel(shape->type) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
+    if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
     kernel->lower = attributes->lower;
     kernel->left_side = attributes->left_side;
@@ -93,7 +133,6 @@ HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuSt
     kernel->transpose = attributes->transpose_a == HLO_Transpose_TRANSPOSE ? CPU_TRANSPOSE
                         : attributes->transpose_a == HLO_Transpose_ADJOINT ? CPU_ADJOINT
                                                                            : CPU_NO_TRANSPOSE;
-    cpu_step_kernel(lowering, node, step, run_solve, kernel);
-    step->cost *= kernel->rows / 8 + 1;
+    step_matrices(lowering, node, step, run_solve, kernel);
     return HLO_SUCCESS;
 }

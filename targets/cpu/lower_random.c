@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random bits.
 #include "targets/cpu/lower.h"
+#include "targets/cpu/number.h"
 #include "targets/cpu/random.h"
 
 typedef struct RandomKernel {
     bool threefry;
     int state_words, rank, bits;
     const int64_t *sizes;
+    HloType type;
+    int64_t elements;
 } RandomKernel;
+
+// Elements below 8 bits keep the low bits of a byte of randomness.
+static void narrow_bytes(const RandomKernel *kernel, uint8_t *bytes) {
+    for (int64_t i = 0; i < kernel->elements; i++) bytes[i] = cpu_narrow_byte(kernel->type, bytes[i]);
+}
 
 static HloStatus run_random(const void *data, void *const *arguments, CpuPool *pool) {
     const RandomKernel *kernel = data;
@@ -16,20 +24,27 @@ static HloStatus run_random(const void *data, void *const *arguments, CpuPool *p
     else
         cpu_rng_philox(pool, kernel->state_words, arguments[0], arguments[1], kernel->rank, kernel->sizes, kernel->bits,
                        arguments[2]);
+    if (hlo_type_info(kernel->type)->bits < 8) narrow_bytes(kernel, arguments[2]);
     return HLO_SUCCESS;
 }
 
 HloStatus cpu_lower_random_bits(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const int32_t algorithm = HLO_ATTRIBUTES(node->instruction, RngBits)->algorithm;
-    const HloShape *state = node->operands[0]->shape;
     const bool threefry = algorithm == HLO_RandomAlgorithm_THREE_FRY;
-    if (node->result_count != 2 || state->type != HLO_U64 || state->rank != 1 ||
-        (threefry ? state->dims[0] != 2 : state->dims[0] < 2 || state->dims[0] > 3))
-        return cpu_lower_give_up(lowering, node);
+    const int64_t words = node->operands[0]->bytes / (int64_t)sizeof(uint64_t);
+    HLO_FAIL_IF(node->result_count != 2 || node->operands[0]->bytes % (int64_t)sizeof(uint64_t) || words < 2 ||
+                    words > 3 || node->results[0]->bytes != node->operands[0]->bytes,
+                HLO_INVALID_ARGUMENT, "%%%s: the state must be u64[2] or u64[3], and be returned",
+                node->instruction->name);
     const HloShape *shape = node->results[1]->shape;
     RandomKernel *kernel = HLO_ARENA_NEW(lowering->arena, RandomKernel, 1);
-    *kernel = (RandomKernel){threefry, (int)state->dims[0], shape->rank, hlo_type_info(shape->type)->bits,
-                             hlo_arena_copy(lowering->arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank)};
+    *kernel = (RandomKernel){.threefry = threefry,
+                             .state_words = (int)words,
+                             .rank = shape->rank,
+                             .bits = 8 * hlo_type_bytes(shape->type),
+                             .sizes = cpu_copy_dims(lowering->arena, shape),
+                             .type = shape->type,
+                             .elements = node->results[1]->elements};
     cpu_step_kernel(lowering, node, step, run_random, kernel);
     step->cost *= 16;
     return HLO_SUCCESS;

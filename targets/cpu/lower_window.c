@@ -13,6 +13,7 @@ typedef struct WindowKernel {
     CpuReduceOp op;
     CpuLoopOp select;
     const CpuScalarFunction *function;  // NULL: the operation above
+    const CpuScalarFunction *chooser;   // of select-and-scatter, where the functions are not operations
     int64_t outer, length, inner;       // of a prefix scan
     bool reverse;
 } WindowKernel;
@@ -128,6 +129,23 @@ static HloStatus run_select(const void *data, void *const *arguments, CpuPool *p
                                   arguments[2], arguments[3], arguments[0], arguments[1]);
 }
 
+static HloStatus run_select_call(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    return cpu_select_and_scatter_call(pool, k->type, k->rank, k->in_sizes, k->out_sizes, k->window, arguments[2],
+                                       arguments[3], arguments[0], arguments[1], cpu_scalar_keeps,
+                                       (void *)(uintptr_t)k->chooser, cpu_scalar_combine,
+                                       (void *)(uintptr_t)k->function);
+}
+
+static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
+    kernel->chooser = cpu_scalar_compile(lowering, node->instruction->called[0]);
+    kernel->function = cpu_scalar_compile(lowering, node->instruction->called[1]);
+    if (!kernel->chooser || !kernel->function) return cpu_lower_give_up(lowering, node);
+    cpu_step_kernel(lowering, node, step, run_select_call, kernel);
+    step->cost *= 100 * window_elements(kernel);
+    return HLO_SUCCESS;
+}
+
 // compare(parameter 0, parameter 1) with GE or LE.
 static bool select_op(const HloComputation *computation, CpuLoopOp *op) {
     const HloInstruction *root = computation->root;
@@ -143,7 +161,7 @@ HloStatus cpu_lower_select_and_scatter(CpuLowering *lowering, CpuNode *node, Cpu
     WindowKernel *kernel = new_kernel(lowering, node, node->operands[1]->shape);
     if (!has_builtin(kernel->type) || !select_op(node->instruction->called[0], &kernel->select) ||
         !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[1]), &kernel->op))
-        return cpu_lower_give_up(lowering, node);
+        return lower_select_call(lowering, node, kernel, step);
     cpu_step_kernel(lowering, node, step, run_select, kernel);
     step->cost *= 8;
     return HLO_SUCCESS;

@@ -72,3 +72,7 @@ bool cpu_scalar_less(void *context, const void *const *left, const void *const *
     cpu_scalar_call(function, addresses);
     return result != 0;
 }
+
+bool cpu_scalar_keeps(void *context, const void *chosen, const void *element) {
+    return cpu_scalar_less(context, &chosen, &element);
+}

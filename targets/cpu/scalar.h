@@ -26,6 +26,8 @@ void cpu_scalar_call(const CpuScalarFunction *function, void *const *addresses);
 void cpu_scalar_combine(void *context, int count, void *const *targets, const void *const *updates);
 // A comparator of sorts: parameters alternate between left and right.
 bool cpu_scalar_less(void *context, const void *const *left, const void *const *right);
+// The choice of a select-and-scatter: whether the first of two elements stays chosen.
+bool cpu_scalar_keeps(void *context, const void *chosen, const void *element);
 
 HLO_END_C
 

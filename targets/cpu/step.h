@@ -34,6 +34,14 @@ typedef struct CpuFusedLoop {
     int32_t buffer_count;
 } CpuFusedLoop;
 
+// Random numbers that depend on what the device has drawn before.
+typedef struct CpuDraw {
+    const HloShape *shape;  // of the result
+    bool normal;            // rng: else uniform
+    bool is_state;          // rng-get-and-update-state, by `delta`
+    uint64_t delta;
+} CpuDraw;
+
 typedef enum CpuStepKind {
     CPU_STEP_LOOPS,       // fused loops, one after the other
     CPU_STEP_COPY_LOOPS,  // results[0] := operand 0 (nothing where they share memory), then the loops
@@ -42,6 +50,7 @@ typedef enum CpuStepKind {
     CPU_STEP_CONDITIONAL,
     CPU_STEP_COLLECTIVE,
     CPU_STEP_DEVICE_ID,  // partition-id, replica-id
+    CPU_STEP_DRAW,       // rng, rng-get-and-update-state: `kernel` is a CpuDraw
     CPU_STEP_FALLBACK,   // the evaluator runs the node
     CPU_STEP_TRANSFER,   // to or from the host: `kernel` is a CpuTransfer
 } CpuStepKind;

@@ -382,3 +382,30 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     cpu_pool_parallel_for_grain(sources < 4096 ? NULL : pool, batches, 1, select_task, &job);
     return HLO_SUCCESS;
 }
+
+HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,
+                                      const int64_t *source_sizes, const CpuWindowDim *window, const void *init,
+                                      void *out, const void *operand, const void *source, CpuWindowKeeps *keeps,
+                                      void *keeps_context, CpuWindowCombine *combine, void *combine_context) {
+    const int width = hlo_type_bytes(type);
+    int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
+    HLO_FAIL_IF(rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "select-and-scatter of more than %d dimensions",
+                CPU_KERNEL_RANK_LIMIT);
+    cpu_fill(pool, out, init, product(operand_sizes, rank), width);
+    const int64_t sources = product(source_sizes, rank);
+    for (int64_t i = 0; i < sources; i++) {
+        unflatten(rank, source_sizes, i, index);
+        memset(place, 0, sizeof place);
+        const char *best = NULL;
+        do {
+            const int64_t at = element_under(rank, operand_sizes, window, index, place);
+            const char *element = (const char *)operand + at * width;
+            if (at >= 0 && (!best || !keeps(keeps_context, best, element))) best = element;
+        } while (next_place(rank, window, place));
+        if (!best) continue;
+        void *target = (char *)out + (best - (const char *)operand);
+        const void *update = (const char *)source + i * width;
+        combine(combine_context, 1, &target, &update);
+    }
+    return HLO_SUCCESS;
+}

@@ -44,6 +44,17 @@ HLO_NODISCARD HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuL
                                                const CpuWindowDim *window, const void *init, void *out,
                                                const void *operand, const void *source);
 
+// True when the element that a window has chosen so far stays chosen beside `element`.
+typedef bool CpuWindowKeeps(void *context, const void *chosen, const void *element);
+
+// The same with any computations: `keeps` chooses, `combine` adds to `out` what belongs there, window after window in
+// row-major order. Never UNIMPLEMENTED but for the rank.
+HLO_NODISCARD HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,
+                                                    const int64_t *source_sizes, const CpuWindowDim *window,
+                                                    const void *init, void *out, const void *operand,
+                                                    const void *source, CpuWindowKeeps *keeps, void *keeps_context,
+                                                    CpuWindowCombine *combine, void *combine_context);
+
 HLO_END_C
 
 #endif

@@ -56,6 +56,19 @@ static const ExpansionCase cases[] = {
      "  ROOT t = (f32[6], f32[6]) tuple(s, s)\n}\n\n",
      P(0, "f32[6,5]") P(1, "f32[6]") "  ROOT r = (f32[6,5], f32[6]) scan(p0, p1), dimensions={1}, to_apply=c, "
                                      "num_carries=1, is_reverse=true\n"},
+    {"bitcast-expander", HLO_OP_BITCAST, 0, "",
+     P(0, "f32[3,4]{0,1}") "  ROOT r = f32[2,6]{0,1} bitcast(p0)\n"},
+    {"bitcast-expander", HLO_OP_BITCAST, 0, "",
+     P(0, "f32[3,4,5]{1,2,0:T(2,4)}") "  ROOT r = f32[4,3,1,5]{0,3,2,1:T(2,4)} bitcast(p0)\n"},
+    {"bitcast-expander", HLO_OP_BITCAST, 0, "", P(0, "f32[3,4]{0,1}") "  ROOT r = s32[4,3]{1,0} bitcast(p0)\n"},
+    {"scaled-dot-expander", HLO_OP_SCALED_DOT, 1e-6, "",
+     P(0, "f8e4m3fn[4,64]") P(1, "f8e5m2[8,64]") P(2, "f8e8m0fnu[4,2]")
+         P(3, "f8e8m0fnu[8,4]") "  ROOT r = f32[4,8] scaled-dot(p0, p1, p2, p3), lhs_contracting_dims={1}, "
+                                "rhs_contracting_dims={1}\n"},
+    {"scaled-dot-expander", HLO_OP_SCALED_DOT, 1e-12, "",
+     P(0, "f64[2,6]") P(1, "f64[6,3]") P(2, "f64[]")
+         P(3, "f64[2,3]") "  ROOT r = f64[2,3] scaled-dot(p0, p1, p2, p3), lhs_contracting_dims={1}, "
+                          "rhs_contracting_dims={0}\n"},
     {"async-to-sync", HLO_OP_ASYNC_START, 0, "c {\n  x = f32[6] parameter(0)\n  ROOT y = f32[6] negate(x)\n}\n\n",
      P(0, "f32[6]") "  s = ((f32[6]), f32[6], u32[]) async-start(p0), calls=c\n"
                     "  u = ((f32[6]), f32[6], u32[]) async-update(s)\n  d = f32[6] async-done(u)\n"

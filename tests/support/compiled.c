@@ -56,6 +56,8 @@ void compiled_fill(HloLiteral *literal, uint64_t seed) {
         if (hlo_type_is_complex(type)) {
             const double other = (double)(mix(bits) >> 11) / 9007199254740992.0;
             hlo_literal_set_complex(literal, i, (4 * unit - 2) + (4 * other - 2) * (double _Complex)_Complex_I);
+        } else if (type == HLO_F8E8M0FNU) {  // has no negative numbers
+            hlo_literal_set_double(literal, i, 1 + unit);
         } else if (hlo_type_is_float(type)) {
             hlo_literal_set_double(literal, i, 4 * unit - 2);
         } else if (type == HLO_PRED) {
@@ -134,6 +136,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
     TargetExecutable *executable = NULL;
     if (!told(target_compile(client, module, &options, &executable), "compile", message)) return false;
     const char *fallbacks = target_executable_fallbacks(executable);
+    if (check->fallbacks) hlo_text_string(check->fallbacks, fallbacks);
     if (*fallbacks && !check->allow_fallback) {
         hlo_text_format(message, "not compiled: %s", fallbacks);
         target_executable_release(executable);
@@ -209,12 +212,12 @@ bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const 
 
 // ---- comparing
 
-static double type_tolerance(HloType type, double f32_tolerance) {
+static double type_tolerance(HloType type, double f32_tolerance, double narrow_ulps) {
     const HloTypeInfo *info = hlo_type_info(hlo_type_real_part(type));
     if (!hlo_type_is_float(type) && !hlo_type_is_complex(type)) return 0;
     if (info->mantissa_bits >= 52) return f32_tolerance * 1e-6;
     if (info->mantissa_bits >= 23) return f32_tolerance;
-    return 3 * ldexp(1, -info->mantissa_bits);
+    return narrow_ulps * ldexp(1, -info->mantissa_bits);
 }
 
 static bool near(double have, double want, double tolerance) {
@@ -235,13 +238,15 @@ static bool same_element(const HloLiteral *have, const HloLiteral *want, int64_t
     return hlo_literal_get_int64(have, i) == hlo_literal_get_int64(want, i);
 }
 
-static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, double tolerance,
+static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, const CompiledCheck *check,
                     HloText *message) {
+    const double tolerance = check->tolerance > 0 ? check->tolerance : 2e-5;
+    const double narrow_ulps = check->narrow_ulps > 0 ? check->narrow_ulps : 3;
     for (int64_t k = 0; k < hlo_shape_leaf_count(want->shape); k++) {
         const HloLiteral *a = leaf_of(have, k), *b = leaf_of(want, k);
         const int64_t count = hlo_shape_elements(b->shape);
         for (int64_t i = 0; i < count; i++) {
-            if (same_element(a, b, i, type_tolerance(b->shape->type, tolerance))) continue;
+            if (same_element(a, b, i, type_tolerance(b->shape->type, tolerance, narrow_ulps))) continue;
             hlo_text_format(message, "device %lld, result %lld, element %lld: compiled %.17g, evaluator %.17g",
                             (long long)device, (long long)k, (long long)i, hlo_literal_get_double(a, i),
                             hlo_literal_get_double(b, i));
@@ -257,12 +262,12 @@ bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, H
     HloLiteral **have = calloc((size_t)devices, sizeof *have), **want = calloc((size_t)devices, sizeof *want);
     const HloEvalOptions options = {.numerics =
                                         check->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
-    bool ok = run_with(module, arguments, check, have, message) &&
-              told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
+    bool ok = told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
                                             module->entry->parameters.count, &options, want),
-                   "evaluate", message);
+                   "evaluate", message) &&
+              run_with(module, arguments, check, have, message);
     for (int64_t d = 0; d < devices; d++) {
-        ok = ok && compare(have[d], want[d], d, check->tolerance > 0 ? check->tolerance : 2e-5, message);
+        ok = ok && compare(have[d], want[d], d, check, message);
         hlo_literal_free(have[d]);
         hlo_literal_free(want[d]);
     }

@@ -12,8 +12,10 @@ typedef struct CompiledCheck {
     uint64_t seed;     // of the arguments
     TargetNumerics numerics;
     double tolerance;     // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
+    double narrow_ulps;   // of types narrower than f32; 0: 3
     int64_t replicas;     // so many neighbouring devices get equal arguments; 0: 1
     bool allow_fallback;  // instructions that the evaluator runs are no failure
+    HloText *fallbacks;   // gets their "opcode name" lines, or NULL
 } CompiledCheck;
 
 // Parses `text`; on error writes it to `message` and returns NULL.
@@ -27,7 +29,8 @@ void must_succeed(HloStatus status);
 // Expects an error of this code whose message holds `words`, and frees it.
 void must_fail(HloStatus status, HloCode code, const char *words);
 
-// Fills an array literal with numbers that suit its type: floats in [-2, 2), small integers, predicates.
+// Fills an array literal with numbers that suit its type: floats in [-2, 2) (f8e8m0fnu, which has no sign, in [1, 2)),
+// small integers, predicates.
 void compiled_fill(HloLiteral *literal, uint64_t seed);
 
 // A literal of this shape (tuples too), filled. Never NULL: aborts when memory is short.

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a bitcast does to the elements of an array: layouts say in which order they stand in memory, and a bitcast reads
+// the memory of one layout in the order of another. Arrays themselves are held row-major and dense everywhere here.
+#ifndef MESHLO_HLO_EVAL_LAYOUT_H_
+#define MESHLO_HLO_EVAL_LAYOUT_H_
+
+#include "hlo/ir/shape.h"
+
+HLO_BEGIN_C
+
+// True if the memory of both layouts is the same sequence of elements, whether there are tiles or not: then the bitcast
+// is a transpose to the physical order of `from`, a reshape and a transpose back from the physical order of `to`.
+bool hlo_layouts_same_sequence(const HloShape *from, const HloShape *to);
+
+// Moves the elements of a bitcast from row-major `source` to row-major `target`, padding of tiles and all: what no
+// element of `from` stands in is zero. Scratch comes from `scratch`. UNIMPLEMENTED naming nothing (the caller knows the
+// instruction) for layouts with more dimensions or tiles than are known here, and for elements of different size.
+HLO_NODISCARD HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from, const HloShape *to,
+                                             const void *source, void *target);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bitcasts as the transposes and the reshape that do the same, where both layouts put the same sequence of elements into
+// memory. Where they do not, a bitcast goes through the padding of tiles and stays what it is.
+#include "hlo/pass/bitcast.h"
+
+#include "hlo/eval/layout.h"
+
+// A layout that has the elements in some order, in tiles or not, each in as many bits as its type.
+static bool has_order_only(const HloShape *shape) {
+    return !shape->layout || (!shape->layout->physical_shape && shape->layout->element_size_in_bits == 0);
+}
+
+// The dimensions of a shape from major to minor.
+static HloInts major_to_minor(const HloInstruction *like, const HloShape *shape) {
+    int64_t *order = hlo_pass_ints(like, shape->rank);
+    for (int64_t i = 0; i < shape->rank; i++) {
+        order[i] = shape->layout ? shape->layout->minor_to_major.items[shape->rank - 1 - i] : i;
+    }
+    return (HloInts){order, shape->rank};
+}
+
+static HloInts inverse(const HloInstruction *like, HloInts permutation) {
+    int64_t *items = hlo_pass_ints(like, permutation.count);
+    for (int64_t i = 0; i < permutation.count; i++) items[permutation.items[i]] = i;
+    return (HloInts){items, permutation.count};
+}
+
+bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
+    const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
+    if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to) || !has_order_only(from) || !has_order_only(to)) return false;
+    if (hlo_shape_is_dynamic(from) || hlo_shape_is_dynamic(to)) return false;
+    if (!hlo_layouts_same_sequence(from, to)) return false;
+    // Equal types are rearranged; equal widths are reinterpreted too.
+    return hlo_type_info(from->type)->bits == hlo_type_info(to->type)->bits &&
+           hlo_type_is_complex(from->type) == hlo_type_is_complex(to->type) &&
+           hlo_shape_elements(from) == hlo_shape_elements(to) && hlo_pass_may_replace(bitcast);
+}
+
+bool hlo_pass_spell_out_bitcast(HloInstruction *bitcast) {
+    const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
+    if (!hlo_pass_can_spell_out_bitcast(bitcast)) return false;
+    HloInts order = major_to_minor(bitcast, to);
+    int64_t *physical = hlo_pass_ints(bitcast, to->rank);
+    for (int64_t i = 0; i < to->rank; i++) physical[i] = to->dims[order.items[i]];
+    HloInstruction *x = hlo_pass_transpose(bitcast, bitcast->operands[0], major_to_minor(bitcast, from));
+    if (from->type != to->type) {
+        x = hlo_pass_make(
+            bitcast,
+            &(HloBuildRequest){.opcode = HLO_OP_BITCAST_CONVERT, .operands = &x, .operand_count = 1, .type = to->type});
+    }
+    x = hlo_pass_reshape(bitcast, x, (HloInts){physical, to->rank});
+    return hlo_pass_replace(bitcast, hlo_pass_transpose(bitcast, x, inverse(bitcast, order)));
+}
+
+// A bitcast that only renames dimensions is left alone: it is a reshape already.
+static bool renames_only(const HloInstruction *bitcast) {
+    const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
+    const HloInts order = major_to_minor(bitcast, from), other = major_to_minor(bitcast, to);
+    for (int64_t i = 0; i < order.count; i++)
+        if (order.items[i] != i) return false;
+    for (int64_t i = 0; i < other.count; i++)
+        if (other.items[i] != i) return false;
+    return from->type == to->type;
+}
+
+HloStatus hlo_pass_bitcast_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        HloInstruction *last = module->computations.items[c]->last;
+        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
+            next = i == last ? NULL : i->next;
+            if (i->opcode == HLO_OP_BITCAST && hlo_shape_is_array(i->shape) &&
+                hlo_shape_is_array(i->operands[0]->shape) && !renames_only(i))
+                *changed |= hlo_pass_spell_out_bitcast(i);
+        }
+    }
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/expand.h"
+
+#include "hlo/pass/pass.h"
+
+typedef struct ExpandRow {
+    HloOpcode opcode;
+    const char *pass;
+} ExpandRow;
+
+// Which pass rids the program of which op.
+static const ExpandRow kRows[] = {
+    {HLO_OP_BATCH_NORM_TRAINING, "batch-norm-expander"},
+    {HLO_OP_BATCH_NORM_INFERENCE, "batch-norm-expander"},
+    {HLO_OP_BATCH_NORM_GRAD, "batch-norm-expander"},
+    {HLO_OP_SCAN, "scan-expander"},
+    {HLO_OP_BITCAST, "bitcast-expander"},
+    {HLO_OP_SCALED_DOT, "scaled-dot-expander"},
+};
+
+static bool has_opcode(const HloModule *module, HloOpcode opcode) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (i->opcode == opcode) return true;
+    return false;
+}
+
+static bool is_listed(const char *const *names, int64_t count, const char *name) {
+    for (int64_t i = 0; i < count; i++)
+        if (names[i] == name) return true;
+    return false;
+}
+
+HloStatus cpu_expand(HloModule *module) {
+    const char *names[HLO_COUNT_OF(kRows)];
+    int64_t count = 0;
+    for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
+        if (!is_listed(names, count, kRows[r].pass) && has_opcode(module, kRows[r].opcode))
+            names[count++] = kRows[r].pass;
+    if (count == 0) return HLO_SUCCESS;
+    const HloPassOptions options = {.skip_verify = true};
+    return hlo_run_passes(module, names, count, &options);
+}
