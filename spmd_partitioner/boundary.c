@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/boundary.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ bool spmd_is_partitioned(const HloModule *module) {
 }
 
 int64_t spmd_next_channel(const HloModule *module) {
+    assert(module); /* to number behind */
     int64_t next = 1;
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
@@ -146,6 +148,7 @@ void spmd_boundary_mark(HloModule *module) {
 
 // The dims of one leaf out of "8,128;4", or NULL when there are not `rank` of them.
 static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
+    assert(leaf >= 0 && rank >= 0); /* of a shape */
     if (!text) return NULL;
     for (int64_t i = 0; i < leaf; i++) {
         text = strchr(text, ';');

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that follows from it.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -42,6 +43,7 @@ static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
 // Takes over what one tensor says for factors that have no axes yet.
 static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
+    assert(tensor < spmd_rule_tensors(choice->rule)); /* operands, then results */
     if (!choice->now[tensor]) return;
     SpmdAxes *said = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
     spmd_rule_project(rule, choice->partitioner->mesh, tensor, choice->now[tensor], said);
@@ -136,6 +138,7 @@ static void consider(Choice *choice, SpmdAxes *factors) {
     HloArenaMark mark = hlo_arena_mark(choice->partitioner->arena);
     int64_t cost = cost_of(choice, factors);
     hlo_arena_reset(choice->partitioner->arena, mark);
+    assert(cost >= 0); /* bytes and work */
     if (choice->best && cost >= choice->best_cost) return;
     choice->best = hlo_arena_copy(choice->partitioner->arena, factors, (size_t)count * sizeof(*factors));
     choice->best_cost = cost;

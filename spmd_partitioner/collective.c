@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emits collectives with their reasons, and runs the paths that the reshard planner finds.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -62,6 +63,7 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
 static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                                        HloInstruction *operand, const SpmdAxes *axes, int64_t dim,
                                        const SpmdReason *reason) {
+    assert(axes->count > 0); /* a group of one has nothing to exchange */
     HloCollectiveAttributes attributes = {
         .channel_id = partitioner->next_channel++,
         .replica_groups = spmd_mesh_groups(spmd_arena(partitioner), partitioner->mesh, axes->items, axes->count),
@@ -75,6 +77,7 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
 }
 
 static const HloShape *scaled(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
+    assert(dim >= 0 && dim < like->rank); /* one of its dimensions */
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
@@ -107,6 +110,7 @@ HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstru
                                          int64_t dim, const SpmdAxes *axes, const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
     const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
+    assert(operand->shape->dims[dim] % group == 0); /* padded to whole parts */
     HloInstruction *made = emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, axes, dim, reason);
     HloComputation *reducer =
         spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
@@ -116,11 +120,13 @@ HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstru
 
 HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason) {
+    assert(operand->shape->dims[dim] == spmd_axes_product(partitioner->mesh, axes)); /* a block for each */
     return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, axes, dim, reason);
 }
 
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason) {
+    assert(pairs.count > 0); /* somebody sends */
     HloPermuteAttributes attributes = {.channel_id = partitioner->next_channel++, .source_target_pairs = pairs};
     HloInstruction *made = spmd_emit(partitioner, HLO_OP_COLLECTIVE_PERMUTE, operand->shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, NULL);
@@ -130,6 +136,7 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
 
 HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
                                     const SpmdReason *reason) {
+    assert(device >= 0 && device < partitioner->mesh->device_count); /* one of the mesh */
     HloArena *arena = spmd_arena(partitioner);
     const int64_t count = partitioner->mesh->device_count;
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
@@ -161,6 +168,7 @@ static int64_t local_size(const SpmdPartitioner *partitioner, const SpmdLocal *l
 // Grows a whole dimension to what `sharding` needs in all, before it is cut.
 static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *sharding,
                                int64_t dim, int64_t group) {
+    assert(group > 1); /* a step moves axes */
     int64_t total = local_size(partitioner, local, sharding, dim) * group;
     return spmd_emit_pad(partitioner, local->hlo, dim, 0, total - local->hlo->shape->dims[dim], NULL);
 }

@@ -12,6 +12,7 @@ static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, c
 
 // The shape of `like` with dimension `dim` changed.
 static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
+    assert(dim >= 0 && dim < like->rank && size >= 0); /* one of its dimensions */
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
@@ -21,6 +22,7 @@ static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *lik
 
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                           HloInstruction *const *operands, int64_t operand_count, const void *attributes) {
+    assert(shape && operand_count >= 0); /* the callers work shapes out */
     HloInstruction *made =
         hlo_instruction_new(partitioner->scope->target, opcode, shape, operands, operand_count, attributes, NULL);
     made->metadata = partitioner->metadata;
@@ -32,6 +34,7 @@ HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, 
 }
 
 HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    assert(hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise: nothing is spread here */
     HloInstruction *operands[] = {a, b};
     return spmd_emit(partitioner, opcode, a->shape, operands, 2, NULL);
 }
@@ -41,11 +44,14 @@ HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t directio
     HloInstruction *operands[] = {a, b};
     HloCompareAttributes attributes = {.direction = direction};
     const HloShape *shape = array_shape(partitioner, HLO_PRED, a->shape->dims, a->shape->rank);
+    assert(hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise */
     return spmd_emit(partitioner, HLO_OP_COMPARE, shape, operands, 2, &attributes);
 }
 
 HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
                                  HloInstruction *no) {
+    assert(hlo_shape_equal(yes->shape, no->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise */
+    assert(condition->shape->type == HLO_PRED);                            /* what a comparison gives */
     HloInstruction *operands[] = {condition, yes, no};
     return spmd_emit(partitioner, HLO_OP_SELECT, yes->shape, operands, 3, NULL);
 }
@@ -53,6 +59,7 @@ HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *c
 HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type) {
     if (operand->shape->type == type) return operand;
     const HloShape *shape = array_shape(partitioner, type, operand->shape->dims, operand->shape->rank);
+    assert(hlo_shape_is_array(operand->shape)); /* tuples and tokens have no type to convert */
     return spmd_emit(partitioner, HLO_OP_CONVERT, shape, &operand, 1, NULL);
 }
 
@@ -92,6 +99,7 @@ static int64_t integer_limit(HloType type, bool largest) {
 }
 
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
+    assert(hlo_type_bytes(type) > 0); /* of elements of an array */
     bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
     if (extreme && hlo_type_is_float(type)) {
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
@@ -105,6 +113,7 @@ HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcod
 
 HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims,
                                 int64_t rank) {
+    assert(scalar->shape->rank == 0); /* it fills all of the result */
     HloDimensionsAttributes attributes = {{NULL, 0}};
     return spmd_emit(partitioner, HLO_OP_BROADCAST, array_shape(partitioner, scalar->shape->type, dims, rank), &scalar,
                      1, &attributes);
@@ -112,6 +121,7 @@ HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *sc
 
 HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
                                int64_t dim) {
+    assert(dim >= 0 && dim < rank); /* the dimension that counts */
     HloIotaAttributes attributes = {dim};
     return spmd_emit(partitioner, HLO_OP_IOTA, array_shape(partitioner, type, dims, rank), NULL, 0, &attributes);
 }
@@ -135,6 +145,7 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
                                 int64_t limit, int64_t stride) {
     const HloShape *shape = operand->shape;
+    assert(start >= 0 && start <= limit && limit <= shape->dims[dim] && stride >= 1); /* inside of the array */
     if (start == 0 && limit == shape->dims[dim] && stride == 1) return operand;
     HloArena *arena = spmd_arena(partitioner);
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, shape->rank), *limits = HLO_ARENA_NEW(arena, int64_t, shape->rank);
@@ -154,6 +165,8 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size) {
     const HloShape *shape = operand->shape;
+    assert(size >= 0 && size <= shape->dims[dim]); /* inside of the array */
+    assert(index->shape->rank == 0);               /* one place along one dimension */
     if (size == shape->dims[dim]) return operand;
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->rank + 1);
     operands[0] = operand;
@@ -167,6 +180,8 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
 HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
                               int64_t high, HloInstruction *value) {
     const HloShape *shape = operand->shape;
+    assert(shape->dims[dim] + low + high >= 0); /* no more is cut away than there is */
+    assert(!value || value->shape->rank == 0);  /* one element, many times */
     if (low == 0 && high == 0) return operand;
     HloPadDimension *padding = HLO_ARENA_NEW(spmd_arena(partitioner), HloPadDimension, shape->rank);
     padding[dim] = (HloPadDimension){low, high, 0};
@@ -178,6 +193,7 @@ HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *oper
 
 HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstruction *const *parts, int64_t count,
                                       int64_t dim) {
+    assert(count > 0); /* nothing has no shape */
     if (count == 1) return parts[0];
     int64_t size = 0;
     for (int64_t i = 0; i < count; i++) size += parts[i]->shape->dims[dim];
@@ -216,6 +232,7 @@ HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner) {
 
 // One run of neighbouring atoms as a digit of the device number: device / stride % size.
 static HloInstruction *emit_digit(SpmdPartitioner *partitioner, int64_t stride, int64_t size) {
+    assert(stride > 0 && size > 1); /* of atoms, which are primes */
     HloInstruction *digit = spmd_emit_device(partitioner);
     if (stride > 1) {
         digit = spmd_emit_binary(partitioner, HLO_OP_DIVIDE, digit, spmd_emit_scalar(partitioner, HLO_S32, stride));
@@ -255,6 +272,7 @@ HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *ax
 }
 
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size) {
+    assert(shard_size >= 0); /* of a dimension */
     HloInstruction *index = spmd_emit_index(partitioner, axes);
     if (shard_size == 1) return index;
     HloType type = shard_size > INT32_MAX / partitioner->mesh->device_count ? HLO_S64 : HLO_S32;
@@ -279,6 +297,8 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
 HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
                                int64_t limit, HloInstruction *value) {
     const HloShape *shape = operand->shape;
+    assert(value->shape->rank == 0);       /* what stands beyond the limit */
+    assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */
     int64_t size = shape->dims[dim];
     if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
     HloInstruction *offset = spmd_emit_offset(partitioner, axes, size);

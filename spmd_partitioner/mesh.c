@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/mesh.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Appends the prime factors of `size` as atoms of `axis`, larger strides first; `stride` is that of the last one.
 static HloStatus push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stride) {
+    assert(size >= 1 && stride >= 1); /* parts of an axis that check_axes() has seen */
     int64_t rest = size, above = stride * size;
     for (int64_t prime = 2; rest > 1; prime++) {
         if (prime * prime > rest) prime = rest;
@@ -46,6 +48,7 @@ static const SpmdMeshAxis *copy_axes(HloArena *arena, const SpmdMeshAxis *axes, 
 
 // Splits one axis, whose minor neighbour has stride `low`, at the cuts inside of it.
 static HloStatus push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *cuts, int64_t cut_count) {
+    assert(low >= 1 && axis < mesh->axis_count); /* the stride of its minor neighbour */
     int64_t high = low * mesh->axes[axis].size;
     for (int64_t i = cut_count - 1; i >= 0; i--) {
         if (cuts[i] >= high || cuts[i] <= low || high % cuts[i] || cuts[i] % low) continue;
@@ -98,6 +101,7 @@ typedef struct Run {
 
 // Splits `order` (a permutation of all atoms) into runs.
 static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, const bool *starts) {
+    assert(mesh->atom_count <= SPMD_MAX_ATOMS); /* the tables have no more room */
     int32_t count = 0;
     for (int32_t i = 0; i < mesh->atom_count; i++) {
         int32_t atom = order[i];
@@ -115,6 +119,7 @@ static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, 
 }
 
 const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
+    assert(count >= 0 && count <= mesh->atom_count); /* each atom once */
     uint8_t order[SPMD_MAX_ATOMS];
     bool starts[SPMD_MAX_ATOMS + 1] = {false};
     SpmdAtomSet inside = 0;

@@ -2,6 +2,7 @@
 // The walk: every computation that data flows through is written anew for one device.
 #include "spmd_partitioner/partitioner.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
@@ -26,6 +27,7 @@ static const Cached *cache_find(const HloIntMap *map, int32_t id, const SpmdShar
 
 static void cache_add(HloArena *arena, HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep,
                       SpmdLocal local) {
+    assert(to && local.hlo); /* what was asked for, and made */
     int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
     Cached *entry = HLO_ARENA_NEW(arena, Cached, 1);
     *entry = (Cached){.local = local, .keep = keep, .to = to, .next = found ? (Cached *)(intptr_t)*found : NULL};
@@ -33,6 +35,7 @@ static void cache_add(HloArena *arena, HloIntMap *map, int32_t id, const SpmdSha
 }
 
 SpmdLocal *spmd_local(SpmdPartitioner *partitioner, const HloInstruction *source, int64_t leaf) {
+    assert(leaf >= 0 && leaf < hlo_shape_leaf_count(source->shape)); /* a leaf of its value */
     SpmdLocal *local = partitioner->locals[partitioner->plan->first_leaf[source->id] + leaf];
     HLO_BUG_IF(!local);
     return local;
@@ -43,6 +46,11 @@ const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf) {
 }
 
 SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    // A call may give nothing at all: then its operands say where it stands.
+    while (hlo_shape_leaf_count(op->shape) == 0) {
+        if (!op->operand_count) return 0;
+        op = op->operands[0];
+    }
     return spmd_plan_array(partitioner->plan, op, 0)->sharding->manual;
 }
 
@@ -133,6 +141,7 @@ static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloIn
 
 // Counts in integers that hold every index, so that narrow and floating types round as the unsharded op does.
 static HloInstruction *demand_iota(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    assert(to->rank == source->shape->rank); /* a sharding of its array */
     int64_t dim = HLO_ATTRIBUTES(source, Iota)->dimension;
     const HloShape *local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, source->shape, to);
     if (!to->dims[dim].count) {
@@ -149,6 +158,7 @@ static HloInstruction *demand_iota(SpmdPartitioner *partitioner, const HloInstru
 }
 
 static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
+    assert(source->operand_count > 0); /* constants and iotas have been made before */
     const SpmdRule *rule = partitioner->plan->rules[source->id];
     SpmdAxes *factors = HLO_ARENA_NEW(partitioner->arena, SpmdAxes, rule->factors.count);
     spmd_rule_project(rule, partitioner->mesh, spmd_rule_result(rule, 0), to, factors);
@@ -188,6 +198,7 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 
 // A complete array as a sum over `axes`: the first device of each group holds it, the others zeros.
 static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
+    assert(local.hlo && axes && !(local.partial & axes)); /* a complete array, over axes that it is not a sum over */
     SpmdAxes list = {0};
     for (int32_t i = 0; i < partitioner->mesh->atom_count; i++) {
         if (axes >> i & 1) spmd_axes_push(&list, i);
@@ -291,6 +302,7 @@ HloInstruction *spmd_operand_whole(SpmdPartitioner *partitioner, int64_t index) 
 }
 
 void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local) {
+    assert(local->global); /* also of what is no array */
     int32_t number = partitioner->plan->first_leaf[partitioner->op->id] + (int32_t)leaf;
     partitioner->locals[number] = hlo_arena_copy(partitioner->arena, local, sizeof(*local));
 }
@@ -362,6 +374,7 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
 
 void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
                  SpmdAtomSet partial, HloOpcode reduction) {
+    assert(hlo && sharding); /* an array that was made, and where it lies */
     const HloInstruction *op = partitioner->op;
     const SpmdArray *array = spmd_plan_array(partitioner->plan, op, leaf);
     SpmdLocal local = {.hlo = hlo,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes a module apart for propagation: arrays, the nodes between them, and what the annotations say.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index) {
 }
 
 static int32_t leaf_number(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf) {
+    assert(leaf >= 0 && leaf < hlo_shape_leaf_count(instruction->shape)); /* a leaf of its value */
     return plan->first_leaf[instruction->id] + (int32_t)leaf;
 }
 
@@ -77,6 +79,7 @@ static void number_leaves(Builder *builder) {
 }
 
 static int32_t find(Builder *builder, int32_t leaf) {
+    assert(leaf >= 0 && leaf < builder->leaf_shapes.count); /* all are numbered by now */
     while (builder->parent[leaf] != leaf) {
         builder->parent[leaf] = builder->parent[builder->parent[leaf]];
         leaf = builder->parent[leaf];
@@ -177,6 +180,7 @@ static void make_arrays(Builder *builder) {
 // ---- annotations ----
 
 static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
+    assert(annotation->sharding->rank == array->shape->rank); /* the readers check it */
     SpmdAtomSet manual = array->sharding->manual;
     array->sharding = annotation->sharding;
     array->sharding->manual |= manual;

@@ -10,6 +10,7 @@
 // before theirs, so that what is asked for first wins.
 #include "spmd_partitioner/propagate.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { LAST_STAGE = 4, BROADCAST_STAGE = 3, REDUCE_STAGE = 2 };
@@ -26,6 +27,7 @@ typedef struct Work {
 } Work;
 
 static void enqueue(Work *work, int32_t node) {
+    assert(node >= 0 && node < work->plan->nodes.count); /* one of the plan */
     if (work->queued[node] || work->plan->nodes.items[node].stage > work->stage) return;
     work->queued[node] = true;
     work->queue[(work->head + work->count++) % work->plan->nodes.count] = node;
@@ -84,6 +86,7 @@ static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t
 
 // Offers axes to a dimension of an array; they are taken if they extend what is there.
 static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes) {
+    assert(dim < work->plan->arrays.items[number].sharding->rank); /* one of its dimensions */
     SpmdArray *array = &work->plan->arrays.items[number];
     SpmdAxes *have = &array->sharding->dims[dim];
     if ((array->shape->dynamic && array->shape->dynamic[dim]) || !takes_part(work, array, dim)) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/reshard.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Weight of a step beside its bytes, so that of two equally cheap paths the shorter one wins.
@@ -39,6 +40,7 @@ static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
 
 // Adds a state or makes a known one cheaper.
 static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, const SpmdStep *step) {
+    assert(cost >= 0); /* bytes and weights */
     uint64_t hash = state_hash(sharding, partial);
     int64_t *found = hlo_int_map_find(&search->first, hash);
     for (int64_t i = found ? *found - 1 : -1; i >= 0; i = search->states.items[i].next) {
@@ -63,11 +65,13 @@ static int64_t local_bytes(const Search *search, const SpmdSharding *sharding) {
 }
 
 static int64_t ring(int64_t bytes, int64_t group) {
+    assert(bytes >= 0); /* of an array */
     return group < 2 ? 0 : (bytes / group) * (group - 1);
 }
 
 // Records the result of a step on the current state.
 static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, int64_t cost, SpmdStep step) {
+    assert(search->current >= 0); /* from a state that was reached */
     step.after = after;
     step.partial = partial;
     reach(search, after, partial, search->states.items[search->current].cost + cost, &step);
@@ -173,6 +177,7 @@ static bool find_atom(const SpmdSharding *sharding, uint8_t atom, int32_t *dim, 
 
 // Puts `atom` where another one of the same size stands; what stood there goes where `atom` was.
 static void swap_in(SpmdSharding *sharding, int32_t dim, int32_t place, uint8_t atom) {
+    assert(place < sharding->dims[dim].count); /* where an atom stands */
     int32_t other_dim, other_place;
     bool found = find_atom(sharding, atom, &other_dim, &other_place);
     uint8_t displaced = sharding->dims[dim].items[place];
@@ -249,6 +254,7 @@ static bool at_goal(const Search *search, const State *state) {
 
 // The steps from the start to a state.
 static SpmdPath path_to(const Search *search, int32_t goal) {
+    assert(goal >= 0 && goal < search->states.count); /* a state that was reached */
     SpmdPath path = {0};
     for (int32_t i = goal; search->states.items[i].parent >= 0; i = search->states.items[i].parent) path.count++;
     SpmdStep *steps = HLO_ARENA_NEW(search->arena, SpmdStep, path.count + 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/rule.h"
 
+#include <assert.h>
 #include <string.h>
 
 const SpmdOp *spmd_op(HloOpcode opcode) {
@@ -22,6 +23,7 @@ static int32_t array_leaves(const HloShape *shape) {
 }
 
 static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
+    assert(hlo_shape_is_array(shape)); /* spmd_rule_new() has looked */
     rule->tensors[tensor].shape = shape;
     rule->tensors[tensor].dims = HLO_ARENA_NEW(rule->arena, SpmdDimFactors, shape->rank);
 }
@@ -61,6 +63,7 @@ SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op) {
 }
 
 int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
+    assert(size >= 0); /* of a dimension, or of a part of one */
     SpmdFactor factor = {.kind = kind, .size = size};
     hlo_vector_push(rule->arena, &rule->factors, factor);
     return (int32_t)rule->factors.count - 1;
@@ -68,6 +71,9 @@ int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
 
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) {
     SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
+    assert(tensor >= 0 && tensor < spmd_rule_tensors(rule));     /* operands, then results */
+    assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */
+    assert(factor >= 0 && factor < rule->factors.count);         /* made before it is used */
     int32_t *items = HLO_ARENA_NEW(rule->arena, int32_t, factors->count + 1);
     if (factors->count) memcpy(items, factors->items, (size_t)factors->count * sizeof(*items));
     items[factors->count] = factor;
@@ -82,6 +88,7 @@ static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const Spm
                        int64_t *left) {
     *left = factor->size;
     int32_t count = 0;
+    assert(first >= 0 && first <= axes->count); /* where the last factor ended */
     while (first + count < axes->count) {
         int64_t size = mesh->atoms[axes->items[first + count]].size;
         if (factor->exact && *left % size) break;
@@ -93,6 +100,7 @@ static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const Spm
 
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors) {
+    assert(sharding->rank == rule->tensors[tensor].shape->rank); /* of that tensor */
     bool complete = true;
     for (int32_t dim = 0; dim < sharding->rank; dim++) {
         const SpmdAxes *axes = &sharding->dims[dim];
@@ -140,6 +148,7 @@ void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *fact
 
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors) {
+    assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */
     SpmdAxes axes = {0};
     const SpmdDimFactors *list = &rule->tensors[tensor].dims[dim];
     for (int32_t i = 0; i < list->count; i++) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/sharding.h"
 
+#include <assert.h>
 #include <string.h>
 
 SpmdSharding *spmd_sharding_new(HloArena *arena, int64_t rank, SpmdAtomSet manual) {
+    assert(rank >= 0); /* of an array */
     SpmdSharding *sharding = HLO_ARENA_NEW(arena, SpmdSharding, 1);
     sharding->rank = (int32_t)rank;
     sharding->manual = manual;
@@ -61,6 +63,8 @@ int64_t spmd_axes_product(const SpmdMesh *mesh, const SpmdAxes *axes) {
 }
 
 void spmd_axes_push(SpmdAxes *axes, int32_t atom) {
+    assert(atom >= 0 && atom < SPMD_MAX_ATOMS); /* a number of the mesh */
+    assert(!(spmd_axes_set(axes) >> atom & 1)); /* an axis cuts a dimension once */
     HLO_BUG_IF(axes->count == SPMD_MAX_ATOMS);
     axes->items[axes->count++] = (uint8_t)atom;
 }
@@ -70,6 +74,7 @@ void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail) {
 }
 
 SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count) {
+    assert(count >= 0 && count <= axes->count); /* the beginning of what is there */
     SpmdAxes head = *axes;
     head.count = (uint8_t)count;
     memset(head.items + count, 0, (size_t)(SPMD_MAX_ATOMS - count));
@@ -77,6 +82,7 @@ SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count) {
 }
 
 SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count) {
+    assert(count >= 0 && count <= axes->count); /* the rest of what is there */
     SpmdAxes tail = {0};
     for (int32_t i = count; i < axes->count; i++) spmd_axes_push(&tail, axes->items[i]);
     return tail;
@@ -106,6 +112,7 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
 }
 
 int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device) {
+    assert(device >= 0 && device < mesh->device_count); /* a device of the mesh */
     int64_t index = 0;
     for (int32_t i = 0; i < axes->count; i++) {
         const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
@@ -117,6 +124,7 @@ int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t devi
 // The atoms of one axis that follow each other without a gap, from list position `first`; returns how many.
 static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first) {
     int32_t count = 1;
+    assert(first < axes->count); /* a run has a first atom */
     while (first + count < axes->count && axes->items[first + count] == axes->items[first] + count &&
            mesh->atoms[axes->items[first + count]].axis == mesh->atoms[axes->items[first]].axis) {
         count++;
@@ -125,6 +133,7 @@ static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t firs
 }
 
 static void print_run(HloText *text, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
+    assert(count > 0); /* a run has a first atom */
     int32_t axis = mesh->atoms[atoms[0]].axis;
     int64_t size = 1, pre = 1;
     for (int32_t i = 0; i < count; i++) size *= mesh->atoms[atoms[i]].size;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splitting global arrays into shards and reassembling them. Works on written shardings, one device at a time, so that
 // any device order will do.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/convert.h"
 
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
+    assert(dim >= 0); /* of an array */
     if (sharding->kind == HLO_SHARDING_TILED)
         return dim < sharding->tile_dims.count ? sharding->tile_dims.items[dim] : 1;
     if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->whole != HLO_SHARDING_TILED) return 1;

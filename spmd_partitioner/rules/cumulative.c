@@ -65,6 +65,7 @@ static HloInstruction *emit_local(SpmdPartitioner *partitioner, const HloInstruc
     HloArena *arena = partitioner->module->arena;
     int64_t size = operand->shape->dims[dim];
     HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, operand->shape->rank);
+    assert(operand->shape->dims[dim] > 0); /* a shard of a cut dimension */
     for (int32_t d = 0; d < operand->shape->rank; d++) {
         dims[d] = (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
     }
@@ -106,6 +107,7 @@ static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstru
 // Spreads an array without dimension `dim` over that dimension again.
 static HloInstruction *emit_spread(SpmdPartitioner *partitioner, HloInstruction *value, const HloShape *shape,
                                    int32_t dim) {
+    assert(value->shape->rank == shape->rank - 1); /* one dimension was summed up */
     int64_t *targets = HLO_ARENA_NEW(partitioner->module->arena, int64_t, shape->rank);
     for (int32_t d = 0; d < shape->rank - 1; d++) targets[d] = d < dim ? d : d + 1;
     HloDimensionsAttributes attributes = {{targets, shape->rank - 1}};
@@ -114,6 +116,7 @@ static HloInstruction *emit_spread(SpmdPartitioner *partitioner, HloInstruction 
 
 HloStatus spmd_partition_cumulative(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                                     const SpmdAxes *factors, const SpmdSharding *sharding) {
+    assert(spmd_is_cumulative(op, sharding)); /* the caller has asked */
     int32_t dim = accumulated_dimension(op);
     const HloShape *global = op->operands[0]->shape;
     bool forward = direction_of(&HLO_ATTRIBUTES(op, Window)->window->dims[dim], global->dims[dim]) == 1;

@@ -29,6 +29,7 @@ static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *at
 
 // The start of dimension `dim` (operand `index` of the op), clamped to [0, size - taken], as s64 or s32.
 static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index, int64_t size, int64_t taken) {
+    assert(taken <= size); /* shape inference refuses larger slices */
     HloInstruction *start = spmd_operand_whole(partitioner, index);
     // Unsigned indices beyond the signed range would turn negative: clamp in their own type first.
     HloType type = start->shape->type;
@@ -47,6 +48,7 @@ static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index
 // [0, shard + margin].
 static HloInstruction *shifted_start(SpmdPartitioner *partitioner, HloInstruction *start, const SpmdAxes *axes,
                                      int64_t shard, int64_t margin) {
+    assert(shard > 0 && margin >= 0); /* of a cut dimension */
     HloType type = start->shape->type;
     HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, axes, shard), type);
     HloInstruction *at = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, start, offset);

@@ -2,6 +2,8 @@
 // Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are local. Along a sharded
 // dimension that is indexed one element at a time, indices are counted from the start of the shard: a gather sums what
 // each device finds, a scatter writes where the row is.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 // The `index`-th dimension of `rank` that is not in `without`.
@@ -106,6 +108,7 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
     }
     if (hlo_type_kind(type) != HLO_KIND_UNSIGNED) {
         HloInstruction *low = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, component->low));
+        assert(component->low <= component->high); /* a range to clamp to */
         index = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, index, low);
     }
     index = spmd_emit_convert(partitioner, index, wanted);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides
 // whole.
+#include <assert.h>
+
 #include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/emit.h"
 
@@ -14,6 +16,7 @@ typedef struct Side {
 
 // Steps to the next dimension that has something left; false at the end.
 static bool advance(Side *side) {
+    assert(side->left > 0); /* the array has elements */
     while (side->left == 1) {
         if (++side->dim >= side->shape->rank) return false;
         side->left = side->shape->dims[side->dim];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k: each shard names its best, and the best of those are chosen.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -25,6 +27,7 @@ static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, Hl
     HloType types[2] = {operand->shape->type, hlo_shape_leaf(op->shape, 1)->type};
     for (int i = 0; i < 2; i++) {
         const HloShape *shape = hlo_shape_array(arena, types[i], dims, operand->shape->rank);
+        assert(k >= 0 && k <= operand->shape->dims[operand->shape->rank - 1]); /* no more than there are */
         shapes[i] = hlo_shape_with_default_layout(arena, shape);
     }
     HloInstruction *made = spmd_clone(partitioner, op, hlo_shape_tuple(arena, shapes, 2), &operand, 1);
@@ -55,6 +58,7 @@ static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *a
                                       .slice_sizes = {ones, rank}};
     HloInstruction *operands[2] = {array, spmd_emit_reshape(partitioner, places, dims, rank + 1)};
     const HloShape *shape = hlo_shape_with_type(arena, places->shape, array->shape->type);
+    assert(array->shape->rank == places->shape->rank); /* rows beside rows */
     return spmd_emit(partitioner, HLO_OP_GATHER, shape, operands, 2, &attributes);
 }
 
