@@ -5,6 +5,8 @@
 #include "hlo/text/parser.h"
 #include "hlo/text/text.h"
 
+typedef HLO_VECTOR(char) CharVector;
+
 // The keys of metadata: strings, or numbers of 32 bits.
 static const struct {
     const char *name;
@@ -120,7 +122,7 @@ bool hlo_parse_statistics(HloParser *parser, const char **text) {
     if (!hlo_parser_expect(parser, '{', "'{' of statistics")) return false;
     if (hlo_parser_eat(parser, '}')) return true;
     if (!hlo_parse_attribute_name(parser, &name, &length) || !hlo_parse_int(parser, &index)) return false;
-    HLO_VECTOR(char) written = {0};
+    CharVector written = {0};
     char *entry = hlo_arena_format(parser->scratch, "visualizing_index=%lld", (long long)index);
     for (int64_t count = 0;; count++) {
         for (const char *c = entry; *c; c++) hlo_vector_push(parser->scratch, &written, *c);
@@ -147,30 +149,38 @@ static bool skip_original_array(HloParser *parser) {
     return hlo_parser_expect(parser, '}', "'}' of an original array");
 }
 
-// {[synthetic_call]} or {({"a"}, {"b"})}; the text between the outer braces is kept.
+static void append(HloParser *parser, CharVector *written, const char *text) {
+    for (; *text; text++) hlo_vector_push(parser->scratch, written, *text);
+}
+
+// {[synthetic_call]} or {({"a"}, {"b"})}; kept as the text between the outer braces, with the blanks that XLA prints.
 bool hlo_parse_origin(HloParser *parser, const char **text) {
     if (!hlo_parser_expect(parser, '{', "'{' of origin")) return false;
-    const char *start = parser->lexer.token.start;
     int64_t open = 0;
+    CharVector written = {0};
     if (hlo_parser_eat(parser, '[')) {
         if (!hlo_parser_is_word(parser, "synthetic_call")) return HLO_PARSER_FAIL(parser, "expected synthetic_call");
         hlo_lex(&parser->lexer);
         if (!hlo_parser_expect(parser, ']', "']'")) return false;
+        append(parser, &written, "[synthetic_call]");
     } else {
         while (hlo_parser_kind(parser) != '}') {
             int kind = hlo_parser_kind(parser);
             open += kind == '(' ? 1 : kind == ')' ? -1 : 0;
             if (open < 0 || (kind == ',' && open == 0)) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
+            const char *start = parser->lexer.token.start;
             if (kind == '(' || kind == ')' || kind == ',') {
                 hlo_lex(&parser->lexer);
-            } else if (!skip_original_array(parser)) {
+                append(parser, &written, kind == '(' ? "(" : kind == ')' ? ")" : ", ");
+            } else if (skip_original_array(parser)) {
+                append(parser, &written, hlo_parser_text_since(parser, start));
+            } else {
                 return false;
             }
         }
     }
     if (open != 0) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
-    *text = hlo_parser_text_since(parser, start);
-    if (**text == 0) *text = "()";
+    *text = written.count ? hlo_arena_string(parser->arena, written.items, (size_t)written.count) : "()";
     return hlo_parser_expect(parser, '}', "'}' of origin");
 }
 

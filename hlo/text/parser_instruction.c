@@ -464,6 +464,12 @@ static const HloShape *fixed_shape(HloParser *parser, HloOpcode opcode, HloInstr
             parts[1] = hlo_shape_array(arena, HLO_U32, NULL, 0);
             parts[2] = hlo_shape_token(arena);
             return hlo_shape_tuple(arena, parts, 3);
+        case HLO_OP_RECV:
+            if (shape->type != HLO_TUPLE || shape->element_count == 0) return shape;
+            parts[0] = shape->elements[0];
+            parts[1] = hlo_shape_array(arena, HLO_U32, NULL, 0);
+            parts[2] = hlo_shape_token(arena);
+            return hlo_shape_tuple(arena, parts, 3);
         case HLO_OP_RECV_DONE:
             if (!tuple) return shape;
             parts[0] = operands[0]->shape->elements[0];

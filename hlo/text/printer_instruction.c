@@ -191,16 +191,16 @@ void hlo_printer_metadata(HloText *text, const HloMetadata *metadata) {
     write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
 }
 
+// Metadata that says neither what op it is nor where it comes from is not printed.
 static void print_metadata(HloText *text, const HloMetadata *metadata) {
-    size_t before = text->length;
+    const char *const names[] = {metadata->op_type, metadata->op_name, metadata->source_file,
+                                 metadata->scheduling_name};
+    bool any = metadata->stack_frame_id != 0;
+    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) any |= names[i] && *names[i];
+    if (!any) return;
     hlo_text_string(text, ", metadata={");
-    size_t content = text->length;
     hlo_printer_metadata(text, metadata);
-    if (text->length == content) {
-        text->length = before;
-    } else {
-        hlo_text_char(text, '}');
-    }
+    hlo_text_char(text, '}');
 }
 
 static void print_braced(HloText *text, const char *start, const char *content) {

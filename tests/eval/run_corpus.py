@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs whole models (HLO dumps that are not in this repository): engine, engine on the optimised program, evaluator.
+
+usage: run_corpus.py FOLDER [--meshlo PATH] [--only PATTERN] [--memory GIB] [--seconds S] [--evaluator S]
+
+Every `*.hlo.xz` of FOLDER whose arguments and results fit into --memory (default 4 GiB) is run with made-up inputs on as many
+virtual devices as it has partitions, as it stands and after `meshlo opt`, whose results must agree; then once more with
+`--compare eval` when that ends within --evaluator seconds (default 0: not tried; the evaluator is a thousand times slower).
+Prints a line a module with seconds, and a last line "N passed, N failed"; what was too large or too slow is said and counted
+nowhere.
+"""
+import argparse
+import lzma
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+BYTES = {"pred": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
+
+
+def gibibytes(text):
+    """Of the arguments and results of the whole program."""
+    layout = re.search(r"entry_computation_layout=\{(.*)\}", text[:text.index("\n")]).group(1)
+    total = 0
+    for kind, dims in re.findall(r"\b([a-z]+\d+\w*|pred)\[([\d,]*)\]", layout):
+        width = BYTES.get(kind) or max(1, int(re.search(r"\d+", kind).group()) // 8)
+        total += width * math.prod(int(d) for d in dims.split(",") if d)
+    return total / 2**30
+
+
+def run(meshlo, path, devices, seconds, *more):
+    """(seconds, None) or (None, what went wrong)."""
+    command = [meshlo, "run", path, "--on", f"cpu:{devices}", *more]
+    started = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None, f"took more than {seconds} s"
+    if done.returncode:
+        return None, "FAILED: " + done.stderr.strip()[-300:]
+    return time.monotonic() - started, None
+
+
+def load(path):
+    array = np.load(path)
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2:  # bfloat16
+        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
+def disagreement(one, two):
+    """What differs between two folders of results, or None. Optimised programs add in another order."""
+    for path in sorted(one.glob("*.npy")):
+        a, b = load(path), load(two / path.name)
+        if a.dtype.kind in "iubV":
+            if not np.array_equal(a, b):
+                return f"result {path.stem}: {np.mean(a != b):.2%} of the integers"
+            continue
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        scale = np.sqrt(np.mean(np.square(a[np.isfinite(a)]))) if np.isfinite(a).any() else 1
+        if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.allclose(a, b, 2e-2, 2e-2 * scale, equal_nan=True):
+            return f"result {path.stem}: {np.nanmax(np.abs(a - b)):.3g} where the root mean square is {scale:.3g}"
+    return None
+
+
+def check(arguments, path, devices):
+    """(what to print, whether it failed)."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        plain, optimised, program = folder / "plain", folder / "optimised", folder / "optimised.hlo"
+        first, problem = run(arguments.meshlo, path, devices, arguments.seconds, "--output", plain)
+        if problem:
+            return problem, problem.startswith("FAILED")
+        started = time.monotonic()
+        done = subprocess.run([arguments.meshlo, "opt", path, "-o", program], capture_output=True, text=True)
+        passes = time.monotonic() - started
+        if done.returncode:
+            return "FAILED: opt: " + done.stderr.strip()[-300:], True
+        second, problem = run(arguments.meshlo, program, devices, arguments.seconds, "--output", optimised)
+        if problem:
+            return "optimised: " + problem, problem.startswith("FAILED")
+        line = f"run {first:.1f} s, opt {passes:.1f} s, optimised run {second:.1f} s"
+        wrong = disagreement(plain, optimised)
+        if wrong:
+            return f"FAILED: {line}; the optimised program differs: {wrong}", True
+    if arguments.evaluator:
+        third, problem = run(arguments.meshlo, path, devices, arguments.evaluator, "--compare", "eval")
+        line += f", evaluator: {problem}" if problem else f", agrees with the evaluator ({third:.0f} s)"
+        return line, bool(problem) and problem.startswith("FAILED")
+    return line, False
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--meshlo", default=pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/meshlo")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--memory", type=float, default=4)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--evaluator", type=float, default=0)
+    arguments = parser.parse_args()
+    passed = failed = 0
+    for path in sorted(arguments.folder.glob("*.hlo.xz"), key=lambda p: p.stat().st_size):
+        if not re.search(arguments.only, path.name):
+            continue
+        with lzma.open(path, "rt") as file:
+            text = file.read()
+        needed = gibibytes(text)
+        if needed > arguments.memory:
+            print(f"{path.name}: not run, its arguments and results take {needed:.1f} GiB", flush=True)
+            continue
+        partitions = re.search(r"num_partitions=(\d+)", text[:text.index("\n")])
+        line, bad = check(arguments, path, partitions.group(1) if partitions else "1")
+        print(f"{path.name}: {line}", flush=True)
+        passed += not bad and line.startswith("run")
+        failed += bad
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+sys.exit(main())
