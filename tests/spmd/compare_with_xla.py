@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares what our partitioner moves with what XLA's moves, over typical sharded programs of JAX (jaxlib 0.10.2).
 
-usage: compare_with_xla.py [--meshlo PATH] [--only REGEX] [--keep DIR] [--table] [--list]
+usage: compare_with_xla.py [--meshlo PATH] [--only REGEX] [--keep DIR] [--table] [--list] [--files FILE…]
 
 Each program is lowered for eight devices. XLA compiles it for CPU; its optimised program and ours are counted by the same
 rule (`meshlo explain --json`: bytes that one device sends, ring algorithm, times the trip counts of the loops around).
 Prints a line a program, and exits 1 if one moves more bytes than XLA's and is not named in EXPECTED with the reason.
+--files takes annotated programs as HLO text instead (plain or .xz, for at most eight devices): whole models.
 """
 import argparse
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -721,13 +723,18 @@ def lower(name):
     return jax.jit(function, out_shardings=outputs).lower(*shapes)
 
 
-def count(meshlo, path, *more):
-    """{opcode: (how often, bytes)} of a program's collectives, and the bytes of all."""
+def explain(meshlo, path, *more):
+    """The report of a program's collectives."""
     command = [meshlo, "explain", str(path), "--json", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[0] if done.stderr else f"exit code {done.returncode}")
-    report = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+def count(meshlo, path, *more):
+    """{opcode: how often} of a program's collectives, and the bytes of all."""
+    report = explain(meshlo, path, *more)
     kinds = Counter()
     for collective in report["collectives"]:
         kinds[collective["opcode"]] += max(collective["trip_count"], 1)
@@ -740,12 +747,37 @@ def spell(kinds):
     return " ".join(f"{n} {short.get(kind, kind)}" for kind, n in sorted(kinds.items())) or "none"
 
 
-def compare(name, meshlo, folder):
-    """(verdict, XLA's kinds, its bytes, our kinds, our bytes); verdict is one of fewer, same, more, fails."""
-    lowered = lower(name)
-    ours, theirs = folder / f"{name}.mlir", folder / f"{name}.hlo"
-    ours.write_text(lowered.as_text())
-    theirs.write_text(lowered.compile().as_text())
+def compile_text(text, partitions):
+    """What XLA makes of an annotated program for so many devices, as text."""
+    from jax._src import compiler, xla_bridge
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jax._src.lib.mlir import ir
+    from jaxlib import _hlo, _jax
+    proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=partitions)
+    build = options.executable_build_options
+    build.use_spmd_partitioning = build.use_shardy_partitioner = True
+    build.allow_spmd_sharding_propagation_to_output = [True]
+    build.allow_spmd_sharding_propagation_to_parameters = [True]
+    with mlir.make_ir_context():
+        module = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(proto))
+        devices = xla_client.DeviceList(tuple(jax.devices()[:partitions]))
+        executable = xla_bridge.get_backend().compile_and_load(module, devices, options)
+    return executable.hlo_modules()[0].to_string()
+
+
+def compare_file(path, meshlo, folder):
+    """As compare(), for a file."""
+    opener = lzma.open if path.suffix == ".xz" else open
+    with opener(path, "rt") as file:
+        text = file.read()
+    theirs = folder / f"{path.name}.xla.hlo"
+    theirs.write_text(compile_text(text, explain(meshlo, path)["num_partitions"]))
+    return judge(meshlo, path, theirs)
+
+
+def judge(meshlo, ours, theirs):
     kinds, total = count(meshlo, theirs, "--partitioned")
     try:
         our_kinds, our_total = count(meshlo, ours)
@@ -755,6 +787,15 @@ def compare(name, meshlo, folder):
     return verdict, kinds, total, our_kinds, our_total
 
 
+def compare(name, meshlo, folder):
+    """(verdict, XLA's kinds, its bytes, our kinds, our bytes); verdict is one of fewer, same, more, fails."""
+    lowered = lower(name)
+    ours, theirs = folder / f"{name}.mlir", folder / f"{name}.hlo"
+    ours.write_text(lowered.as_text())
+    theirs.write_text(lowered.compile().as_text())
+    return judge(meshlo, ours, theirs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--meshlo", default="build/release/bin/meshlo")
@@ -762,8 +803,9 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, help="leave the programs in this folder")
     parser.add_argument("--table", action="store_true", help="print the table of docs/sharding.md")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--files", type=pathlib.Path, nargs="*", help="programs as HLO text")
     options = parser.parse_args()
-    names = [name for name in PROGRAMS if re.search(options.only, name)]
+    names = options.files or [name for name in PROGRAMS if re.search(options.only, name)]
     if options.list:
         print("\n".join(names))
         return 0
@@ -772,7 +814,9 @@ def main():
         folder = options.keep or pathlib.Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
-            verdict, kinds, total, our_kinds, our_total = compare(name, options.meshlo, folder)
+            one = compare_file if options.files else compare
+            verdict, kinds, total, our_kinds, our_total = one(name, options.meshlo, folder)
+            name = name.name.split(".hlo")[0] if options.files else name
             verdicts[verdict] += 1
             if verdict == "fails" or (verdict == "more" and name not in EXPECTED):
                 bad.append(name)
