@@ -22,7 +22,7 @@ static HloStatus read_program(const PjrtProgram *program, HloModule **module) {
     if (format_is(program, "mlir")) {
         if (hlo_looks_like_mlir_bytecode(program->code, program->code_size))
             return hlo_module_from_stablehlo_bytecode(program->code, program->code_size, module);
-        return hlo_module_from_stablehlo_text(program->code, program->code_size, NULL, module);
+        return hlo_module_from_stablehlo_text(program->code, program->code_size, "program", module);
     }
     if (format_is(program, "hlo")) return hlo_module_from_proto(program->code, program->code_size, module);
     return hlo_error(HLO_UNIMPLEMENTED, "programs in the format \"%.*s\"; send mlir or hlo", (int)program->format_size,

@@ -33,6 +33,16 @@ static const PjrtErrorFunctionTable error_table = {
 // Stands in for errors that there is no memory for; never freed.
 static PjrtError out_of_memory = {.table = &error_table};
 
+// What a person should read of an error in a program's text: the place, the message, the line and a mark below it. NULL
+// for all other errors, whose message says it all.
+static char *placed_message(HloStatus status) {
+    const HloPlace *place = hlo_status_place(status);
+    if (!place || place->line <= 0) return NULL;
+    char *text = hlo_status_to_text(status);
+    if (text) text[strlen(text) - 1] = 0;  // it ends with a newline, which jaxlib's exceptions do not
+    return text;
+}
+
 PjrtError *pjrt_error_from(HloStatus status) {
     if (!status) return NULL;
     PjrtError *error = hlo_allocate(sizeof(*error));
@@ -40,7 +50,7 @@ PjrtError *pjrt_error_from(HloStatus status) {
         hlo_status_free(status);
         return &out_of_memory;
     }
-    *error = (PjrtError){&error_table, status};
+    *error = (PjrtError){&error_table, status, placed_message(status)};
     return error;
 }
 
@@ -59,6 +69,7 @@ PjrtError *pjrt_error_destroy(void *arguments) {
     PjrtErrorDestroyArgs *args = arguments;
     if (!args->object || args->object == &out_of_memory) return NULL;
     hlo_status_free(args->object->status);
+    hlo_free(args->object->text);
     hlo_free(args->object);
     return NULL;
 }
@@ -66,6 +77,7 @@ PjrtError *pjrt_error_destroy(void *arguments) {
 PjrtError *pjrt_error_message(void *arguments) {
     PjrtErrorMessageArgs *args = arguments;
     args->message = args->error->status ? hlo_status_message(args->error->status) : "out of memory";
+    if (args->error->text) args->message = args->error->text;
     args->message_size = strlen(args->message);
     return NULL;
 }

@@ -24,6 +24,7 @@
 struct PjrtError {
     const PjrtErrorFunctionTable *table;  // the ABI's first member
     HloStatus status;
+    char *text;  // the message with its place, for an error of a program's text; else NULL
 };
 
 // Wraps an error; takes ownership. NULL stays NULL (success). When memory is short a static error comes back.

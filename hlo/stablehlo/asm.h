@@ -17,6 +17,12 @@ typedef struct AsmSlice {
     size_t length;
 } AsmSlice;
 
+// A whole text, for messages.
+typedef struct AsmText {
+    const char *file;  // its name, or NULL
+    const char *begin, *end;
+} AsmText;
+
 // A value name of one isolated region: `count` values that stand for %name#0 and so on.
 typedef struct AsmName {
     MlirValue **values;
@@ -69,6 +75,9 @@ typedef HLO_VECTOR(AsmOperand) AsmOperands;
 // ---------------------------------------------------------------------------------------------------------------------
 // Words and marks
 
+// An error about the place `where` of a text; `arena` is for scratch.
+HLO_NODISCARD HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, HloCode code,
+                                     const char *message);
 // Records an error at `where`, unless there is one. Always false.
 bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) HLO_PRINTF(3, 4);
 // Records "expected WHAT" at the current place.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words, marks, numbers and strings of MLIR text.
+#include <assert.h>
 #include <stdio.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -8,6 +9,21 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors
 
+HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, HloCode code, const char *message) {
+    assert(where >= text->begin && where <= text->end);
+    const char *line_start = where;
+    while (line_start > text->begin && line_start[-1] != '\n') line_start--;
+    int64_t line = 1;
+    for (const char *c = text->begin; c < line_start; c++) line += *c == '\n';
+    const char *line_end = memchr(where, '\n', (size_t)(text->end - where));
+    size_t length = (size_t)((line_end ? line_end : text->end) - line_start);
+    HloPlace place = {.file = text->file,
+                      .line = line,
+                      .column = where - line_start + 1,
+                      .line_text = hlo_arena_string(arena, line_start, length)};
+    return hlo_error_at(code, &place, "%s", message);
+}
+
 bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) {
     if (parser->status) return false;
     char message[400];
@@ -15,17 +31,8 @@ bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) 
     va_start(arguments, format);
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    const char *line_start = where;
-    while (line_start > parser->begin && line_start[-1] != '\n') line_start--;
-    int64_t line = 1;
-    for (const char *c = parser->begin; c < line_start; c++) line += *c == '\n';
-    const char *line_end = memchr(where, '\n', (size_t)(parser->end - where));
-    size_t length = (size_t)((line_end ? line_end : parser->end) - line_start);
-    HloPlace place = {.file = parser->file,
-                      .line = line,
-                      .column = where - line_start + 1,
-                      .line_text = hlo_arena_string(parser->arena, line_start, length)};
-    parser->status = hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
+    const AsmText text = {parser->file, parser->begin, parser->end};
+    parser->status = asm_error_at(&text, parser->arena, where, HLO_INVALID_ARGUMENT, message);
     return false;
 }
 

@@ -326,6 +326,7 @@ MlirOperation *asm_operation(AsmParser *parser) {
     if (!asm_enter(parser)) return NULL;
     if (!parse_named(parser, &operation, &attributes)) return NULL;
     asm_leave(parser);
+    operation->offset = start - parser->begin + 1;
     asm_set_attributes(operation, &attributes);
     if (asm_peek(parser) == 'l') operation->location = asm_optional_location(parser);
     if (parser->status || !bind_results(parser, operation, &names, start)) return NULL;

@@ -37,9 +37,8 @@ static HloStatus decomposition_of(Composites *composites, const MlirOperation *o
         hlo_text_string(&key, " ");
         hlo_shape_print(&key, shapes[i], false);
     }
-    const char *kept = hlo_arena_string(composites->arena, key.data, key.length);
     const size_t length = key.length;
-    hlo_text_free(&key);
+    const char *kept = hlo_text_to_arena(composites->arena, &key);
     *computation = hlo_string_map_get(&composites->made, kept, length);
     if (*computation) return HLO_SUCCESS;
     HLO_TRY(composite_decompose(&composites->importer, &request, computation));

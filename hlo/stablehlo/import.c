@@ -2,6 +2,7 @@
 // The importer's frame: the module, functions, blocks, and what all handlers use.
 #include "hlo/stablehlo/import.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -413,6 +414,17 @@ static HloStatus import_operation(ImportPlace *place) {
     return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
 }
 
+// Gives an error the place of the operation in the text, unless there is no text, or it has a place further inside.
+static HloStatus with_place(Importer *importer, const MlirOperation *operation, HloStatus status) {
+    if (!status || !importer->text || !operation->offset || hlo_status_place(status)) return status;
+    const AsmText *text = importer->text;
+    assert(operation->offset <= text->end - text->begin); /* it was read from there */
+    HloStatus placed = asm_error_at(text, importer->arena, text->begin + operation->offset - 1, hlo_status_code(status),
+                                    hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}
+
 static bool is_return(const MlirOperation *operation) {
     static const char *const names[] = {"stablehlo.return", "func.return", "sdy.return"};
     for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
@@ -430,7 +442,7 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
             return HLO_SUCCESS;
         }
         ImportPlace place = {importer, computation, operation};
-        HLO_TRY(import_operation(&place));
+        HLO_TRY(with_place(importer, operation, import_operation(&place)));
     }
     return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
 }
@@ -500,8 +512,8 @@ static HloStatus check_signature(const MlirOperation *function, const MlirOperat
     return HLO_SUCCESS;
 }
 
-static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name,
-                                  HloInstruction *const *operands, HloComputation **result) {
+static HloStatus convert_body(Importer *importer, ImportedFunction *function, const char *name,
+                              HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
     HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "function %s has no body of one block", name);
@@ -520,6 +532,11 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     importer->depth--;
     *result = computation;
     return HLO_SUCCESS;
+}
+
+static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name,
+                                  HloInstruction *const *operands, HloComputation **result) {
+    return with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
 }
 
 static bool is_open(MlirValue *const *values, int64_t count) {
@@ -551,20 +568,20 @@ static bool has_open_types(const MlirOperation *operation) {
 // What the meaning of a refined function depends on: the shapes of its operands, and the values of those known.
 static const char *refinement_key(Importer *importer, const char *name, HloInstruction *const *operands, int64_t count,
                                   size_t *length) {
+    // All that takes memory of the arena comes before the text, which nobody would free after a jump.
+    HloInts *values = HLO_ARENA_NEW(importer->arena, HloInts, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (!import_known(importer, operands[i], &values[i])) values[i] = (HloInts){0};
+    }
     HloText key = {0};
     hlo_text_format(&key, "%s(", name);
     for (int64_t i = 0; i < count; i++) {
-        HloInts values;
         hlo_shape_print(&key, operands[i]->shape, false);
-        if (import_known(importer, operands[i], &values)) {
-            for (int64_t j = 0; j < values.count; j++) hlo_text_format(&key, " %lld", (long long)values.items[j]);
-        }
+        for (int64_t j = 0; j < values[i].count; j++) hlo_text_format(&key, " %lld", (long long)values[i].items[j]);
         hlo_text_string(&key, ";");
     }
-    const char *kept = hlo_arena_string(importer->arena, key.data, key.length);
     *length = key.length;
-    hlo_text_free(&key);
-    return kept;
+    return hlo_text_to_arena(importer->arena, &key);
 }
 
 static HloStatus refine_function(const ImportPlace *place, ImportedFunction *function, const char *name,
@@ -708,8 +725,8 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     return HLO_SUCCESS;
 }
 
-HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module) {
-    Importer importer = {.module = module, .arena = arena};
+HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena, HloModule *module) {
+    Importer importer = {.module = module, .text = text, .arena = arena};
     note_rows(&importer);
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
@@ -747,7 +764,9 @@ static HloStatus import_request(void *argument) {
     if (!status) {
         // Names, the largest table of a module, are about as many as operations.
         hlo_string_map_reserve(request->module->arena, &request->module->instruction_names, mlir_find_uses(top));
-        status = mlir_import(top, arena, request->module);
+        const char *begin = request->bytes;
+        const AsmText text = {request->file, begin, begin + request->length};
+        status = mlir_import(top, request->is_text ? &text : NULL, arena, request->module);
     }
     hlo_arena_free(arena);
     return status;

@@ -7,16 +7,17 @@
 
 typedef struct Importer {
     HloModule *module;
-    HloArena *arena;         // scratch and the MLIR picture
-    HloStringMap functions;  // name -> ImportedFunction
-    HloStringMap rows;       // operation -> ImportRow
-    HloIntMap plans;         // address of an operation name -> ImportPlan
-    HloStringMap shardings;  // text of an annotation -> HloSharding in the module
-    HloIntMap shapes;        // MlirType's address -> HloShape in the module
-    HloIntMap metadata;      // location's address -> HloMetadata in the module
-    HloIntMap known;         // integer instruction's address -> HloInts that it always gives, or 0
-    HloIntMap same;          // parameter's (or its tuple element's) address -> instruction outside
-    HloStringMap refined;    // a function's name with shapes -> HloComputation
+    const struct AsmText *text;  // that the picture was read from, for messages; or NULL
+    HloArena *arena;             // scratch and the MLIR picture
+    HloStringMap functions;      // name -> ImportedFunction
+    HloStringMap rows;           // operation -> ImportRow
+    HloIntMap plans;             // address of an operation name -> ImportPlan
+    HloStringMap shardings;      // text of an annotation -> HloSharding in the module
+    HloIntMap shapes;            // MlirType's address -> HloShape in the module
+    HloIntMap metadata;          // location's address -> HloMetadata in the module
+    HloIntMap known;             // integer instruction's address -> HloInts that it always gives, or 0
+    HloIntMap same;              // parameter's (or its tuple element's) address -> instruction outside
+    HloStringMap refined;        // a function's name with shapes -> HloComputation
     int64_t refined_count;
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;

@@ -105,6 +105,7 @@ typedef struct MlirRegion {
 struct MlirOperation {
     const char *name;  // "stablehlo.add", "func.func", "sdy.mesh": no version, whatever the dialect's spelling
     const MlirAttribute *location;
+    int64_t offset;  // of the name in the text that it was read from, from 1 on; 0 if it was not
     const char *const *attribute_names;
     const MlirAttribute *const *attributes;
     int64_t attribute_count;
@@ -154,7 +155,10 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 // result an operand) use the operands instead. The casts stay. Returns how many operations there are below.
 int64_t mlir_find_uses(MlirOperation *top);
 
-// Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch.
-HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, HloArena *arena, HloModule *module);
+// Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch; `text` is what it was read
+// from, for the places of errors, or NULL.
+struct AsmText;
+HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena,
+                                    HloModule *module);
 
 #endif

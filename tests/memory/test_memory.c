@@ -80,6 +80,28 @@ static HloStatus bytecode_door(const World *world) {
     return status;
 }
 
+// Sizes that are computed, a function converted for its caller, and chlo written as composites.
+static HloStatus sizes_door(const World *world) {
+    static const char text[] =
+        "func.func @main(%x: tensor<2x4xf32>) -> tensor<8xf32> {\n"
+        "  %n = stablehlo.constant dense<8> : tensor<1xi32>\n"
+        "  %0 = call @flat(%x, %n) : (tensor<2x4xf32>, tensor<1xi32>) -> tensor<?xf32>\n"
+        "  %1 = chlo.erf %0 : tensor<?xf32> -> tensor<?xf32>\n"
+        "  %2 = chlo.broadcast_add %1, %1 : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>\n"
+        "  %3 = tensor.cast %2 : tensor<?xf32> to tensor<8xf32>\n  return %3 : tensor<8xf32>\n}\n"
+        "func.func private @flat(%x: tensor<2x?xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {\n"
+        "  %0 = stablehlo.dynamic_reshape %x, %n : (tensor<2x?xf32>, tensor<1xi32>) -> tensor<?xf32>\n"
+        "  return %0 : tensor<?xf32>\n}\n";
+    HloModule *module = NULL;
+    HloText bytes = {0};
+    (void)world;
+    HloStatus status = hlo_module_from_stablehlo_text(text, sizeof(text) - 1, NULL, &module);
+    if (!status) status = hlo_module_to_stablehlo_bytecode(module, NULL, &bytes);
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+    return status;
+}
+
 static HloStatus compare_hashes(void *argument) {
     const HloModule *const *pair = argument;
     const uint64_t original = hlo_module_hash(pair[0]), copied = hlo_module_hash(pair[1]);
@@ -197,11 +219,11 @@ static HloStatus file_door(const World *world) {
 static const struct {
     const char *name;
     Door *door;
-} doors[] = {{"text", text_door},         {"proto", proto_door},   {"stablehlo", stablehlo_door},
-             {"bytecode", bytecode_door}, {"clone", clone_door},   {"evaluate", evaluate_door},
-             {"program", program_door},   {"spread", spread_door}, {"emulate", emulate_door},
-             {"machine", machine_door},   {"passes", passes_door}, {"json", json_door},
-             {"file", file_door}};
+} doors[] = {{"text", text_door},         {"proto", proto_door},       {"stablehlo", stablehlo_door},
+             {"sizes", sizes_door},       {"bytecode", bytecode_door}, {"clone", clone_door},
+             {"evaluate", evaluate_door}, {"program", program_door},   {"spread", spread_door},
+             {"emulate", emulate_door},   {"machine", machine_door},   {"passes", passes_door},
+             {"json", json_door},         {"file", file_door}};
 
 // A network's step: products, reductions, a loop, a sort, gathers, custom computations, a constant and random numbers.
 static const char program_text[] =

@@ -149,6 +149,15 @@ Test(pjrt_plugin, programs_may_come_as_text) {
     PjrtLoadedExecutable *executable = harness_compile(client, text, sizeof(text) - 1, 1, &error);
     harness_must(error, "compile");
     harness_destroy_executable(executable);
+    // Errors keep their place: the third line of this one.
+    static const char wrong[] =
+        "module @m {\n  func.func public @main(%arg0: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+        "    %0 = stablehlo.add %arg0, %arg1 : tensor<2x3xf32>\n    return %0 : tensor<2x3xf32>\n  }\n}\n";
+    harness_compile(client, wrong, sizeof(wrong) - 1, 1, &error);
+    harness_refused(error, 3,
+                    "program:3:31: error: %arg1 is not defined here\n"
+                    "    %0 = stablehlo.add %arg0, %arg1 : tensor<2x3xf32>\n"
+                    "                              ^");
     harness_destroy_client(client);
 }
 

@@ -45,11 +45,11 @@ static const RefusedText imports[] = {
      "expected a commutative operation of two operands"},
     {MAIN("%0 = stablehlo.slice %a [@@x:4] : (tensor<4xf32>) -> tensor<4xf32>"), "expected an integer, not 'x'"},
     // programs that HLO has no form for
-    {"func.func @main() {\n  func.call @f() : () -> ()\n  return\n}\nfunc.func private @f() {\n  func.call @f() : () "
+    {"func.func @main() {\n  func.call @f() : () -> ()\n  return\n}\n@@func.func private @f() {\n  func.call @f() : () "
      "-> ()\n  "
      "return\n}",
      "calls itself"},
-    {"func.func private @main()", "has no body of one block"},
+    {"@@func.func private @main()", "has no body of one block"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.

@@ -274,12 +274,20 @@ static const Refusal refusals[] = {
     {BODY("  %0 = \"stablehlo.abs\"(%a) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>"), 2, 24,
      "1 operands, but 2"},
     {"#a = loc(#b)\n#b = loc(#a)\nfunc.func @main() { return } loc(#a)", 1, 10, "part of itself"},
-    {"func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 1.0>>) { return }", 0, 0, "quantized"},
-    {"func.func @main(%a: tensor<*xf32>) { return }", 0, 0, "unranked"},
+    {"func.func @main(%a: tensor<2x!quant.uniform<i8:f32, 1.0>>) { return }", 1, 1, "quantized"},
+    {"func.func @main(%a: tensor<*xf32>) { return }", 1, 1, "unranked"},
     // Found by fuzz_stablehlo: the results' attributes were looked up by the declared number of results.
     {"func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32> {a}, tensor<f32> {mhlo.sharding = \"{replicated}\"}) {\n"
      "  return %a : tensor<2xf32>\n}",
-     0, 0, "other types than it declares"},
+     1, 1, "other types than it declares"},
+    // Errors of what a program means have the place of the operation, that inside of regions too.
+    {BODY("  %0 = stablehlo.reshape %a : (tensor<2xf32>) -> tensor<3xf32>"), 2, 8, "reshape"},
+    {BODY("  %p = stablehlo.constant dense<true> : tensor<i1>\n  %0 = \"stablehlo.if\"(%p) ({\n    stablehlo.return %a "
+          ": "
+          "tensor<2xf32>\n  }, {\n    %1 = stablehlo.abs %p : tensor<i1>\n    stablehlo.return %a : tensor<2xf32>\n  "
+          "}) : "
+          "(tensor<i1>) -> tensor<2xf32>"),
+     6, 10, "abs"},
     {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
 };
 
