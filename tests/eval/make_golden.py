@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks jaxlib 0.10.2 (XLA:CPU) what every op gives on inputs made by formula; the cases are in tests/eval/golden/.
 
-usage: make_golden.py [--full OUT]     Writes the compact set to tests/eval/golden.txt, or every case to OUT.
+usage: make_golden.py [--full OUT [--group NAME]]     Writes the compact set to tests/eval/golden.txt, or every case (of a group) to OUT.
 
 One case: a line `case NAME rtol atol input-modes`, the HLO text, then one `out HEX` line a result array.
 Modes, one letter a parameter: `f` edge values then pseudo-random ones, `s` small values, `i` indices from -2 to 8, `u` u64 states,
@@ -19,7 +19,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import jax
 import ml_dtypes
 import numpy as np
-from golden import arrays, control, elementwise, products, reductions
+from golden import arrays, control, details, elementwise, products, reductions
 from golden.common import CASES, COMPLEX, F8, INTEGERS, NARROW
 from jaxlib import _hlo, _jax
 
@@ -107,7 +107,7 @@ def ask_xla(text, arguments):
 
 
 GROUPS = [elementwise.elementwise, elementwise.conversions, arrays.movement, reductions.reductions, reductions.orders, arrays.sorts,
-          products.products, arrays.indexed, products.numeric, control.control]
+          products.products, arrays.indexed, products.numeric, control.control, details.details]
 
 
 def ask_range(path, cases, begin):
@@ -131,7 +131,8 @@ def ask_range(path, cases, begin):
 
 def main():
     for group in GROUPS:
-        group()
+        if "--group" not in sys.argv or group.__name__ in sys.argv:
+            group()
     full = "--full" in sys.argv
     path = sys.argv[2] if full else os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.txt")
     cases = [case for case in CASES if full or not case[5]]
@@ -142,7 +143,7 @@ def main():
     begin = 0
     # In a process of its own, which is started again behind a program that ends it.
     while begin < len(cases):
-        child = subprocess.run([sys.executable, __file__, *(["--full", path] if full else []), "--from", str(begin)], check=False)
+        child = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--from", str(begin)], check=False)
         if child.returncode == 0:
             break
         with open(path + ".at", encoding="ascii") as at:
