@@ -9,6 +9,7 @@
 #include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/held.h"
+#include "targets/cpu/isa/taps.h"
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
 
@@ -25,6 +26,7 @@ typedef struct ConvolutionJob {
     const CpuLoopKernels *kernels;
     CpuFeatures features;
     HloType compute;
+    void (*copy_rows)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes);
     int width;                                         // of the compute type
     int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
     int64_t groups;
@@ -122,18 +124,6 @@ static void pack_kernel(const ConvolutionJob *job) {
 
 // ---- patches
 
-// Copies of a few dozen bytes, which are too many to call a function for each.
-static void copy_short(char *to, const char *from, int64_t bytes) {
-    enum { kStep = 16 };
-    int64_t i = 0;
-    if (bytes < kStep || bytes > 16 * kStep) {
-        memcpy(to, from, (size_t)bytes);
-        return;
-    }
-    for (; i + kStep <= bytes; i += kStep) memcpy(to + i, from + i, kStep);
-    memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
-}
-
 // Element offset of the input under a place, the last dimension and the features aside; -1 in padding.
 static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
     const CpuConvolution *c = job->c;
@@ -147,43 +137,93 @@ static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const
     return offset;
 }
 
-// One kernel row of the last dimension for `count` positions along it, `row_bytes` apart: features and places are one
-// run of memory, cut at the borders.
-static void copy_merged(const ConvolutionJob *job, char *to, int64_t row_bytes, const char *input, int64_t first,
-                        int64_t count) {
+// Some rows of patches, `to_step` bytes apart: `count` neighbours along the last dimension, from position `first` on.
+typedef struct RowRun {
+    const char *input;  // of the image and the other dimensions
+    int64_t first, count, to_step;
+} RowRun;
+
+// Places low to high of one kernel row for position p of a run: features and places are one run of memory, cut at the
+// borders.
+static void copy_cut(const ConvolutionJob *job, const RowRun *run, char *to, int64_t p) {
     const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
-    const int64_t bytes = job->group_inputs * job->width;
-    for (int64_t p = 0; p < count; p++, to += row_bytes) {
-        const int64_t start = (first + p) * last->stride - last->padding_low;
-        int64_t low = start < 0 ? -start : 0, high = last->input_size - start;
-        if (low > last->kernel_size) low = last->kernel_size;
-        if (high > last->kernel_size) high = last->kernel_size;
-        if (high < low) high = low;
-        if (low > 0) memset(to, 0, (size_t)(low * bytes));
-        if (high > low) copy_short(to + low * bytes, input + (start + low) * bytes, (high - low) * bytes);
-        if (high < last->kernel_size) memset(to + high * bytes, 0, (size_t)((last->kernel_size - high) * bytes));
-    }
+    const int64_t bytes = job->group_inputs * job->width, size = last->kernel_size;
+    const int64_t start = (run->first + p) * last->stride - last->padding_low;
+    int64_t low = start < 0 ? -start : 0, high = last->input_size - start;
+    low = low > size ? size : low, high = high > size ? size : high;
+    if (high < low) high = low;
+    to += p * run->to_step;
+    memset(to, 0, (size_t)(low * bytes));
+    if (high > low) memcpy(to + low * bytes, run->input + (start + low) * bytes, (size_t)((high - low) * bytes));
+    memset(to + high * bytes, 0, (size_t)((size - high) * bytes));
 }
 
-static void fill_merged_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
-                             int64_t s1, char *patches) {
+// The positions of a run whose input index, from `offset` on, has `reach` more behind it inside the input.
+static void inside(const CpuConvolutionDim *d, const RowRun *run, int64_t offset, int64_t reach, int64_t *low,
+                   int64_t *high) {
+    const int64_t start = run->first * d->stride - d->padding_low + offset, room = d->input_size - reach - start;
+    *low = start >= 0 ? 0 : (-start + d->stride - 1) / d->stride;
+    *high = room <= 0 ? 0 : (room + d->stride - 1) / d->stride;
+    if (*low > run->count) *low = run->count;
+    if (*high > run->count) *high = run->count;
+    if (*high < *low) *high = *low;
+}
+
+// One row of the kernel's last dimension for all positions of a run.
+static void copy_merged(const ConvolutionJob *job, const RowRun *run, char *to) {
+    const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
+    const int64_t bytes = job->group_inputs * job->width;
+    int64_t low, high;
+    inside(last, run, 0, last->kernel_size - 1, &low, &high);
+    for (int64_t p = 0; p < low; p++) copy_cut(job, run, to, p);
+    job->copy_rows(to + low * run->to_step, run->to_step,
+                   run->input + ((run->first + low) * last->stride - last->padding_low) * bytes, last->stride * bytes,
+                   high - low, last->kernel_size * bytes);
+    for (int64_t p = high; p < run->count; p++) copy_cut(job, run, to, p);
+}
+
+static void zero_rows(char *to, int64_t step, int64_t rows, int64_t bytes) {
+    for (int64_t i = 0; i < rows; i++) memset(to + i * step, 0, (size_t)bytes);
+}
+
+// The features under place k of the last dimension for all positions of a run.
+static void copy_place(const ConvolutionJob *job, const RowRun *run, int64_t k, char *to) {
+    const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
+    const int64_t bytes = job->group_inputs * job->width, step = last->input_stride * job->width;
+    const int64_t offset = k * last->window_dilation;
+    int64_t low, high;
+    inside(last, run, offset, 0, &low, &high);
+    zero_rows(to, run->to_step, low, bytes);
+    job->copy_rows(to + low * run->to_step, run->to_step,
+                   run->input + ((run->first + low) * last->stride - last->padding_low + offset) * step,
+                   last->stride * step, high - low, bytes);
+    zero_rows(to + high * run->to_step, run->to_step, run->count - high, bytes);
+}
+
+// Rows of patches where the last dimension is the fastest of positions.
+static void fill_runs(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
+                      char *patches) {
     const CpuConvolution *c = job->c;
-    const int64_t bytes = job->group_inputs * job->width, step = c->dims[c->rank - 1].kernel_size,
-                  row_bytes = (s1 - s0) * bytes, fastest = job->dim_count - 1;
+    const int64_t bytes = job->group_inputs * job->width, row_bytes = (s1 - s0) * bytes, fastest = job->dim_count - 1,
+                  step = job->merge_last ? c->dims[c->rank - 1].kernel_size : 1;
     int64_t index[kRankLimit + 1], place[kRankLimit];
     for (int64_t p = 0; p < count;) {
         unflatten_position(job, p0 + p, index);
-        const int64_t left = job->dims[fastest].size - index[fastest], run = left < count - p ? left : count - p;
+        const int64_t left = job->dims[fastest].size - index[fastest], some = left < count - p ? left : count - p;
+        RowRun run = {.first = index[fastest], .count = some, .to_step = row_bytes};
         for (int64_t s = s0; s < s1; s += step) {
             char *to = patches + p * row_bytes + (s - s0) * bytes;
             unflatten_place(c, s, place);
             const int64_t from = row_offset(job, index, place);
-            if (from >= 0)
-                copy_merged(job, to, row_bytes, input + from * job->width, index[fastest], run);
+            run.input = input + from * job->width;
+            if (from < 0)
+                zero_rows(to, row_bytes, some, step * bytes);
+            else if (job->merge_last)
+                copy_merged(job, &run, to);
             else
-                for (int64_t q = 0; q < run; q++) memset(to + q * row_bytes, 0, (size_t)(step * bytes));
+                copy_place(job, &run, place[c->rank - 1], to);
         }
-        p += run;
+        p += some;
     }
 }
 
@@ -192,8 +232,8 @@ static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, 
                       char *patches) {
     const int64_t bytes = job->group_inputs * job->width;
     int64_t index[kRankLimit + 1], place[kRankLimit];
-    if (job->merge_last) {
-        fill_merged_rows(job, input, p0, count, s0, s1, patches);
+    if (job->dims[job->dim_count - 1].spatial >= 0) {
+        fill_runs(job, input, p0, count, s0, s1, patches);
         return;
     }
     for (int64_t p = 0; p < count; p++) {
@@ -442,6 +482,7 @@ HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void 
     ConvolutionJob job = {.c = c,
                           .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
                           .features = cpu_pool_features(pool),
+                          .copy_rows = cpu_isa_tap_kernels(cpu_pool_features(pool))->copy_rows,
                           .compute = c->lhs_type,
                           .width = hlo_type_bytes(c->lhs_type),
                           .group_inputs = sizes.group_inputs,

@@ -49,13 +49,20 @@ static int64_t end_of_block(const double *d, double *e, int64_t from, int64_t n)
     return n - 1;
 }
 
+// The length of (x, y). hypot() guards against overflow at several times the cost; here elements are at most of the
+// order of one (load_hermitian() saw to that), and only tiny ones need its care.
+static double length(double x, double y) {
+    const double squared = x * x + y * y;
+    return squared > 1e-280 ? sqrt(squared) : hypot(x, y);
+}
+
 // One implicit QL step with Wilkinson's shift on rows [first, last].
 static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotations *rotations) {
     const double slope = (d[first + 1] - d[first]) / (2 * e[first]);
     double g = d[last] - d[first] + e[first] / (slope + copysign(hypot(slope, 1), slope));
     double sine = 1, cosine = 1, shift = 0;
     for (int64_t i = last - 1; i >= first; i--) {
-        const double f = sine * e[i], b = cosine * e[i], r = hypot(f, g);
+        const double f = sine * e[i], b = cosine * e[i], r = length(f, g);
         e[i + 1] = r;
         if (r == 0) {  // the block falls apart here
             d[i + 1] -= shift;

@@ -11,6 +11,8 @@
 enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
 // Up to this many rows pay for reading b where it is rather than packing it; then the columns of one unit.
 enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
+// Up to this many multiplications, packing takes longer than what it would save.
+enum { kSmallProduct = 32 * 1024 };
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -112,6 +114,10 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
                    .packed_a = scratch,
                    .packed_b = (char *)scratch + a_bytes(kernels, g)};
     if (g->k == 0) zero_result(g, c);
+    if (g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct) {
+        kernels->small(g->m, g->n, g->k, a, g->a_m_stride, g->a_k_stride, b, g->b_k_stride, c, g->ldc, g->accumulate);
+        return;
+    }
     for (block.n0 = 0; block.n0 < g->n; block.n0 += kColumns) {
         block.columns = smaller(kColumns, g->n - block.n0);
         for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {

@@ -192,6 +192,11 @@ static void store_named(const CpuMatrix *matrix, int64_t n, bool lower, void *a)
     }
 }
 
+// Elements beside any factored part: fewer rows give fewer, whichever way they are cut.
+static int64_t most_beside(int64_t n) {
+    return n * n / 4;
+}
+
 static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const CholeskyJob *job = argument;
     const int64_t n = job->n, half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0, bytes = n * n * matrix->width;
@@ -199,24 +204,20 @@ static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index
     const void *in = job->in + index * bytes;
     Factoring f = {.matrix = matrix, .stride = n, .product_each = job->product_each};
     f.turned = cpu_matrix_work(matrix, half * half, (size_t)matrix->width);
-    f.negative = cpu_matrix_work(matrix, half * (n - half), (size_t)matrix->width);
+    f.negative = cpu_matrix_work(matrix, most_beside(n), (size_t)matrix->width);
     f.product = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), job->product_each);
     load_upper(matrix, n, job->lower, a, in);
     factor_upper(&f, a, n);
     store_named(matrix, n, job->lower, a);
 }
 
-// The most that any product of a matrix of n rows needs.
+// The most that any product of a matrix of n rows needs: at most half the rows are beside or below a factored part.
 static size_t factor_product_bytes(HloType type, int64_t n) {
-    size_t most = cpu_triangle_bytes(type, n, kStripe);
     const CpuMatrix matrix = {.type = type, .features = CPU_FEATURES_AMX};
-    for (int64_t left = n; left > CPU_TRIANGLE; left = cpu_triangle_half(left)) {
-        const int64_t half = cpu_triangle_half(left), rest = left - half;
-        const CpuProduct product = below_product(&matrix, smaller(kStripe, rest), rest, half, rest, n);
-        const size_t bytes = cpu_product_scratch_bytes(&product);
-        if (bytes > most) most = bytes;
-    }
-    return most;
+    if (n <= CPU_TRIANGLE) return 64;
+    const CpuProduct below = below_product(&matrix, smaller(kStripe, n / 2), n / 2, cpu_triangle_half(n), n / 2, n);
+    const size_t a = cpu_product_scratch_bytes(&below), b = cpu_triangle_bytes(type, n, kStripe);
+    return a > b ? a : b;
 }
 
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
@@ -226,7 +227,7 @@ HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bo
     const CholeskyJob job = {n, lower, out, in, factor_product_bytes(type, n)};
     const int64_t half = n > CPU_TRIANGLE ? cpu_triangle_half(n) : 0;
     const size_t width = (size_t)hlo_type_bytes(type);
-    const size_t bytes = cpu_work_bytes(half * half, width) + cpu_work_bytes(half * (n - half), width) +
+    const size_t bytes = cpu_work_bytes(half * half, width) + cpu_work_bytes(most_beside(n), width) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.product_each);
     return cpu_matrix_batch(pool, type, batch, bytes, (double)n * (double)n * (double)n / 3, cholesky_task, &job);
 }

@@ -179,7 +179,7 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, int64_t count, int64_t m_stride,
                                  int64_t y_stride) {
     const int64_t half = cpu_triangle_half(n);
-    assert(n > CPU_TRIANGLE && half < n); /* or there would be nothing between */
+    assert(n > CPU_TRIANGLE && half < n && n - half <= n / 2); /* cpu_triangle_bytes() counts on it */
     return (CpuProduct){.type = type,
                         .features = features,
                         .accumulate = true,
@@ -194,14 +194,10 @@ static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, 
 }
 
 size_t cpu_triangle_bytes(HloType type, int64_t n, int64_t count) {
-    size_t most = 64;
-    // Smaller halves can be the ones that a product's kind asks more for.
-    for (int64_t left = n; left > CPU_TRIANGLE; left = cpu_triangle_half(left)) {
-        const CpuProduct product = between_halves(type, CPU_FEATURES_AMX, left, count, left, count);
-        const size_t bytes = cpu_product_scratch_bytes(&product);
-        if (bytes > most) most = bytes;
-    }
-    return most;
+    if (n <= CPU_TRIANGLE) return 64;
+    CpuProduct product = between_halves(type, CPU_FEATURES_AMX, n, count, n, count);
+    product.m = n / 2;  // a smaller part can be cut into halves that are more alike
+    return cpu_product_scratch_bytes(&product);
 }
 
 void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count,

@@ -72,10 +72,10 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 
 // ---- triangles
 
-// Rows of a triangle's first part, where it is cut in two: a multiple of CPU_TRIANGLE, and fewer than n (which is more
+// Rows of the first part of a triangle that is cut in two: a multiple of CPU_TRIANGLE, half at least, fewer than n (more
 // than CPU_TRIANGLE).
 static inline int64_t cpu_triangle_half(int64_t n) {
-    return (n / 2 + CPU_TRIANGLE - 1) / CPU_TRIANGLE * CPU_TRIANGLE;
+    return ((n + 1) / 2 + CPU_TRIANGLE - 1) / CPU_TRIANGLE * CPU_TRIANGLE;
 }
 
 // Scratch memory of cpu_triangle_solve() for up to n rows and `count` columns.

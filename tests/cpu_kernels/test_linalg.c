@@ -138,7 +138,7 @@ static void *definite(HloType type, int64_t n) {
     return a;
 }
 
-static const int64_t kSizes[] = {1, 3, 16, 31, 32, 33, 47, 64, 65, 96, 130, 257};
+static const int64_t kSizes[] = {1, 3, 16, 31, 32, 33, 47, 64, 65, 70, 96, 130, 257};
 enum { kSizeCount = sizeof kSizes / sizeof kSizes[0] };
 
 // The largest error of L L^H over n, in units of the type's rounding.

@@ -23,6 +23,9 @@ typedef struct CpuTapType {
 
 typedef struct CpuTapKernels {
     CpuTapType f32, f64;
+    // Copies `rows` rows of `bytes` bytes, whose starts are to_step and from_step bytes apart: for rows of a few dozen
+    // bytes, which are too many to call memcpy() for each.
+    void (*copy_rows)(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes);
 } CpuTapKernels;
 
 extern const CpuTapKernels cpu_tap_kernels_baseline;
