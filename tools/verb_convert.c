@@ -13,6 +13,8 @@ static const CliOption kOptions[] = {
     {"print", CLI_TEXT, "FORM",
      "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) "
      "or short."},
+    {"generic", CLI_FLAG, NULL,
+     "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that have no StableHLO in them."},
     {"release", CLI_TEXT, "VERSION",
      "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
     {"o", CLI_TEXT, "OUT", "Write to OUT."},
@@ -34,13 +36,18 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
                            nearest ? nearest : names[0]);
 }
 
-static HloStatus print_format(const HloModule *module, int64_t format, int64_t form, const char *release,
+static HloStatus print_format(const CliContext *context, const HloModule *module, int64_t format, int64_t form,
                               HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
     if (format == kDot) return hlo_dot_draw(module, text);
     if (format == kProto) return hlo_module_to_proto(module, text);
+    if (format == kStablehlo && cli_flag(context, "generic")) {
+        return hlo_module_to_stablehlo_generic(module, form == 0, text);
+    }
     if (format == kStablehlo) return hlo_module_to_stablehlo_text(module, form == 0, text);
-    if (format == kBytecode) return hlo_module_to_stablehlo_bytecode(module, release, text);
+    if (format == kBytecode) {
+        return hlo_module_to_stablehlo_bytecode(module, cli_text_or(context, "release", NULL), text);
+    }
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');
     return hlo_text_status(text);
@@ -53,7 +60,7 @@ static HloStatus run_convert(CliContext *context) {
     HLO_TRY(choose(context, "to", kFormats, HLO_COUNT_OF(kFormats), &format));
     HLO_TRY(choose(context, "print", kForms, HLO_COUNT_OF(kForms), &form));
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
-    HloStatus status = print_format(module, format, form, cli_text_or(context, "release", NULL), &text);
+    HloStatus status = print_format(context, module, format, form, &text);
     if (!status) status = cli_write_output(context, &text);
     hlo_text_free(&text);
     hlo_module_free(module);

@@ -113,12 +113,18 @@ HloStatus mlir_make_composites(HloArena *arena, MlirOperation *top, const char *
     HLO_TRY(mlir_release_number(release, &number));
     Composites composites = {
         .only_calls = number < FIRST_COMPOSITES, .arena = arena, .importer = {.module = scratch, .arena = arena}};
+    assert(top->region_count == 1 && top->regions[0].block_count == 1); /* a module */
+    MlirBlock *block = &top->regions[0].blocks[0];
+    // A function of the program may be called as a decomposition: those get other names then.
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirAttribute *name = mlir_attribute(block->operations[i], "sym_name");
+        if (!name || !name->string) continue;
+        hlo_string_map_set(scratch->arena, &scratch->computation_names, name->string, strlen(name->string), scratch);
+    }
     HLO_TRY(walk(&composites, top));
     if (!composites.all.count) return HLO_SUCCESS;
     MlirOperationVector functions = {0};
     HLO_TRY(mlir_export_functions(scratch, arena, composites.all.items, composites.all.count, &functions));
-    assert(top->region_count == 1 && top->regions[0].block_count == 1); /* a module */
-    MlirBlock *block = &top->regions[0].blocks[0];
     const int64_t count = block->operation_count;
     MlirOperation **all = HLO_ARENA_NEW(arena, MlirOperation *, count + functions.count);
     memcpy(all, block->operations, sizeof(*all) * (size_t)count);

@@ -513,7 +513,7 @@ HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **
 typedef struct ExportRequest {
     const HloModule *module;
     HloText *text;
-    bool locations;
+    bool locations, is_generic;
     const char *release;  // of bytecode; NULL for text
     HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
 } ExportRequest;
@@ -525,13 +525,18 @@ static HloStatus export_request(void *argument) {
     HloStatus status = mlir_export(request->module, arena, &top);
     if (!status && request->release) status = mlir_make_composites(arena, top, request->release, request->scratch);
     if (!status && request->release) status = mlir_write(arena, top, request->release, request->text);
-    if (!status && !request->release) mlir_print(arena, top, request->locations, request->text);
+    if (!status && !request->release) mlir_print(arena, top, request->locations, request->is_generic, request->text);
     hlo_arena_free(arena);
     return status ? status : hlo_text_status(request->text);
 }
 
 HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text) {
     ExportRequest request = {.module = module, .text = text, .locations = locations};
+    return hlo_protect(export_request, &request);
+}
+
+HloStatus hlo_module_to_stablehlo_generic(const HloModule *module, bool locations, HloText *text) {
+    ExportRequest request = {.module = module, .text = text, .locations = locations, .is_generic = true};
     return hlo_protect(export_request, &request);
 }
 

@@ -26,6 +26,7 @@ typedef struct Printer {
     HLO_VECTOR(PrintLocation *) visited;
     HloIntMap names;  // value's address -> address of its name
     bool with_locations;
+    bool is_generic;  // no operation in its pretty form
     int indent;
 } Printer;
 
@@ -73,7 +74,7 @@ bool print_is_short_reduction(const MlirOperation *operation);
 // An operation at the current indentation, and a newline behind it.
 void print_operation(Printer *printer, const MlirOperation *operation, bool in_function);
 
-// Appends the text of a module.
-void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, HloText *text);
+// Appends the text of a module; in the generic form every operation is "name"(operands) <{attributes}> : type.
+void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, bool is_generic, HloText *text);
 
 #endif

@@ -461,7 +461,10 @@ void print_operation(Printer *printer, const MlirOperation *operation, bool in_f
     bool is_module = strcmp(operation->name, "builtin.module") == 0;
     bool is_plain = in_function && strncmp(operation->name, "func.", 5) == 0;
     const char *name = is_module ? "module" : operation->name + (is_plain ? 5 : 0);
-    if (info->pretty || info->types == MLIR_TYPES_OWN) {
+    if (printer->is_generic) {
+        hlo_text_format(printer->text, "\"%s\"", operation->name);
+        print_generic(printer, operation);
+    } else if (info->pretty || info->types == MLIR_TYPES_OWN) {
         hlo_text_string(printer->text, name);
         if (info->pretty) print_pretty(printer, operation, info);
         if (!info->pretty) print_own(printer, operation);
@@ -473,8 +476,8 @@ void print_operation(Printer *printer, const MlirOperation *operation, bool in_f
     hlo_text_char(printer->text, '\n');
 }
 
-void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, HloText *text) {
-    Printer printer = {.arena = arena, .text = text, .with_locations = with_locations};
+void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, bool is_generic, HloText *text) {
+    Printer printer = {.arena = arena, .text = text, .with_locations = with_locations, .is_generic = is_generic};
     print_assign_names(&printer, top);
     print_collect_locations(&printer, top);
     print_aliases(&printer, true);

@@ -9,9 +9,11 @@ HLO_BEGIN_C
 
 // Reads a portable artifact as serializePortableArtifact writes it (bytecode versions 0 to 6, VHLO 0.9.0 on) and
 // converts it to HLO: what the public function `main` does becomes the entry computation. Names and locations are kept
-// as metadata; sdy and mhlo shardings become annotations. Dimension names, quantised types and dynamic shapes that were
-// not refined are refused by name (UNIMPLEMENTED); malformed bytes give INVALID_ARGUMENT with the byte offset. Every
-// count is checked against the bytes that are there. The module is the caller's: hlo_module_free().
+// as metadata; sdy and mhlo shardings become annotations. Sizes that are operands (dynamic_reshape and the like) are
+// taken where they follow from constants and from sizes of arrays; chlo operations become HLO's or what they are made
+// of. Dimension names, quantised types and sizes that only the run would know are refused by name (UNIMPLEMENTED);
+// malformed bytes give INVALID_ARGUMENT with the byte offset. Every count is checked against the bytes that are there.
+// The module is the caller's: hlo_module_free().
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length,
                                                                       HloModule **module);
 
@@ -27,8 +29,14 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_text(const char *te
 // no operation for.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text);
 
+// The same in MLIR's generic form, "stablehlo.add"(%0, %1) : (...) -> ..., which tools read that have no StableHLO in
+// them. Values are called as in the pretty form.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_generic(const HloModule *module, bool locations,
+                                                                   HloText *text);
+
 // The release that bytecode is written for unless another one is asked for: old enough to be read nearly everywhere,
-// new enough for accuracies, narrow types and collectives of several operands.
+// new enough for accuracies, narrow types and collectives of several operands. Operations of chlo, which artifacts have
+// not, are written as composites with decompositions, as XLA writes them; as calls for releases before 1.9.0.
 #define HLO_STABLEHLO_DEFAULT_RELEASE "1.10.0"
 
 // Appends the module as a portable artifact (VHLO in MLIR bytecode) for a release of StableHLO, 0.9.0 to 1.20; NULL for

@@ -76,6 +76,10 @@ exits 0 "compressed StableHLO text" meshlo convert text.mlir.xz
 exits 0 "to StableHLO text" meshlo convert "$small" --to stablehlo -o small.mlir
 exits 0 "from StableHLO text" meshlo convert small.mlir --to stablehlo --print short -o again.mlir
 exits 0 "to StableHLO bytecode" meshlo convert "$small" --to bytecode --release 1.13.0 -o small.bc
+exits 0 "to generic StableHLO text" meshlo convert small.mlir --to stablehlo --generic --print short -o generic.mlir
+check "generic form: functions in quotes" grep -q "\"func.func\"() <{" generic.mlir
+exits 0 "from generic StableHLO text" meshlo convert generic.mlir --to stablehlo --print short -o from_generic.mlir
+check "generic form: the same program" cmp again.mlir from_generic.mlir
 exits 0 "from StableHLO bytecode" meshlo convert small.bc --to stablehlo --print short -o from.mlir
 check "text and bytecode: the same program" cmp again.mlir from.mlir
 exits 3 "unknown release" meshlo convert "$small" --to bytecode --release 0.1.0

@@ -129,6 +129,16 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     HloText text = write_text(module, true, name);
     HloFileContent expected = own_file(name, "mlir");
     cr_assert_str_eq(text.data, expected.data, "%s", name);
+    // The generic form is another spelling of the same module.
+    HloText generic = {0};
+    must(hlo_module_to_stablehlo_generic(module, true, &generic), name);
+    cr_assert(strstr(generic.data, "\"func.return\"("), "%s", generic.data);
+    cr_assert_null(strstr(generic.data, " func.func"), "%s", generic.data);
+    HloModule *from_pretty = read_text(text, name), *from_generic = read_text(generic, name);
+    check_same(from_pretty, from_generic, true, name);
+    hlo_module_free(from_pretty);
+    hlo_module_free(from_generic);
+    hlo_text_free(&generic);
     check_doors(module, NULL, name);
     hlo_text_free(&text);
     hlo_file_content_free(&expected);

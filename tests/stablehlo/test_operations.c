@@ -501,6 +501,30 @@ Test(stablehlo_operations, decompositions_compute_the_same) {
     hlo_module_free(module);
 }
 
+// A function of the program may already be called as a decomposition is.
+Test(stablehlo_operations, decompositions_take_no_names) {
+    HloModule *module = read_program(
+        "func.func @main() -> tensor<2xf32> {\n"
+        "  %a = stablehlo.constant dense<[0.5, 2.0]> : tensor<2xf32>\n"
+        "  %0 = call @chlo.erf.impl(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
+        "  %1 = chlo.erf %0 : tensor<2xf32> -> tensor<2xf32>\n"
+        "  return %1 : tensor<2xf32>\n}\n"
+        "func.func private @chlo.erf.impl(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %0 = stablehlo.add %a, %a : tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n",
+        "names");
+    HloText bytes = bytecode_of(module, "1.0.0");
+    HloModule *again = read_bytecode(&bytes);
+    HloLiteral *first = NULL, *second = NULL;
+    must(hlo_evaluate(module, NULL, 0, NULL, &first), "evaluate");
+    must(hlo_evaluate(again, NULL, 0, NULL, &second), "evaluate");
+    check_close(first, second, 0);
+    hlo_literal_free(first);
+    hlo_literal_free(second);
+    hlo_text_free(&bytes);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
+
 Test(stablehlo_operations, releases_without_composites_get_calls) {
     HloModule *module = read_program(chlo_program, "chlo");
     HloText bytes = bytecode_of(module, "1.0.0");
