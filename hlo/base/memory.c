@@ -57,7 +57,8 @@ void *hlo_allocate_aligned(size_t bytes) {
 // Arenas: a chain of blocks, newest first. Blocks double up to a limit; a large request gets a block of its own.
 //
 // A block of two megabytes and more asks for huge pages: a program of a million instructions touches so much new memory
-// that faults of 4 KiB took a third of the time in which it was read. Blocks are not larger: memory that nobody touches counts too.
+// that faults of 4 KiB took a third of the time in which it was read. Blocks are not larger: memory that nobody touches
+// counts too.
 
 enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 21, HUGE_PAGE_BYTES = 1 << 21, ALIGNMENT = 16 };
 
