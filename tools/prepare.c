@@ -12,7 +12,7 @@ static const CliOption kPartitionOptions[] = {
     {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
     {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
-    {"partitioned", CLI_FLAG, NULL, "The file is the program of one device already (a foreign dump)."},
+    {"partitioned", CLI_FLAG, NULL, "The file is the program of one device already (scheduled dumps of several devices are taken so)."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
@@ -77,6 +77,21 @@ HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloSta
     return status;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+// Whether a module for several devices is what some compiler's partitioner left behind: it has a schedule, which no
+// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Whoever says how
+// to partition knows better.
+static bool is_foreign_dump(CliContext *context, const HloModule *module) {
+    if (module->num_partitions <= 1 || cli_flag(context, "mesh") || cli_flag(context, "shard") ||
+        cli_flag(context, "num-partitions"))
+        return false;
+    return module->is_scheduled || ends_with(module->entry->name, "_spmd");
+}
+
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
@@ -84,6 +99,14 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     options.async = program->overlap || cli_flag(context, "async");
     context->stage = CLI_STAGE_PROGRAM;
     program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
+    if (!program->was_partitioned && is_foreign_dump(context, program->original)) {
+        program->was_partitioned = true;
+        hlo_text_format(&context->complaint,
+                        "note: taken as the program of one of its %lld devices: %s (--partitioned says so without this "
+                        "note, --mesh or --num-partitions partition it)\n",
+                        (long long)program->original->num_partitions,
+                        program->original->is_scheduled ? "it is scheduled" : "its entry is named as partitioned");
+    }
     program->num_partitions = options.num_partitions ? options.num_partitions : 1;
     HLO_TRY(check_machine(context, program));
     if (program->was_partitioned) {

@@ -99,6 +99,25 @@ ENTRY main {
 }
 HLO
 exits 6 "mismatched collectives" meshlo run deadlock.hlo --partitioned --on cpu:2
+cat >foreign.hlo <<'HLO'
+HloModule step, is_scheduled=true, num_partitions=2
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main_spmd {
+  p = f32[4]{0} parameter(0)
+  ROOT r = f32[4]{0} all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+}
+HLO
+exits 0 "a scheduled dump of several devices" meshlo run foreign.hlo --compare eval
+check "a scheduled dump: says how it was taken" sh -c '"$MESHLO" run foreign.hlo 2>&1 | grep -q "one of its 2 devices: it is scheduled"'
+check "a scheduled dump, named: no note" sh -c '! "$MESHLO" run foreign.hlo --partitioned 2>&1 | grep -q note'
+sed 's/is_scheduled=true, //' foreign.hlo >named.hlo
+check "a dump by its entry's name" sh -c '"$MESHLO" run named.hlo 2>&1 | grep -q "its entry is named as partitioned"'
 exits 0 "the network step on 8 devices" meshlo run "$small" --on v2-8 --compare eval --json
 json "j['equal'] and j['num_devices'] == 8" "the network step on 8 devices: equal"
 exits 0 "XLA_FLAGS: dump" env XLA_FLAGS="--xla_dump_to=dumps --xla_no_such_flag=3" "$MESHLO" run part.hlo --on cpu:4
