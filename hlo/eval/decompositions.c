@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decompositions that programs ask for by custom call (hlo/ir/custom_calls.def gives their shapes): in double
 // complex, matrix by matrix. Options are LAPACK's characters.
+#include "hlo/eval/decompositions.h"
+
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "hlo/eval/internal.h"
 #include "hlo/eval/matrices.h"
@@ -14,7 +18,7 @@ enum { kMostArrays = 6 };
 // One matrix of a call: operands as they are, results to be filled in (integers too are held as complex numbers).
 typedef struct Call {
     const HloInstruction *instruction;
-    HloEvalDevice *device;
+    HloArena *arena;  // scratch of this matrix
     const Complex *in[kMostArrays];
     Complex *out[kMostArrays];
     const HloShape *out_shapes[kMostArrays];
@@ -24,8 +28,13 @@ typedef struct Call {
 
 typedef void CallFunction(const Call *call);
 
+static void *scratch_bytes(const Call *call, int64_t count, size_t bytes_each) {
+    return hlo_arena_allocate_uninitialised(call->arena, hlo_array_bytes((size_t)count, bytes_each));
+}
+#define SCRATCH(call, type, count) ((type *)scratch_bytes((call), (count), sizeof(type)))
+
 static Complex *scratch(const Call *call, int64_t count) {
-    return HLO_EVAL_SCRATCH(call->device, Complex, count);
+    return SCRATCH(call, Complex, count);
 }
 
 static int64_t option(const Call *call, const char *name, int64_t fallback) {
@@ -59,9 +68,7 @@ static int64_t each_of(const HloShape *shape, int64_t batch) {
     return batch ? hlo_shape_elements(shape) / batch : 0;
 }
 
-static void store(const Complex *numbers, int64_t first, int64_t count, HloEvalValue *value) {
-    const HloType type = value->shape->type;
-    char *target = (char *)value->data + first * hlo_type_bytes(type);
+static void store(const Complex *numbers, int64_t count, HloType type, char *target) {
     if (hlo_type_is_complex(type)) {
         hlo_eval_encode_complex(type, numbers, count, target);
         return;
@@ -76,52 +83,47 @@ static void store(const Complex *numbers, int64_t first, int64_t count, HloEvalV
     }
 }
 
-// Runs `function` for each matrix of the call. `own`: dimensions of the first operand behind the batch's.
-static HloStatus run(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, int32_t own,
-                     CallFunction *function, HloEvalValue **result) {
-    HLO_TRY(hlo_custom_call_check(instruction));
-    const int32_t count = instruction->operand_count;
-    const int32_t results = hlo_shape_is_tuple(instruction->shape) ? instruction->shape->element_count : 1;
-    const HloShape *first = operands[0]->shape, *last = operands[count - 1]->shape;
-    HloEvalValue *arrays[kMostArrays];
-    HLO_TRY(hlo_eval_new_results(device, instruction->shape, results, result, arrays));
-    int64_t batch = 1, each[2 * kMostArrays];
-    for (int32_t i = 0; i + own < first->rank; i++) batch *= first->dims[i];
-    const HloShape *matrix = last->rank < first->rank ? first : last;
-    Call call = {.instruction = instruction, .device = device, .is_real = !hlo_type_is_complex(matrix->type)};
-    call.m = matrix->dims[matrix->rank - 2];
-    call.n = matrix->dims[matrix->rank - 1];
-    Complex *in[kMostArrays];
-    for (int32_t i = 0; i < count; i++) {
-        each[i] = each_of(operands[i]->shape, batch);
-        call.in[i] = in[i] = scratch(&call, each[i]);
-    }
-    for (int32_t i = 0; i < results; i++) {
-        each[kMostArrays + i] = each_of(arrays[i]->shape, batch);
-        call.out[i] = scratch(&call, each[kMostArrays + i]);
-        call.out_shapes[i] = arrays[i]->shape;
-    }
-    HloArenaMark mark = hlo_arena_mark(device->scratch);
-    for (int64_t b = 0; b < batch; b++) {
-        for (int32_t i = 0; i < count; i++) {
-            const HloType type = operands[i]->shape->type;
-            hlo_eval_decode_complex(type, (const char *)operands[i]->data + b * each[i] * hlo_type_bytes(type), each[i],
-                                    in[i]);
-        }
-        function(&call);
-        for (int32_t i = 0; i < results; i++)
-            store(call.out[i], b * each[kMostArrays + i], each[kMostArrays + i], arrays[i]);
-        hlo_arena_reset(device->scratch, mark);
-    }
-    return HLO_SUCCESS;
+static int32_t result_count(const HloInstruction *instruction) {
+    return hlo_shape_is_tuple(instruction->shape) ? instruction->shape->element_count : 1;
 }
 
-// The evaluator of a call: hlo_eval_call_NAME runs NAME for each matrix.
-#define EVALUATOR(name, own)                                                                                          \
-    HloStatus hlo_eval_call_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
-                                   HloEvalValue **result) {                                                           \
-        return run(device, instruction, operands, own, name, result);                                                 \
+static const HloShape *result_shape(const HloInstruction *instruction, int32_t index) {
+    return hlo_shape_is_tuple(instruction->shape) ? instruction->shape->elements[index] : instruction->shape;
+}
+
+// A call without its matrices yet: sizes, and room for one matrix of each array.
+static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena *arena) {
+    const HloShape *first = instruction->operands[0]->shape;
+    const HloShape *last = instruction->operands[instruction->operand_count - 1]->shape;
+    const HloShape *matrix = last->rank < first->rank ? first : last;
+    assert(matrix->rank >= 2 && instruction->operand_count <= kMostArrays); /* the signatures ask for it */
+    Call call = {.instruction = instruction, .arena = arena, .is_real = !hlo_type_is_complex(matrix->type)};
+    call.m = matrix->dims[matrix->rank - 2];
+    call.n = matrix->dims[matrix->rank - 1];
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        call.in[i] = scratch(&call, each_of(instruction->operands[i]->shape, batch));
+    for (int32_t i = 0; i < result_count(instruction); i++) {
+        call.out_shapes[i] = result_shape(instruction, i);
+        call.out[i] = scratch(&call, each_of(call.out_shapes[i], batch));
     }
+    return call;
+}
+
+static void run_matrix(const Call *call, CallFunction *function, const void *const *operands, void *const *results,
+                       int64_t batch, int64_t number) {
+    for (int32_t i = 0; i < call->instruction->operand_count; i++) {
+        const HloShape *shape = call->instruction->operands[i]->shape;
+        const int64_t each = each_of(shape, batch);
+        hlo_eval_decode_complex(shape->type, (const char *)operands[i] + number * each * hlo_type_bytes(shape->type),
+                                each, (Complex *)(uintptr_t)call->in[i]);
+    }
+    function(call);
+    for (int32_t i = 0; i < result_count(call->instruction); i++) {
+        const HloType type = call->out_shapes[i]->type;
+        const int64_t each = each_of(call->out_shapes[i], batch);
+        store(call->out[i], each, type, (char *)results[i] + number * each * hlo_type_bytes(type));
+    }
+}
 
 // ---- Cholesky factors, triangular systems, tridiagonal systems
 
@@ -141,7 +143,6 @@ static void potrf(const Call *call) {
             call->out[0][lower ? i * n + j : j * n + i] = lower ? a[i * n + j] : conj(a[i * n + j]);
     call->out[1][0] = (double)bad;
 }
-EVALUATOR(potrf, 2)
 
 // op(A)[i][j] with the diagonal and the triangle that count.
 static Complex triangle_at(const Call *call, int64_t order, int64_t i, int64_t j) {
@@ -172,7 +173,6 @@ static void trsm(const Call *call) {
             x[s * side_step + i * step] = sum / a[i * order + i];
         }
 }
-EVALUATOR(trsm, 2)
 
 // Elimination with exchanges of neighbouring rows; dl[0] and du[m - 1] do not count. The first three results hold the
 // factors: of the second superdiagonal, the diagonal, the first superdiagonal.
@@ -210,7 +210,6 @@ static void gtsv(const Call *call) {
         }
     }
 }
-EVALUATOR(gtsv, 1)
 
 // ---- LU and QR
 
@@ -222,7 +221,7 @@ static int64_t factor_lu(const Call *call, int64_t *pivots) {
 // Pivots and the permutation that they make, counted from 0.
 static void lu(const Call *call) {
     const int64_t steps = smaller(call->m, call->n);
-    int64_t *pivots = HLO_EVAL_SCRATCH(call->device, int64_t, steps);
+    int64_t *pivots = SCRATCH(call, int64_t, steps);
     factor_lu(call, pivots);
     Complex *order = call->out[2];
     for (int64_t i = 0; i < call->m; i++) order[i] = (double)i;
@@ -233,26 +232,23 @@ static void lu(const Call *call) {
         order[pivots[i]] = held;
     }
 }
-EVALUATOR(lu, 2)
 
 static void getrf(const Call *call) {
     const int64_t steps = smaller(call->m, call->n);
-    int64_t *pivots = HLO_EVAL_SCRATCH(call->device, int64_t, steps);
+    int64_t *pivots = SCRATCH(call, int64_t, steps);
     call->out[2][0] = (double)factor_lu(call, pivots);
     for (int64_t i = 0; i < steps; i++) call->out[1][i] = (double)(pivots[i] + 1);
 }
-EVALUATOR(getrf, 2)
 
 static void geqrf(const Call *call) {
     copy(call->out[0], call->in[0], call->m * call->n);
     hlo_eval_factor_qr(call->out[0], call->m, call->n, call->out[1], scratch(call, call->m));
 }
-EVALUATOR(geqrf, 2)
 
 // Columns whose number is given (not 0) go to the front.
 static void geqp3(const Call *call) {
     const int64_t m = call->m, n = call->n;
-    int64_t *order = HLO_EVAL_SCRATCH(call->device, int64_t, n), fixed = 0;
+    int64_t *order = SCRATCH(call, int64_t, n), fixed = 0;
     for (int64_t j = 0; j < n; j++)
         if (call->in[1][j] != 0) order[fixed++] = j;
     for (int64_t j = 0, next = fixed; j < n; j++)
@@ -262,7 +258,6 @@ static void geqp3(const Call *call) {
     hlo_eval_factor_pivoted_qr(call->out[0], m, n, fixed, call->out[2], order, scratch(call, m));
     for (int64_t j = 0; j < n; j++) call->out[1][j] = (double)(order[j] + 1);
 }
-EVALUATOR(geqp3, 2)
 
 // Vector k of reflections packed in a matrix of `columns`, from its row k on.
 static void unpack_vector(const Complex *a, int64_t rows, int64_t columns, int64_t k, Complex *v) {
@@ -285,7 +280,6 @@ static void orgqr(const Call *call) {
         hlo_eval_apply_reflection(q, m, n, false, 0, k, m, v, call->in[1][k]);
     }
 }
-EVALUATOR(orgqr, 2)
 
 // Q C, Q^H C, C Q or C Q^H.
 static void ormqr(const Call *call) {
@@ -300,7 +294,6 @@ static void ormqr(const Call *call) {
         hlo_eval_apply_reflection(call->out[0], call->m, call->n, !left, 0, k, order, v, turned ? conj(tau) : tau);
     }
 }
-EVALUATOR(ormqr, 2)
 
 // ---- eigenvalues
 
@@ -308,7 +301,7 @@ EVALUATOR(ormqr, 2)
 static bool diagonalise(const Call *call, bool lower, bool sort, Complex *vectors, Complex *values) {
     const int64_t n = call->n;
     Complex *a = scratch(call, n * n);
-    double *d = HLO_EVAL_SCRATCH(call->device, double, n);
+    double *d = SCRATCH(call, double, n);
     if (lower)
         copy(a, call->in[0], n * n);
     else
@@ -326,7 +319,6 @@ static void eigh(const Call *call) {
     hlo_custom_call_eigh(call->instruction, &lower, &sort);
     diagonalise(call, lower, sort, call->out[0], call->out[1]);
 }
-EVALUATOR(eigh, 2)
 
 // Without vectors the first result keeps the matrix.
 static void syevd(const Call *call) {
@@ -336,14 +328,13 @@ static void syevd(const Call *call) {
     call->out[2][0] = !diagonalise(call, option(call, "uplo", 'L') == 'L', true, v, call->out[1]);
     if (!vectors) copy(call->out[0], call->in[0], n * n);
 }
-EVALUATOR(syevd, 2)
 
 // The upper form is the lower one of the matrix with rows and columns in reverse.
 static void sytrd(const Call *call) {
     const int64_t n = call->n;
     const bool lower = option(call, "uplo", 'L') == 'L';
     Complex *a = scratch(call, n * n), *taus = scratch(call, n);
-    double *d = HLO_EVAL_SCRATCH(call->device, double, n), *e = HLO_EVAL_SCRATCH(call->device, double, n);
+    double *d = SCRATCH(call, double, n), *e = SCRATCH(call, double, n);
     for (int64_t i = 0; i < n * n; i++) a[i] = call->in[0][lower ? i : n * n - 1 - i];
     hlo_eval_tridiagonalise(a, n, d, e, taus, scratch(call, n));
     copy(call->out[0], call->in[0], n * n);
@@ -356,7 +347,6 @@ static void sytrd(const Call *call) {
     }
     call->out[4][0] = 0;
 }
-EVALUATOR(sytrd, 2)
 
 static void gehrd(const Call *call) {
     const int64_t n = call->n, low = option(call, "low", 1) - 1, high = option(call, "high", n);
@@ -364,7 +354,6 @@ static void gehrd(const Call *call) {
     hlo_eval_hessenberg(call->out[0], n, low < 0 ? 0 : low, smaller(high, n), call->out[1], scratch(call, n));
     call->out[2][0] = 0;
 }
-EVALUATOR(gehrd, 2)
 
 static bool schur(const Call *call, Complex *t, Complex *z) {
     const int64_t n = call->n;
@@ -395,13 +384,6 @@ static void gees(const Call *call) {
     schur_values(call, call->out[0], call->out[2], call->out[3]);
 }
 
-HloStatus hlo_eval_call_gees(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                             HloEvalValue **result) {
-    HLO_FAIL_IF(hlo_custom_call_option(instruction, "sort", 'N') != 'N', HLO_UNIMPLEMENTED,
-                "%%%s: a Schur form with sorted eigenvalues", instruction->name);
-    return run(device, instruction, operands, 2, gees, result);
-}
-
 // The second of a pair of a real matrix is the first one's conjugate; real values have real vectors.
 static void pair_up(const Complex *imaginary, int64_t n, Complex *vectors) {
     for (int64_t k = 0; k < n; k++)
@@ -428,7 +410,6 @@ static void geev(const Call *call) {
     }
     call->out[behind + 2][0] = done ? 0 : 1;
 }
-EVALUATOR(geev, 2)
 
 // ---- singular values
 
@@ -453,7 +434,7 @@ static void gesdd(const Call *call) {
     const bool vectors = option(call, "mode", 'S') != 'N', finite = all_finite(call->in[0], m * n);
     const int64_t columns = vectors ? (m >= n ? u_columns : v_rows) : k;
     Complex *a = scratch(call, m * n), *u = scratch(call, larger * columns), *v = scratch(call, k * k);
-    double *s = HLO_EVAL_SCRATCH(call->device, double, k);
+    double *s = SCRATCH(call, double, k);
     copy(call->out[0], call->in[0], m * n);
     if (m >= n)
         copy(a, call->in[0], m * n);
@@ -472,4 +453,99 @@ static void gesdd(const Call *call) {
         call->out[3][i] = !filled ? 0 : m >= n ? conj(v[column * k + row]) : conj(u[column * columns + row]);
     }
 }
-EVALUATOR(gesdd, 2)
+
+// ---- the table
+
+#define ROUTINES(ROW) \
+    ROW(potrf, 2) \
+    ROW(trsm, 2) \
+    ROW(gtsv, 1) \
+    ROW(lu, 2) \
+    ROW(getrf, 2) \
+    ROW(geqrf, 2) \
+    ROW(geqp3, 2) \
+    ROW(orgqr, 2) \
+    ROW(ormqr, 2) \
+    ROW(eigh, 2) \
+    ROW(syevd, 2) \
+    ROW(sytrd, 2) \
+    ROW(gehrd, 2) \
+    ROW(geev, 2) \
+    ROW(gesdd, 2) \
+    ROW(gees, 2)
+
+// The evaluators of the calls, on values.
+#define EVALUATOR(name, own)                                                                                          \
+    HloStatus hlo_eval_call_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
+                                   HloEvalValue **result) {                                                           \
+        return evaluate(device, instruction, operands, result);                                                       \
+    }
+
+typedef struct Routine {
+    const char *name;  // in the evaluator column of custom_calls.def
+    int32_t own;       // dimensions of the first operand behind the batch's
+    CallFunction *run;
+} Routine;
+
+static const Routine *routine_of(const HloInstruction *instruction) {
+    static const char *const kNames[] = {
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #evaluator,
+#include "hlo/ir/custom_calls.def"
+#undef CUSTOM_CALL
+    };
+    static const Routine kRoutines[] = {
+#define ROW(name, own) {#name, own, name},
+        ROUTINES(ROW)
+#undef ROW
+    };
+    const int32_t row = hlo_custom_call_row(instruction);
+    for (size_t i = 0; row >= 0 && i < HLO_COUNT_OF(kRoutines); i++)
+        if (!strcmp(kRoutines[i].name, kNames[row])) return &kRoutines[i];
+    return NULL;
+}
+
+HloStatus hlo_decompose_check(const HloInstruction *call) {
+    HLO_TRY(hlo_custom_call_check(call));
+    const Routine *routine = routine_of(call);
+    if (!routine) return hlo_eval_unsupported(call, "this decomposition");
+    HLO_FAIL_IF(routine->run == gees && hlo_custom_call_option(call, "sort", 'N') != 'N', HLO_UNIMPLEMENTED,
+                "%%%s: a Schur form with sorted eigenvalues", call->name);
+    return HLO_SUCCESS;
+}
+
+int64_t hlo_decompose_batch(const HloInstruction *call) {
+    const Routine *routine = routine_of(call);
+    const HloShape *first = call->operands[0]->shape;
+    assert(routine); /* hlo_decompose_check() found one */
+    int64_t batch = 1;
+    for (int32_t i = 0; i + routine->own < first->rank; i++) batch *= first->dims[i];
+    return batch;
+}
+
+void hlo_decompose(const HloInstruction *call, const void *const *operands, void *const *results, int64_t first,
+                   int64_t count, HloArena *arena) {
+    const Routine *routine = routine_of(call);
+    const int64_t batch = hlo_decompose_batch(call);
+    assert(first >= 0 && first + count <= batch); /* the caller cuts the batch */
+    const Call matrix = new_call(call, batch, arena);
+    const HloArenaMark mark = hlo_arena_mark(arena);
+    for (int64_t b = first; b < first + count; b++) {
+        run_matrix(&matrix, routine->run, operands, results, batch, b);
+        hlo_arena_reset(arena, mark);
+    }
+}
+
+static HloStatus evaluate(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                          HloEvalValue **result) {
+    HLO_TRY(hlo_decompose_check(instruction));
+    HloEvalValue *arrays[kMostArrays];
+    const void *from[kMostArrays];
+    void *to[kMostArrays];
+    HLO_TRY(hlo_eval_new_results(device, instruction->shape, result_count(instruction), result, arrays));
+    for (int32_t i = 0; i < instruction->operand_count; i++) from[i] = operands[i]->data;
+    for (int32_t i = 0; i < result_count(instruction); i++) to[i] = arrays[i]->data;
+    hlo_decompose(instruction, from, to, 0, hlo_decompose_batch(instruction), device->scratch);
+    return HLO_SUCCESS;
+}
+
+ROUTINES(EVALUATOR)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: the kernel column of hlo/ir/custom_calls.def.
+#include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
@@ -147,6 +150,61 @@ static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *st
     hlo_custom_call_eigh(node->instruction, &kernel->lower, &kernel->sort);
     cpu_step_kernel(lowering, node, step, run_eigh, kernel);
     step->cost *= kernel->rows + 1;
+    return HLO_SUCCESS;
+}
+
+// ---- the evaluator's routines, on the engine's memory
+
+typedef struct DecomposeKernel {
+    const HloInstruction *call;  // of the copy of the module that the executable keeps
+    int64_t batch;
+} DecomposeKernel;
+
+typedef struct DecomposeJob {
+    const DecomposeKernel *kernel;
+    void *const *arguments;
+    _Atomic bool failed;  // memory was short
+} DecomposeJob;
+
+typedef struct DecomposePart {
+    const DecomposeJob *job;
+    int64_t begin, end;
+    HloArena *scratch;
+} DecomposePart;
+
+static HloStatus decompose_protected(void *argument) {
+    const DecomposePart *part = argument;
+    const HloInstruction *call = part->job->kernel->call;
+    hlo_decompose(call, (const void *const *)part->job->arguments, part->job->arguments + call->operand_count,
+                  part->begin, part->end - part->begin, part->scratch);
+    return HLO_SUCCESS;
+}
+
+static void decompose_task(void *argument, int64_t begin, int64_t end, int worker) {
+    DecomposeJob *job = argument;
+    DecomposePart part = {job, begin, end, hlo_arena_new()};
+    (void)worker;
+    const HloStatus status = part.scratch ? hlo_protect(decompose_protected, &part) : NULL;
+    if (!part.scratch || status) atomic_store(&job->failed, true);
+    hlo_status_free(status);
+    hlo_arena_free(part.scratch);
+}
+
+static HloStatus run_decompose(const void *data, void *const *arguments, CpuPool *pool) {
+    DecomposeJob job = {.kernel = data, .arguments = arguments};
+    cpu_pool_parallel_for_grain(pool, job.kernel->batch, 1, decompose_task, &job);
+    HLO_FAIL_IF(atomic_load(&job.failed), HLO_RESOURCE_EXHAUSTED, "no memory to decompose matrices");
+    return HLO_SUCCESS;
+}
+
+static HloStatus cpu_call_decompose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    DecomposeKernel *kernel = HLO_ARENA_NEW(lowering->arena, DecomposeKernel, 1);
+    HLO_TRY(hlo_decompose_check(node->instruction));
+    assert(node->operand_count == node->instruction->operand_count); /* all operands are arrays */
+    kernel->call = node->instruction;
+    kernel->batch = hlo_decompose_batch(node->instruction);
+    cpu_step_kernel(lowering, node, step, run_decompose, kernel);
+    step->cost *= 400;
     return HLO_SUCCESS;
 }
 

@@ -39,7 +39,7 @@ ParameterizedTest(Program *program, decompositions, identities_hold) {
     HloModule *module = compiled_parse(content.data, &message);
     cr_assert_not_null(module, "%s: %s", program->path, message.data);
     for (int seed = 1; seed < 4; seed++) {
-        const CompiledCheck check = {.seed = (uint64_t)seed, .allow_fallback = true};
+        const CompiledCheck check = {.seed = (uint64_t)seed};
         HloLiteral *compiled[64] = {0}, *evaluated = NULL;
         cr_assert(compiled_run(module, &check, compiled, &message), "%s: %s", program->path, message.data);
         expect_small(compiled[0], program->path, "compiled");
@@ -54,6 +54,29 @@ ParameterizedTest(Program *program, decompositions, identities_hold) {
     hlo_text_free(&message);
     hlo_module_free(module);
     hlo_file_content_free(&content);
+}
+
+// The engine calls the evaluator's routines matrix by matrix: whatever the threads, the numbers are the same ones.
+Test(decompositions, batches_are_cut_among_threads) {
+    static const char *const texts[] = {
+        "HloModule m\nENTRY e {\n  p = f32[3,3,5,4] parameter(0)\n  ROOT r = (f32[3,3,5,4], f32[3,3,4], f32[3,3,5,4], "
+        "f32[3,3,4,4], s32[3,3]) custom-call(p), custom_call_target=\"lapack_sgesdd_ffi\", "
+        "api_version=API_VERSION_TYPED_FFI, backend_config={mode = 83 : ui8}\n}\n",
+        "HloModule m\nENTRY e {\n  p = f64[7,6,6] parameter(0)\n  ROOT r = (f64[7,6,6], f64[7,5], s32[7]) "
+        "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI, "
+        "backend_config={low = 1 : i32, high = 6 : i32}\n}\n",
+        "HloModule m\nENTRY e {\n  p = f64[0,6,6] parameter(0)\n  ROOT r = (f64[0,6,6], f64[0,5], s32[0]) "
+        "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI\n}\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
+        HloModule *module = compiled_must_parse(texts[i]);
+        for (int threads = 1; threads < 4; threads += 2) {
+            const CompiledCheck check = {.seed = 3, .threads = threads, .tolerance = 1e-300};
+            HloText message = {0};
+            cr_expect(compiled_equals_eval(module, &check, &message), "%s\n%s", message.data, texts[i]);
+            hlo_text_free(&message);
+        }
+        hlo_module_free(module);
+    }
 }
 
 // Top-k by custom call has a compiled form (no fallback is allowed here), along any dimension.
