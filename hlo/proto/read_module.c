@@ -590,10 +590,10 @@ bool hlo_looks_like_proto(const void *bytes, size_t length) {
     bool first = hlo_wire_next(&reader, &field, &status);
     hlo_status_free(status);
     if (!first) return false;
-    bool second = hlo_wire_next(&reader, &field, &status);
-    hlo_status_free(status);
-    // Tags of messages and strings below 4 are control characters, which no text has: one that begins with an empty
-    // line and "HloModule" would pass for a message otherwise.
-    return second ? field.type == HLO_WIRE_BYTES && (field.number == 2 || field.number == 3)
-                  : reader.next == reader.end;
+    // What follows is field 2 or 3, a message or string. Such tags are control characters, which no text has: one that
+    // begins with an empty line and "HloModule" or "func.func" would pass for a message otherwise.
+    enum { TAG_OF_2 = 2 << 3 | HLO_WIRE_BYTES, TAG_OF_3 = 3 << 3 | HLO_WIRE_BYTES };
+    if (reader.next == reader.end) return true;
+    const unsigned char tag = *(const unsigned char *)reader.next;
+    return tag == TAG_OF_2 || tag == TAG_OF_3;
 }

@@ -38,7 +38,10 @@ bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) 
 
 bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
     if (!status) return true;
-    asm_fail_at(parser, where, "%s", hlo_status_message(status));
+    const AsmText text = {parser->file, parser->begin, parser->end};
+    if (!parser->status) {
+        parser->status = asm_error_at(&text, parser->arena, where, hlo_status_code(status), hlo_status_message(status));
+    }
     hlo_status_free(status);
     return false;
 }

@@ -132,6 +132,8 @@ static void extend_signs(HloLiteral *literal) {
 }
 
 HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal) {
+    HLO_FAIL_IF(type && type->kind == MLIR_TYPE_OTHER, HLO_UNIMPLEMENTED, "a constant's type has no form in HLO: %s",
+                type->name);
     HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape), HLO_INVALID_ARGUMENT,
                 "a constant has no tensor type");
     HLO_FAIL_IF(hlo_shape_is_dynamic(type->shape), HLO_INVALID_ARGUMENT, "a constant has dynamic dimensions");

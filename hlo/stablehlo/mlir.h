@@ -143,7 +143,7 @@ bool mlir_type_equal(const MlirType *a, const MlirType *b);
 // least significant first. INVALID_ARGUMENT when the type is no tensor, too large, or of another number of bytes.
 HLO_NODISCARD HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes,
                                                uint64_t length, const HloLiteral **literal);
-// An empty literal for a tensor type. INVALID_ARGUMENT as above.
+// An empty literal for a tensor type. INVALID_ARGUMENT as above, UNIMPLEMENTED naming a type that HLO has no word for.
 HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal);
 
 // The attribute called so, or NULL.

@@ -71,6 +71,9 @@ exits 3 "cut bytecode" meshlo convert bytecode.mlir
 echo 'module @m { func.func public @main() { return } }' >text.mlir
 exits 0 "StableHLO text" meshlo convert text.mlir
 says out "ENTRY %main" "StableHLO text: a module"
+# An empty line is the tag of a protobuf's name, whose length the next letter would be.
+printf '\nfunc.func @main(%%a: tensor<2xf32>) -> tensor<2xf32> { %%0 = stablehlo.abs %%a : tensor<2xf32> return %%0 : tensor<2xf32> }\n' >blank.mlir
+exits 0 "StableHLO text behind an empty line" meshlo convert blank.mlir
 xz -k -c text.mlir >text.mlir.xz
 exits 0 "compressed StableHLO text" meshlo convert text.mlir.xz
 exits 0 "to StableHLO text" meshlo convert "$small" --to stablehlo -o small.mlir

@@ -91,21 +91,27 @@ def programs(path):
         chunks = re.split(r"^// -----.*$", file.read(), flags=re.M)
     for chunk in chunks:
         lines = join_operations(chunk).split("\n")
-        starts = [i for i, line in enumerate(lines) if FUNCTION.match(line)]
-        for start in starts:
-            name = FUNCTION.match(lines[start]).group(1)
-            indent = re.match(r"\s*", lines[start]).group(0)
-            stop = next((i for i in range(start + 1, len(lines)) if lines[i].rstrip() == indent + "}"), None)
-            if stop is None or not any("check." in line for line in lines[start:stop]):
-                continue
+        # Functions that check something, by their first and last lines; the others are what they call.
+        functions = []
+        for start in (i for i, line in enumerate(lines) if FUNCTION.match(line)):
+            end = re.match(r"\s*", lines[start]).group(0) + "}"
+            stop = next((i for i in range(start + 1, len(lines)) if lines[i].rstrip() == end), None)
+            if stop is not None and any("check." in line for line in lines[start:stop]):
+                functions.append((start, stop))
+        others = list(lines)
+        for start, stop in functions:
+            others[start : stop + 1] = [""] * (stop + 1 - start)
+        for start, stop in functions:
             rewriter = Rewriter()
             for line in lines[start + 1 : stop]:
                 rewriter.line(line)
             if not rewriter.kinds:
                 continue
+            name = FUNCTION.match(lines[start]).group(1)
             head = re.sub(r"\)\s*(->\s*.*)?\{\s*$", f") -> ({', '.join(rewriter.types)}) {{", lines[start])
             head = head.replace(f"@{name}(", "@main(")
-            yield name, "\n".join(lines[:start] + [head] + rewriter.lines + lines[stop:]), rewriter.kinds
+            body = [head, *rewriter.lines, lines[stop]]
+            yield name, "\n".join(others[:start] + body + others[stop + 1 :]), rewriter.kinds
 
 
 def differs(kind, value, expected):

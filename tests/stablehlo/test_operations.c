@@ -334,6 +334,9 @@ static const Refusal refusals[] = {
      HLO_INVALID_ARGUMENT, "b must be even"},
     {TAKES("%x: tensor<?xi32>", "  %0 = tensor.cast %x : tensor<?xi32> to tensor<3xi32>"), HLO_UNIMPLEMENTED,
      "not known"},
+    {TAKES("", "  %0 = stablehlo.constant dense<1.0> : tensor<4xf6E2M3FN>"), HLO_UNIMPLEMENTED, "6-bit float"},
+    {TAKES("", "  %0 = stablehlo.constant dense<1> : tensor<4x!quant.uniform<i8:f32, 0.5>>"), HLO_UNIMPLEMENTED,
+     "quantized type"},
     {"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
      "  %0 = stablehlo.uniform_quantize %x : (tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5>>\n"
      "  %1 = stablehlo.uniform_dequantize %0 : (tensor<4x!quant.uniform<i8:f32, 0.5>>) -> tensor<4xf32>\n"
