@@ -434,8 +434,9 @@ static HloStatus import_sharding_group(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-static HloStatus import_identity(ImportPlace *place) {
-    return import_cast(place);
+// The end of an edge of a loop or branch: its value, in the sharding that the edge may carry.
+static HloStatus import_edge(ImportPlace *place) {
+    return mlir_attribute(place->operation, "sharding") ? import_constraint(place) : import_cast(place);
 }
 
 // A call that returns its operand and says where shardings may pass, as XLA writes it.
@@ -594,7 +595,7 @@ const ImportRow *import_sdy_rows(int64_t *count) {
         {"builtin.unrealized_conversion_cast", import_cast, 0},
         {"sdy.sharding_group", import_sharding_group, 0},
         {"sdy.propagation_barrier", import_barrier, 1},
-        {"sdy.data_flow_edge", import_identity, 0},
+        {"sdy.data_flow_edge", import_edge, 1},
         {"sdy.constant", import_sdy_constant, 0},
         {"sdy.manual_computation", import_manual_computation, 0},
         {"sdy.named_computation", import_named_computation, 0},

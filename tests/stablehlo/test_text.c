@@ -217,6 +217,9 @@ static const Form forms[] = {
      SDY("    %0 = \"sdy.collective_permute\"(%x) <{out_sharding = #sdy.sharding<@mesh, [{\"b\"}, {}]>}> : "
          "(tensor<8x4xf32>) -> tensor<8x4xf32>"),
      "custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"},
+    {"the end of an edge, with a sharding",
+     SDY("    %0 = sdy.data_flow_edge %x sharding=<@mesh, [{\"a\"}, {}]> : tensor<8x4xf32>"),
+     "custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"},
     {"a barrier to propagation", SDY("    %0 = sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8x4xf32>"),
      "custom_call_target=\"xla.sdy.PropagationBarrier\", frontend_attributes={xla.sdy.allowed_direction=\"FORWARD\"}"},
     {"a named computation",
