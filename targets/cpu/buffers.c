@@ -158,7 +158,14 @@ static void make_fixed_storages(Buffers *buffers) {
 
 // ---- sharing
 
-// True if `step` may write writes[0] over the memory of this array, which it reads.
+static bool writes_array(const CpuStep *step, const CpuArray *array) {
+    for (int32_t i = 0; i < step->write_count; i++)
+        if (step->writes[i] == array) return true;
+    return false;
+}
+
+// True if `step` may write `write`, one of its results, over the memory of this array, which it reads. The results of
+// one loop all have the map and the width of its first store.
 static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuArray *write) {
     if (step->update_in_place >= 0) return step->reads[step->update_in_place] == read && step->writes[0] == write;
     if (step->kind == CPU_STEP_WHILE) {
@@ -166,7 +173,7 @@ static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuA
             if (step->writes[i] == write && step->reads[i] == read) return true;
         return false;
     }
-    if (step->kind != CPU_STEP_LOOPS || step->loop_count != 1 || step->writes[0] != write) return false;
+    if (step->kind != CPU_STEP_LOOPS || step->loop_count != 1 || !writes_array(step, write)) return false;
     const CpuFusedLoop *loop = &step->loops[0];
     bool allowed = false;
     for (int32_t i = 0; i < loop->buffer_count; i++) {
@@ -245,9 +252,11 @@ static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
         if (round == ROUND_UPDATES && step->update_in_place >= 0)
             join(buffers, step->writes[0], step->reads[step->update_in_place]);
         if (round != ROUND_ELEMENTWISE || step->kind != CPU_STEP_LOOPS) continue;
-        for (int32_t k = 0; k < step->read_count; k++)
-            if (works_in_place(step, step->reads[k], step->writes[0]) && join(buffers, step->writes[0], step->reads[k]))
-                break;
+        for (int32_t w = 0; w < step->write_count; w++)
+            for (int32_t k = 0; k < step->read_count; k++)
+                if (works_in_place(step, step->reads[k], step->writes[w]) &&
+                    join(buffers, step->writes[w], step->reads[k]))
+                    break;
     }
 }
 

@@ -2,6 +2,7 @@
 // Expressions over arrays to fused loops.
 #include "targets/cpu/emit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/access.h"
@@ -103,6 +104,11 @@ static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArr
     // A scalar's access has no terms at all.
     const bool same = memo->array == array && (!bytes || memcmp(memo->access.terms, access->terms, bytes) == 0);
     return same ? memo : NULL;
+}
+
+static void remember(Emitter *emitter, const CpuArray *array, const CpuAccess *access, CpuValue value) {
+    hlo_int_map_set(emitter->arena, &emitter->memo_index, hash_access(array, access), emitter->memos.count);
+    hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
 }
 
 static int new_buffer(Emitter *emitter, CpuLoopBuffer buffer) {
@@ -276,8 +282,7 @@ static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access)
     const bool load = array->materialized || (array->view && root->materialized);
     const CpuValue value = load ? emit_load(emitter, array, access) : emit_node(emitter, array, access);
     if (value == kNoValue) return value;
-    hlo_int_map_set(emitter->arena, &emitter->memo_index, hash, emitter->memos.count);
-    hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
+    remember(emitter, array, access, value);
     return value;
 }
 
@@ -333,6 +338,14 @@ static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, c
     return dims;
 }
 
+// True if the loop reads one of its own results from memory: not at the place at which it computes it, then.
+static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *const *values) {
+    for (int64_t i = 0; i < emitter->buffers.count; i++)
+        for (int32_t k = 0; k < count && !emitter->buffers.items[i].written; k++)
+            if (emitter->buffers.items[i].array == values[k]) return true;
+    return false;
+}
+
 HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *const *values,
                                CpuArray *const *targets, const CpuStoreBox *box, const int64_t *trim,
                                CpuFusedLoop *result, CpuEmitFailure *failure) {
@@ -341,15 +354,19 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
     const CpuLoopDomain domain = {.outer = (int)loop_rank, .dims = elementwise_dims(arena, shape, trim, loop_rank)};
     Emitter emitter = new_emitter(arena, features, &domain);
     const CpuAccess access = value_access(arena, shape->rank, loop_rank, trim);
-    int64_t *linear = significant(&emitter, target_linear(arena, &access, box, targets[0]->shape));
+    const CpuArray *first = targets[0] ? targets[0] : values[0];
+    int64_t *linear = significant(&emitter, target_linear(arena, &access, box, first->shape));
+    assert(count > 0 && (targets[0] || !box));  // what is not stored has no box
     if (!box) {
         emitter.store_linear = linear;
-        emitter.store_width = hlo_type_bytes(targets[0]->shape->type);
+        emitter.store_width = hlo_type_bytes(first->shape->type);
     }
     for (int32_t i = 0; i < count; i++) {
-        const bool own = values[i] == targets[i];
+        const bool own = !targets[i] || values[i] == targets[i];
         const CpuValue value = own ? emit_root(&emitter, values[i], &access) : emit(&emitter, values[i], &access);
         if (value == kNoValue) break;
+        if (own) remember(&emitter, values[i], &access, value);
+        if (!targets[i]) continue;
         const int buffer = new_buffer(&emitter, (CpuLoopBuffer){.array = cpu_array_root(targets[i]),
                                                                 .written = true,
                                                                 .starts = box ? box->starts : NULL,
@@ -357,6 +374,8 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
         const CpuIndexMap map = linear_map(linear);
         cpu_loop_store(emitter.builder, buffer, value, &map);
     }
+    HLO_FAIL_IF(count > 1 && reads_elsewhere(&emitter, count, values), HLO_UNIMPLEMENTED,
+                "a loop that reads other elements of its results");
     return finish(&emitter, result, failure);
 }
 

@@ -153,7 +153,7 @@ static void list_phase(CpuLoopPlanner *p, int number) {
                 hlo_vector_push(p->b->arena, &phase->once, v);
                 continue;
             }
-            steps[phase->step_count++] = cpu_loop_step(loop, v);
+            if (!cpu_loop_is_done(loop, v)) steps[phase->step_count++] = cpu_loop_step(loop, v);
         }
     phase->steps = steps;
 }

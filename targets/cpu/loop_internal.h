@@ -52,13 +52,13 @@ typedef struct CpuLoopValue {
     unsigned char constant[16];
     bool after_reduce;   // depends on a reduction's result
     bool in_combiner;    // between combine_begin and combine_end
-    int phase;           // of a row in chunks: where it is computed, see CpuLoopPhase
-    uint64_t used_in;    // of a row in chunks: the phases that read it, by bits
     CpuValue expanded;   // the EXPAND of this value, 0 where there is none yet
     CpuValue stored_by;  // the contiguous STORE whose memory is this value's register, or -1
-    bool whole_row;      // of a row in chunks: the register holds all of the row, since a later phase reads it
     int64_t slot;        // byte offset of the register in scratch memory, or -1
     int partial;         // number of a reduction
+    bool whole_row;      // of a row in chunks: the register holds all of the row, since a later phase reads it
+    int phase;           // of a row in chunks: where it is computed, see CpuLoopPhase
+    uint64_t used_in;    // of a row in chunks: the phases that read it, by bits
 } CpuLoopValue;
 
 typedef HLO_VECTOR(CpuLoopValue) CpuLoopValueVector;
@@ -112,10 +112,11 @@ struct CpuLoop {
     int value_count;
     // Value numbers by when they run.
     CpuValueVector uniform, before, body, combiner, after;
-    const CpuLoopStep *steps;  // of the body, as many as it has values
-    CpuValueVector ahead;      // arrays whose next block is worth fetching early
-    int64_t ahead_lines;       // cache lines of it for each kernel of a block
-    CpuLoopPhase *phases;      // of rows in chunks, else NULL
+    const CpuLoopStep *steps;  // of the body: its values without stores that a kernel has done already
+    int64_t step_count;
+    CpuValueVector ahead;  // arrays whose next block is worth fetching early
+    int64_t ahead_lines;   // cache lines of it for each kernel of a block
+    CpuLoopPhase *phases;  // of rows in chunks, else NULL
     int phase_count;
     CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
     CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
@@ -129,6 +130,7 @@ struct CpuLoop {
     int64_t segments;
     int64_t uniform_count;  // elements that registers of uniform values are filled with
     size_t scratch_bytes;   // of one worker
+    const int64_t *slots;   // where each value's register is in scratch memory, 0 without one: what opening a run reads
 };
 
 // Operands of a generic reduction, dimensions of a domain.
@@ -157,6 +159,9 @@ typedef struct CpuLoopPlanner {
 // Gives value `v` the smallest free slot that holds it, if it needs a register, and frees those of operands that it is
 // the last to read.
 void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v);
+
+// True for a store whose value is computed in the output's own memory.
+bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);
 
 // One value as a step of the interpreter.
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);

@@ -304,6 +304,11 @@ static HloStatus plan_blocks(CpuLoopPlanner *p) {
     return plan_registers(p);
 }
 
+bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v) {
+    const CpuLoopValue *value = &loop->values[v];
+    return value->kind == CPU_VALUE_STORE && loop->values[value->operands[0]].stored_by == v;
+}
+
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
     const CpuLoopValue *value = &loop->values[v];
     const bool simple = value->kind == CPU_VALUE_KERNEL && value->stored_by < 0;
@@ -317,8 +322,13 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
 static void list_steps(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
-    for (int64_t i = 0; i < loop->body.count; i++) steps[i] = cpu_loop_step(loop, loop->body.items[i]);
+    for (int64_t i = 0; i < loop->body.count; i++)
+        if (!cpu_loop_is_done(loop, loop->body.items[i]))
+            steps[loop->step_count++] = cpu_loop_step(loop, loop->body.items[i]);
     loop->steps = steps;
+    int64_t *slots = HLO_ARENA_NEW(p->b->arena, int64_t, loop->value_count);
+    for (int v = 0; v < loop->value_count; v++) slots[v] = loop->values[v].slot > 0 ? loop->values[v].slot : 0;
+    loop->slots = slots;
 }
 
 // ---- fetching early

@@ -230,14 +230,14 @@ static void run_value(Frame *frame, CpuValue v) {
             index_run(frame->loop->kernels, value, *result, start, count);
             break;
         case CPU_VALUE_KERNEL:
-            fetch_ahead(frame);
+            if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
             *result = run_kernel(frame, value, start, count);
             break;
         case CPU_VALUE_ALIAS: *result = operand_of(frame, value, 0); break;
         case CPU_VALUE_EXPAND: *result = run_expand(frame, value); break;
         case CPU_VALUE_REDUCE:
             *result = own_register(frame, value);
-            fetch_ahead(frame);
+            if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
             if (frame->loop->phases)
                 (void)reduce_chunk(frame, value);
             else if (frame->loop->mode == CPU_MODE_ROWS)
@@ -300,8 +300,7 @@ static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, 
     *frame = (Frame){.loop = loop, .buffers = buffers, .scratch = scratch, .partials = partials};
     frame->registers = (void **)(void *)scratch + 1;
     frame->registers[-1] = NULL;
-    for (int v = 0; v < loop->value_count; v++)
-        if (loop->values[v].slot >= 0) frame->registers[v] = scratch + loop->values[v].slot;
+    for (int v = 0; v < loop->value_count; v++) frame->registers[v] = scratch + loop->slots[v];
     run_uniform(frame);
 }
 
@@ -325,7 +324,7 @@ static void open_ahead(Frame *frame, int64_t array) {
 static void fetch_ahead(Frame *frame) {
     enum { kLine = 64 };
     const char *at = frame->ahead_at, *end = frame->ahead_end;
-    if (at == end) return;
+    assert(at < end);  // there is something left to fetch
     const int64_t most = kLine * frame->loop->ahead_lines;
     const char *stop = end - at > most ? at + most : end;
     for (; at < stop; at += kLine) __builtin_prefetch(at, 0, 2);
@@ -333,14 +332,14 @@ static void fetch_ahead(Frame *frame) {
     if (stop == end) open_ahead(frame, frame->ahead_array + 1);
 }
 
-static void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
+static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
     void **registers = frame->registers;
     for (const CpuLoopStep *step = steps; step < steps + count; step++) {
         if (!step->kernel) {
             run_value(frame, step->value);
             continue;
         }
-        fetch_ahead(frame);
+        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
         step->kernel(registers[step->value], registers[step->operands[0]], registers[step->operands[1]],
                      registers[step->operands[2]], step->full ? frame->full_count : frame->kept_count, step->immediate);
     }
@@ -379,11 +378,11 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
         if (!set_block(&frame, block)) continue;
         frame.full_start = frame.kept_start * length;
         frame.full_count = frame.kept_count * length;
-        open_ahead(&frame, 0);
+        if (loop->ahead.count) open_ahead(&frame, 0);
         if (loop->phases)
             run_row_in_chunks(&frame);
         else
-            run_steps(&frame, loop->steps, loop->body.count);
+            run_steps(&frame, loop->steps, loop->step_count);
     }
 }
 

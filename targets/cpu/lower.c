@@ -365,13 +365,22 @@ static bool needs_no_step(const CpuNode *node) {
     return one && !node->results[0]->materialized;
 }
 
+static bool needs_step(const CpuNode *node) {
+    return !needs_no_step(node);
+}
+
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps) {
+    CpuGroup **groups = cpu_lower_groups(lowering, region, needs_step);
     steps->region = region;
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
         if (needs_no_step(node)) continue;
+        if (groups[i] && !cpu_group_ends(groups[i], i)) continue;
         CpuStep step = {.node = node, .update_in_place = -1};
-        HLO_TRY(lower_function(node)(lowering, node, &step));
+        if (groups[i])
+            HLO_TRY(cpu_lower_group(lowering, groups[i], &step));
+        else
+            HLO_TRY(lower_function(node)(lowering, node, &step));
         hlo_vector_push(lowering->arena, &steps->steps, step);
     }
     return HLO_SUCCESS;

@@ -49,6 +49,15 @@ CpuLowerFunction cpu_lower_approximate_top_k;
 bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest);
 CpuLowerFunction cpu_lower_arg_extreme;
 
+// Elementwise nodes that become one step of several results (lower_group.c).
+typedef struct CpuGroup CpuGroup;
+// By the index of a node in the region: the group that it belongs to, or NULL. `needs_step` tells the nodes that run.
+CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *));
+// True for the group's last member in the region's order, where the group's step stands; `at` is the index of a member.
+bool cpu_group_ends(const CpuGroup *group, int64_t at);
+// The step of the group; where a loop cannot have it, its members are marked and `retry` is set.
+HLO_NODISCARD HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep *step);
+
 // Leaves the node to the evaluator.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);
 

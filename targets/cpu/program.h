@@ -63,6 +63,7 @@ struct CpuNode {
     const HloShape *row_shape;
     int32_t row_kept;
     bool row_alone;  // a reduction that could not join the loop of its users
+    bool ungrouped;  // has a loop of its own (lower_group.c)
 };
 
 typedef HLO_VECTOR(CpuNode *) CpuNodeVector;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several results from one loop: elementwise nodes over the same dims that read the same arrays, or each other, become
+// one step, which reads what they share once. A result that only the loop's other results use is not stored at all.
+//
+// A group runs where its last member stands. It is closed as soon as another step reads one of its results, and by
+// every step that is not elementwise, so that no member moves past one that may overwrite its operands.
+#include <assert.h>
+
+#include "targets/cpu/lower.h"
+
+// More results or operands would outgrow the first-level cache, which has to hold a block of each.
+enum { kMostMembers = 6, kMostInputs = 12, kMostNodes = 60, kOpenGroups = 16 };
+
+typedef struct Grouping Grouping;
+
+struct CpuGroup {
+    Grouping *grouping;  // whose walks it shares
+    int64_t last;        // index of the last member in its region
+    int32_t count, input_count, nodes;
+    CpuNode *members[kMostMembers];
+    CpuArray *inputs[kMostInputs];
+};
+
+// What the expression of one node reads from memory.
+typedef struct Walk {
+    CpuArray *inputs[kMostInputs];
+    int32_t input_count, nodes;
+    bool fits;  // in the limits, with nothing in it that a loop of several results cannot have
+} Walk;
+
+struct Grouping {
+    HloArena *arena;
+    int32_t *seen;  // by array id: the stamp of the last walk that met it
+    int32_t stamp;
+    CpuGroup *open[kOpenGroups];
+    int32_t open_count;
+};
+
+static bool contains(CpuArray *const *list, int32_t count, const CpuArray *array) {
+    for (int32_t i = 0; i < count; i++)
+        if (list[i] == array) return true;
+    return false;
+}
+
+static bool is_in_memory(const CpuArray *array) {
+    return array->materialized || (array->view && cpu_array_root((CpuArray *)(uintptr_t)array)->materialized);
+}
+
+// ---- walks
+
+static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk);
+
+static void walk_array(Grouping *grouping, CpuArray *array, Walk *walk) {
+    if (!walk->fits || grouping->seen[array->id] == grouping->stamp) return;
+    grouping->seen[array->id] = grouping->stamp;
+    if (is_in_memory(array)) {
+        CpuArray *root = cpu_array_root(array);
+        if (contains(walk->inputs, walk->input_count, root)) return;
+        walk->fits = walk->input_count < kMostInputs;
+        if (walk->fits) walk->inputs[walk->input_count++] = root;
+        return;
+    }
+    if (!array->producer) return;
+    walk->fits = array->producer->opcode != HLO_OP_REDUCE && ++walk->nodes <= kMostNodes;
+    walk_operands(grouping, array->producer, walk);
+}
+
+static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk) {
+    for (int32_t i = 0; i < node->operand_count && walk->fits; i++) walk_array(grouping, node->operands[i], walk);
+}
+
+static Walk walk_node(Grouping *grouping, const CpuNode *node) {
+    Walk walk = {.fits = true, .nodes = 1};
+    grouping->stamp++;
+    walk_operands(grouping, node, &walk);
+    return walk;
+}
+
+// ---- who may join
+
+static bool is_eligible(const CpuNode *node) {
+    const CpuLoopRole role = cpu_emit_role(node);
+    return (role == CPU_ROLE_CHEAP || role == CPU_ROLE_COSTLY) && node->state == CPU_NODE_NORMAL && !node->row_shape &&
+           !node->ungrouped && !node->results[0]->view && node->results[0]->materialized;
+}
+
+static bool same_frame(const CpuArray *a, const CpuArray *b) {
+    if (a->shape->rank != b->shape->rank || hlo_type_bytes(a->shape->type) != hlo_type_bytes(b->shape->type))
+        return false;
+    for (int64_t d = 0; d < a->shape->rank; d++)
+        if (a->shape->dims[d] != b->shape->dims[d]) return false;
+    return true;
+}
+
+static bool is_result(const CpuGroup *group, const CpuArray *array) {
+    for (int32_t i = 0; i < group->count; i++)
+        if (group->members[i]->results[0] == array) return true;
+    return false;
+}
+
+static bool reads_result(const CpuGroup *group, const Walk *walk) {
+    for (int32_t i = 0; i < walk->input_count; i++)
+        if (is_result(group, walk->inputs[i])) return true;
+    return false;
+}
+
+// Joining pays where an array of the result's size is read once instead of twice.
+static bool may_join(const CpuGroup *group, const CpuNode *node, const Walk *walk) {
+    const CpuArray *result = node->results[0];
+    int32_t added = 0, shared = 0;
+    if (group->count == kMostMembers || group->nodes + walk->nodes > kMostNodes) return false;
+    if (!same_frame(group->members[0]->results[0], result)) return false;
+    for (int32_t i = 0; i < walk->input_count; i++) {
+        const CpuArray *input = walk->inputs[i];
+        const bool have = contains(group->inputs, group->input_count, input), own = is_result(group, input);
+        shared += (have || own) && input->elements == result->elements;
+        added += !have && !own;
+    }
+    return shared > 0 && group->input_count + added <= kMostInputs;
+}
+
+static void join(CpuGroup *group, CpuNode *node, const Walk *walk, int64_t at) {
+    assert(group->count < kMostMembers);  // may_join() or a new group
+    for (int32_t i = 0; i < walk->input_count; i++)
+        if (!contains(group->inputs, group->input_count, walk->inputs[i]) && !is_result(group, walk->inputs[i]))
+            group->inputs[group->input_count++] = walk->inputs[i];
+    group->members[group->count++] = node;
+    group->nodes += walk->nodes;
+    group->last = at;
+}
+
+static void close_group(Grouping *grouping, int32_t number) {
+    grouping->open[number] = grouping->open[--grouping->open_count];
+}
+
+static CpuGroup *place(Grouping *grouping, CpuNode *node, int64_t at) {
+    const Walk walk = walk_node(grouping, node);
+    CpuGroup *group = NULL;
+    for (int32_t i = 0; i < grouping->open_count && walk.fits && !group; i++)
+        if (may_join(grouping->open[i], node, &walk)) group = grouping->open[i];
+    if (!walk.fits) grouping->open_count = 0;  // what it reads is not known in full
+    for (int32_t i = grouping->open_count; i-- > 0;)
+        if (grouping->open[i] != group && reads_result(grouping->open[i], &walk)) close_group(grouping, i);
+    if (!walk.fits) return NULL;
+    if (!group) {
+        if (grouping->open_count == kOpenGroups) close_group(grouping, 0);
+        group = grouping->open[grouping->open_count++] = HLO_ARENA_NEW(grouping->arena, CpuGroup, 1);
+        group->grouping = grouping;
+    }
+    join(group, node, &walk, at);
+    return group;
+}
+
+CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *)) {
+    Grouping *grouping = HLO_ARENA_NEW(lowering->arena, Grouping, 1);
+    CpuGroup **groups = HLO_ARENA_NEW(lowering->arena, CpuGroup *, region->nodes.count);
+    grouping->arena = lowering->arena;
+    grouping->seen = HLO_ARENA_NEW(lowering->arena, int32_t, lowering->program->arrays.count);
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        CpuNode *node = region->nodes.items[i];
+        if (!needs_step(node)) continue;
+        if (is_eligible(node))
+            groups[i] = place(grouping, node, i);
+        else
+            grouping->open_count = 0;
+    }
+    for (int64_t i = 0; i < region->nodes.count; i++)
+        if (groups[i] && groups[i]->count == 1) groups[i] = NULL;
+    return groups;
+}
+
+bool cpu_group_ends(const CpuGroup *group, int64_t at) {
+    assert(group->count > 1 && at <= group->last);
+    return at == group->last;
+}
+
+// ---- lowering
+
+// Uses of the array by the expressions of the group's members, each counted once.
+static int32_t uses_within(Grouping *grouping, const CpuNode *node, const CpuArray *array) {
+    int32_t uses = 0;
+    for (int32_t i = 0; i < node->operand_count; i++) {
+        CpuArray *operand = node->operands[i];
+        if (operand == array) {
+            uses++;
+            continue;
+        }
+        if (is_in_memory(operand) || !operand->producer || grouping->seen[operand->id] == grouping->stamp) continue;
+        grouping->seen[operand->id] = grouping->stamp;
+        uses += uses_within(grouping, operand->producer, array);
+    }
+    return uses;
+}
+
+// True if nothing but other members reads the array.
+static bool stays_inside(const CpuGroup *group, const CpuArray *array) {
+    int32_t uses = 0;
+    group->grouping->stamp++;
+    for (int32_t i = 0; i < group->count; i++) uses += uses_within(group->grouping, group->members[i], array);
+    assert(uses <= array->use_count);  // each use is an operand of one node
+    return uses == array->use_count;
+}
+
+static void ungroup(CpuLowering *lowering, const CpuGroup *group) {
+    for (int32_t i = 0; i < group->count; i++) group->members[i]->ungrouped = true;
+    lowering->retry = true;
+}
+
+HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep *step) {
+    CpuArray *values[kMostMembers], *targets[kMostMembers];
+    CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
+    CpuEmitFailure failure = {0};
+    for (int32_t i = 0; i < group->count; i++) {
+        values[i] = group->members[i]->results[0];
+        targets[i] = i + 1 < group->count && stays_inside(group, values[i]) ? NULL : values[i];
+    }
+    HloStatus status = cpu_emit_elementwise(lowering->arena, lowering->features, group->count, values, targets, NULL,
+                                            NULL, loop, &failure);
+    if (!status) {
+        cpu_step_loops(lowering, step, loop, 1);
+        return HLO_SUCCESS;
+    }
+    const HloCode code = hlo_status_code(status);
+    if (code == HLO_UNIMPLEMENTED || code == HLO_RESOURCE_EXHAUSTED) {
+        hlo_status_free(status);
+        ungroup(lowering, group);
+        return HLO_SUCCESS;
+    }
+    (void)cpu_lower_emitted(lowering, group->members[group->count - 1], status, &failure, &status);
+    return status;
+}
