@@ -341,8 +341,11 @@ HLO_EXPORT const char *target_executable_fallbacks(const TargetExecutable *execu
 // The compiled form for people: thunks, fused loops, buffers. Free with hlo_free(); NULL when memory is short.
 HLO_EXPORT char *target_executable_to_text(const TargetExecutable *executable);
 
-// The transfers of a program with the host: instructions send and recv with is_host_transfer. The program waits in each
-// of them. They are called on any thread, without locks held, in program order for one place of the assignment and at
+// The channels on which `infeed` and `outfeed` transfer: each array of theirs alone, in the order of the leaves.
+enum { TARGET_CHANNEL_INFEED = -1, TARGET_CHANNEL_OUTFEED = -2 };
+
+// The transfers of a program with the host: instructions send and recv with is_host_transfer, which name their channel,
+// and infeed and outfeed. The program waits in each of them. They are called on any thread, without locks held, in program order for one place of the assignment and at
 // once for several; they may do anything, also run programs of this client and wait for them (but not for what was
 // submitted behind this execution, which would wait for ever). An error ends the execution: its results hold it.
 typedef struct TargetHostTransfers {

@@ -86,8 +86,9 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
                 "%lld arguments; %s takes %lld", (long long)argument_count, executable->name,
                 (long long)executable->signature->argument_count);
     HLO_FAIL_IF(executable->signature->transfer_count && !options->transfers, HLO_INVALID_ARGUMENT,
-                "%s makes transfers with the host, but nobody listens on channel %lld", executable->name,
-                (long long)executable->signature->transfers[0].channel);
+                "%s makes transfers with the host, but nobody listens on channel %lld%s", executable->name,
+                (long long)executable->signature->transfers[0].channel,
+                executable->signature->transfers[0].channel < 0 ? " (-1 is infeed, -2 outfeed)" : "");
     HLO_FAIL_IF(options->device && executable->device_count != 1, HLO_INVALID_ARGUMENT,
                 "%s runs on %lld devices, not on one that the caller names", executable->name,
                 (long long)executable->device_count);

@@ -2,6 +2,7 @@
 // HLO to the program graph.
 #include "targets/cpu/program.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -507,6 +508,45 @@ static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Lea
     return HLO_SUCCESS;
 }
 
+// A token that orders nothing.
+static CpuArray *new_token(const Frame *frame, const HloInstruction *instruction) {
+    CpuNode *node =
+        new_node(frame, instruction, new_leaves(frame->program, 0), hlo_shape_token(frame->program->arena));
+    node->opcode = HLO_OP_AFTER_ALL;
+    return node->results[0];
+}
+
+// One transfer for each array that the host feeds, and the token.
+static HloStatus build_infeed(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    HloArena *arena = frame->program->arena;
+    const int64_t count = hlo_shape_leaf_count(instruction->shape);
+    assert(count > 0); /* the token is there whatever is fed */
+    *result = new_leaves(frame->program, count);
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *leaf = hlo_shape_leaf(instruction->shape, i);
+        const HloShape *parts[] = {leaf, hlo_shape_array(arena, HLO_U32, NULL, 0)};
+        result->items[i] = hlo_shape_is_array(leaf)
+                               ? new_node(frame, instruction, new_leaves(frame->program, 0),
+                                          hlo_shape_tuple(arena, parts, 2))->results[0]
+                               : new_token(frame, instruction);
+    }
+    return HLO_SUCCESS;
+}
+
+// One transfer for each array that the host is given. What has been sent stays sent: tokens order nothing here.
+static HloStatus build_outfeed(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const Leaves arrays = operand_leaves(frame, instruction, 0);
+    const HloShape *context = hlo_shape_array(frame->program->arena, HLO_U32, NULL, 0);
+    for (int64_t i = 0; i < arrays.count; i++) {
+        Leaves one = new_leaves(frame->program, 1);
+        one.items[0] = arrays.items[i];
+        if (hlo_shape_is_array(arrays.items[i]->shape)) (void)new_node(frame, instruction, one, context);
+    }
+    *result = new_leaves(frame->program, 1);
+    result->items[0] = new_token(frame, instruction);
+    return HLO_SUCCESS;
+}
+
 static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     *result = (Leaves){start.items + 2, 1};
@@ -542,13 +582,6 @@ static HloStatus build_custom_call(Frame *frame, const HloInstruction *instructi
     if (same && !strcmp(kKernels[row], "unary"))
         result->items[0]->producer->opcode = hlo_op_from_text(target + prefix, strlen(target + prefix));
     return HLO_SUCCESS;
-}
-
-static HloStatus build_unsupported(Frame *frame, const HloInstruction *instruction, Leaves *result) {
-    (void)frame;
-    (void)result;
-    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: %s is not supported on this target", instruction->name,
-                     hlo_op_text(instruction->opcode));
 }
 
 typedef struct BuildRow {
@@ -591,8 +624,8 @@ static const BuildRow kBuildRows[] = {
     {HLO_OP_SEND_DONE, build_send_done},
     {HLO_OP_RECV, build_recv},
     {HLO_OP_RECV_DONE, build_recv_done},
-    {HLO_OP_INFEED, build_unsupported},
-    {HLO_OP_OUTFEED, build_unsupported},
+    {HLO_OP_INFEED, build_infeed},
+    {HLO_OP_OUTFEED, build_outfeed},
 };
 
 static BuildFunction *build_function(HloOpcode opcode) {

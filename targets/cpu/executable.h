@@ -11,6 +11,9 @@ HLO_BEGIN_C
 
 typedef struct CpuExecutable CpuExecutable;
 
+// Channels of infeed and outfeed, which the program does not number; those of send and recv are positive.
+enum { CPU_CHANNEL_INFEED = -1, CPU_CHANNEL_OUTFEED = -2 };
+
 // A transfer of one array between a device and the host over a numbered channel.
 typedef struct CpuTransfer {
     int64_t channel, bytes;

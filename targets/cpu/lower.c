@@ -291,11 +291,18 @@ static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return HLO_SUCCESS;
 }
 
+static int64_t channel_of(const CpuNode *node) {
+    if (node->opcode == HLO_OP_INFEED) return CPU_CHANNEL_INFEED;
+    if (node->opcode == HLO_OP_OUTFEED) return CPU_CHANNEL_OUTFEED;
+    return HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id;
+}
+
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
-    *transfer = (CpuTransfer){.channel = HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id,
-                              .bytes = (node->operand_count ? node->operands[0] : node->results[0])->bytes,
-                              .to_host = node->opcode == HLO_OP_SEND};
+    const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
+    assert(node->operand_count == (to_host ? 1 : 0)); /* build.c makes one node an array */
+    *transfer = (CpuTransfer){
+        .channel = channel_of(node), .bytes = (to_host ? node->operands : node->results)[0]->bytes, .to_host = to_host};
     step->kind = CPU_STEP_TRANSFER;
     step->kernel = transfer;
     read_operands_write_results(lowering, node, step);
@@ -335,6 +342,8 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_RNG_GET_AND_UPDATE_STATE, lower_draw},
     {HLO_OP_SEND, lower_transfer},
     {HLO_OP_RECV, lower_transfer},
+    {HLO_OP_INFEED, lower_transfer},
+    {HLO_OP_OUTFEED, lower_transfer},
     {HLO_OP_PARTITION_ID, lower_device_id},
     {HLO_OP_REPLICA_ID, lower_device_id},
     {HLO_OP_ALL_GATHER, cpu_lower_collective},

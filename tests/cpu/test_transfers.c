@@ -276,3 +276,72 @@ Test(transfers, elsewhere_runs_on_another_device) {
     target_executable_release(executable);
     target_client_release(client);
 }
+
+// ---- infeed and outfeed
+
+typedef struct Feeds {
+    float next;
+    float drained[8];
+    int32_t counted;
+    int count;
+} Feeds;
+
+static HloStatus drain(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+    Feeds *feeds = context;
+    cr_expect_eq(place, 0);
+    cr_expect_eq(channel, TARGET_CHANNEL_OUTFEED);
+    if (bytes == (int64_t)sizeof(float)) memcpy(&feeds->drained[feeds->count++ % 8], data, sizeof(float));
+    if (bytes == 2 * (int64_t)sizeof(int32_t)) memcpy(&feeds->counted, data, sizeof(int32_t));
+    return HLO_SUCCESS;
+}
+
+static HloStatus feed(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+    Feeds *feeds = context;
+    cr_expect_eq(place, 0);
+    cr_expect_eq(channel, TARGET_CHANNEL_INFEED);
+    memset(data, 0, (size_t)bytes);
+    feeds->next += 1;
+    if (bytes == (int64_t)sizeof(float)) memcpy(data, &feeds->next, sizeof(float));
+    return HLO_SUCCESS;
+}
+
+// Takes a number and a pair in each of three rounds, and gives running sums and the pair back.
+static const char kFeeds[] =
+    "HloModule feeds\n"
+    "on { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n"
+    " ROOT l = pred[] compare(i, n), direction=LT }\n"
+    "round { s = (s32[], f32[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    " sum = f32[] get-tuple-element(s), index=1\n t = token[] after-all()\n"
+    " in = ((f32[], s32[2]), token[]) infeed(t)\n data = (f32[], s32[2]) get-tuple-element(in), index=0\n"
+    " x = f32[] get-tuple-element(data), index=0\n pair = s32[2] get-tuple-element(data), index=1\n"
+    " more = f32[] add(sum, x)\n both = (f32[], s32[2]) tuple(more, pair)\n"
+    " k = token[] get-tuple-element(in), index=1\n out = token[] outfeed(both, k), outfeed_shape=(f32[], s32[2])\n"
+    " one = s32[] constant(1)\n j = s32[] add(i, one)\n ROOT r = (s32[], f32[]) tuple(j, more) }\n"
+    "ENTRY e { p = f32[] parameter(0)\n z = s32[] constant(0)\n s = (s32[], f32[]) tuple(z, p)\n"
+    " w = (s32[], f32[]) while(s), condition=on, body=round\n ROOT r = f32[] get-tuple-element(w), index=1 }\n";
+
+Test(transfers, a_program_is_fed_and_drained) {
+    TargetClient *client = new_client();
+    TargetExecutable *executable = compile(client, compiled_must_parse(kFeeds));
+    cr_expect_str_eq(target_executable_fallbacks(executable), "");
+    Feeds feeds = {.counted = -1};
+    const TargetHostTransfers transfers = {drain, feed, NULL, &feeds};
+    const TargetExecuteOptions options = {.transfers = &transfers};
+    TargetBuffer *argument = scalar(client, 0, 10), *result = NULL, *const *arguments[] = {&argument};
+    TargetBuffer **results[] = {&result};
+    must_fail(target_execute(executable, NULL, arguments, 1, results, NULL), HLO_INVALID_ARGUMENT,
+              "nobody listens on channel -1 (-1 is infeed");
+    must_succeed(target_execute(executable, &options, arguments, 1, results, NULL));
+    float sum = 0;
+    must_succeed(target_buffer_to_host(result, &sum, sizeof sum, NULL));
+    // Numbers 1, 3 and 5 (the pairs take 2, 4 and 6) on top of 10.
+    cr_expect_float_eq(sum, 19, 1e-6);
+    cr_expect_eq(feeds.count, 3);
+    cr_expect_float_eq(feeds.drained[0], 11, 1e-6);
+    cr_expect_float_eq(feeds.drained[2], 19, 1e-6);
+    cr_expect_eq(feeds.counted, 0);
+    target_buffer_release(argument);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    target_client_release(client);
+}
