@@ -180,6 +180,29 @@ static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
+// All sizes are known: arrays of dynamic size are refused before this.
+static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    const int64_t dimension = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
+    const HloShape *operand = instruction->operands[0]->shape;
+    assert(dimension >= 0 && dimension < operand->rank); /* the verifier asks for it */
+    HloLiteral *size = hlo_literal_in_arena(frame->program->arena, instruction->shape);
+    hlo_literal_set_int64(size, 0, operand->dims[dimension]);
+    CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
+    node->opcode = HLO_OP_CONSTANT;
+    set_literal(node->results[0], size);
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
+// The sizes that come as operands are those of the result, whose shape is static.
+static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
+    node->opcode = HLO_OP_RESHAPE;
+    node->results[0]->view = node->operands[0];
+    *result = node_leaves(node);
+    return HLO_SUCCESS;
+}
+
 // True if the layout is absent or row-major without tiles that matter to element order.
 static bool is_row_major(const HloShape *shape) {
     if (!shape->layout) return true;
@@ -596,6 +619,8 @@ static const BuildRow kBuildRows[] = {
     {HLO_OP_COPY, build_identity},
     {HLO_OP_RESHAPE, build_reshape},
     {HLO_OP_BITCAST, build_bitcast},
+    {HLO_OP_GET_DIMENSION_SIZE, build_dimension_size},
+    {HLO_OP_DYNAMIC_RESHAPE, build_dynamic_reshape},
     {HLO_OP_BITCAST_CONVERT, build_bitcast_convert},
     {HLO_OP_TUPLE, build_tuple},
     {HLO_OP_GET_TUPLE_ELEMENT, build_get_tuple_element},
