@@ -23,26 +23,34 @@ static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
 
 // ---- exchanges
 
+// One of the pieces that the loops of an array are made for: their length is the array's over collective->parts.
+static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuCollectiveGroup *group,
+                                  void *const *const *addresses, int32_t index, int64_t piece, void **buffers,
+                                  CpuPool *pool) {
+    const CpuCollectiveArray *array = &collective->arrays[index];
+    const int64_t elements = hlo_shape_elements(array->operand), first = piece * array->loop_elements;
+    assert(piece < collective->parts);
+    if (first >= elements) return HLO_SUCCESS;
+    const bool tail = first + array->loop_elements > elements;
+    const int64_t offset = first * hlo_type_bytes(array->operand->type);
+    for (int64_t m = 0; m < group->count; m++) {
+        buffers[m] = (char *)addresses[index][m] + offset;
+        buffers[group->count + m] = (char *)addresses[collective->array_count + index][m] + offset;
+    }
+    return cpu_loop_run(tail ? array->tail : array->loop, pool, buffers);
+}
+
+// A worker that is alone takes the exchange as one part, and so all pieces: `parts` says how many share them.
 static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
-    (void)parts;
     void *small[128];
     void **buffers = 2 * group->count <= 128 ? small : hlo_allocate(sizeof(void *) * 2 * (size_t)group->count);
     HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory for an all-reduce of %lld devices",
                 (long long)group->count);
     HloStatus status = HLO_SUCCESS;
-    for (int32_t i = 0; i < collective->array_count && !status; i++) {
-        const CpuCollectiveArray *array = &collective->arrays[i];
-        const int64_t elements = hlo_shape_elements(array->operand), first = part * array->loop_elements;
-        if (first >= elements) continue;
-        const bool tail = first + array->loop_elements > elements;
-        const int64_t offset = first * hlo_type_bytes(array->operand->type);
-        for (int64_t m = 0; m < group->count; m++) {
-            buffers[m] = (char *)addresses[i][m] + offset;
-            buffers[group->count + m] = (char *)addresses[collective->array_count + i][m] + offset;
-        }
-        status = cpu_loop_run(tail ? array->tail : array->loop, pool, buffers);
-    }
+    for (int32_t i = 0; i < collective->array_count; i++)
+        for (int64_t piece = part; piece < collective->parts && !status; piece += parts)
+            status = all_reduce_piece(collective, group, addresses, i, piece, buffers, pool);
     if (buffers != small) hlo_free(buffers);
     return status;
 }
