@@ -4,7 +4,7 @@
 
 typedef struct Simplifier {
     HloArena *scratch;
-    HloSimplifyTable tables[6];
+    HloSimplifyTable tables[7];
     HloInstructionVector todo;
     int64_t budget;  // rewrites that are left: an end in case two rules undo each other
     bool changed;
@@ -62,9 +62,10 @@ static void simplify(Simplifier *simplifier, HloComputation *computation) {
 }
 
 HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
-    Simplifier simplifier = {.scratch = env->scratch,
-                             .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
-                                        hlo_simplify_shape(), hlo_simplify_slice(), hlo_simplify_compute()}};
+    Simplifier simplifier = {
+        .scratch = env->scratch,
+        .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(), hlo_simplify_shape(),
+                   hlo_simplify_slice(), hlo_simplify_compute(), hlo_simplify_pairs()}};
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         simplify(&simplifier, module->computations.items[c]);

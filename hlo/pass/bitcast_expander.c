@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bitcasts as the transposes and the reshape that do the same, where both layouts put the same sequence of elements into
-// memory. Where they do not, a bitcast goes through the padding of tiles and stays what it is.
+// Bitcasts as the transposes and the reshape that do the same, where both layouts put the same sequence of elements
+// into memory. Where they do not, a bitcast goes through the padding of tiles and stays what it is.
 #include "hlo/pass/bitcast.h"
 
 #include "hlo/eval/layout.h"
@@ -27,7 +27,8 @@ static HloInts inverse(const HloInstruction *like, HloInts permutation) {
 
 bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
-    if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to) || !has_order_only(from) || !has_order_only(to)) return false;
+    if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to) || !has_order_only(from) || !has_order_only(to))
+        return false;
     if (hlo_shape_is_dynamic(from) || hlo_shape_is_dynamic(to)) return false;
     if (!hlo_layouts_same_sequence(from, to)) return false;
     // Equal types are rearranged; equal widths are reinterpreted too.

@@ -38,11 +38,9 @@ static bool expand(HloInstruction *dot) {
     attributes.algorithm = HLO_DotAlgorithm_F32_F32_F32;
     HloInstruction *sides[] = {scaled(dot, dot->operands[0], dot->operands[2], type),
                                scaled(dot, dot->operands[1], dot->operands[3], type)};
-    HloInstruction *product = hlo_pass_make(dot, &(HloBuildRequest){.opcode = HLO_OP_DOT,
-                                                                    .operands = sides,
-                                                                    .operand_count = 2,
-                                                                    .attributes = &attributes,
-                                                                    .type = type});
+    HloInstruction *product = hlo_pass_make(
+        dot, &(HloBuildRequest){
+                 .opcode = HLO_OP_DOT, .operands = sides, .operand_count = 2, .attributes = &attributes, .type = type});
     return hlo_pass_replace(dot, hlo_pass_convert(dot, product, dot->shape->type));
 }
 

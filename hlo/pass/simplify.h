@@ -35,6 +35,8 @@ static inline HloInstruction *hlo_simplify_to_operand_of_same_dims(HloInstructio
 HloSimplifyTable hlo_simplify_arithmetic(void);
 // Rules for bits, comparisons and selections.
 HloSimplifyTable hlo_simplify_logic(void);
+// Rules for two ops of which one undoes, repeats or hides the other.
+HloSimplifyTable hlo_simplify_pairs(void);
 // Rules for conversions and copies.
 HloSimplifyTable hlo_simplify_convert(void);
 // Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.

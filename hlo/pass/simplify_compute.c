@@ -189,10 +189,35 @@ static HloInstruction *element_of_tuple(HloInstruction *i) {
     return tuple->opcode == HLO_OP_TUPLE ? tuple->operands[HLO_ATTRIBUTES(i, TupleIndex)->index] : NULL;
 }
 
+// A reduction of a reduction by the same op, whose order does not matter, is one over all dimensions of both.
+static HloInstruction *reduce_of_reduce(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    HloOpcode reducer = reducer_of(i);
+    if (i->operand_count != 2 || x->opcode != HLO_OP_REDUCE || x->operand_count != 2 || x->users.count != 1)
+        return NULL;
+    if (reducer_of(x) != reducer || !is_order_free(reducer, i->shape->type)) return NULL;
+    if (x->operands[0]->shape->type != i->shape->type || !is_neutral(reducer, x->operands[1])) return NULL;
+    HloInts inner = HLO_ATTRIBUTES(x, Dimensions)->dimensions, outer = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    int64_t *dimensions = hlo_pass_ints(i, inner.count + outer.count), count = 0;
+    for (int64_t d = 0, kept = 0; d < x->operands[0]->shape->rank; d++) {
+        bool both = hlo_ints_contain(inner, d);
+        if (!both) both = hlo_ints_contain(outer, kept++);
+        if (both) dimensions[count++] = d;
+    }
+    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloDimensionsAttributes){{dimensions, count}},
+                                               .called = i->called,
+                                               .called_count = i->called_count});
+}
+
 static const HloSimplifyRule rules[] = {
     {HLO_OP_REDUCE, reduce_nothing},
     {HLO_OP_REDUCE, reduce_of_empty},
     {HLO_OP_REDUCE, reduce_of_transpose},
+    {HLO_OP_REDUCE, reduce_of_reduce},
     {HLO_OP_REDUCE_WINDOW, window_of_one},
     {HLO_OP_DOT, dot_of_nothing},
     {HLO_OP_DOT, dot_of_transpose},

@@ -207,7 +207,7 @@ Test(pass_structure, rewrites_keep_shardings_and_control_edges) {
     check_body("simplify", sharded, sharded);
     const char *ordered =
         "  x = f32[4] parameter(0)\n  n = f32[4] negate(x)\n"
-        "  r = f32[4] negate(n), control-predecessors={n}\n  ROOT s = f32[4] multiply(r, n)\n";
+        "  r = f32[4] negate(n), control-predecessors={n}\n  ROOT s = f32[4] maximum(r, n)\n";
     check_body("simplify", ordered, ordered);
 }
 

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for two ops of which one undoes, repeats or hides the other.
+#include "hlo/pass/simplify.h"
+
+static bool is_exact(const HloInstruction *i) {
+    return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
+}
+
+// The operand of `i` if `i` is `opcode`, else NULL.
+static HloInstruction *inside(const HloInstruction *i, HloOpcode opcode) {
+    return i->opcode == opcode ? i->operands[0] : NULL;
+}
+
+// A splat of zeros, or of ones in every bit, with the shape of `i`, which is_exact().
+static HloInstruction *bits_like(const HloInstruction *i, bool ones) {
+    assert(is_exact(i));
+    HloInstruction *scalar = hlo_pass_integer(i, i->shape->type, ones ? i->shape->type == HLO_PRED ? 1 : -1 : 0);
+    return i->shape->rank == 0 ? scalar : hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Arithmetic
+
+// f(f(x)) = f(x) of roundings, absolute values and signs.
+static HloInstruction *same_again(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    return x->opcode == i->opcode && x->shape->type == i->operands[0]->operands[0]->shape->type ? x : NULL;
+}
+
+// |-x| = |x|, of complex numbers too.
+static HloInstruction *abs_of_negative(HloInstruction *i) {
+    HloInstruction *x = inside(i->operands[0], HLO_OP_NEGATE);
+    return x ? hlo_pass_unary(i, HLO_OP_ABS, x) : NULL;
+}
+
+// clamp(a, clamp(a, x, b), b) is the inner one.
+static HloInstruction *clamp_again(HloInstruction *i) {
+    HloInstruction *x = i->operands[1];
+    bool same = x->opcode == HLO_OP_CLAMP && x->operands[0] == i->operands[0] && x->operands[2] == i->operands[2];
+    return same ? x : NULL;
+}
+
+// (-x) op (-y) = x op y. Not for quotients of integers: the least one is its own negative.
+static HloInstruction *of_negatives(HloInstruction *i) {
+    HloInstruction *x = inside(i->operands[0], HLO_OP_NEGATE), *y = inside(i->operands[1], HLO_OP_NEGATE);
+    bool holds = hlo_type_is_float(i->shape->type) || (is_exact(i) && i->opcode == HLO_OP_MULTIPLY);
+    return x && y && holds ? hlo_pass_binary(i, i->opcode, x, y) : NULL;
+}
+
+// -1 has all its bits set.
+static HloInstruction *multiply_minus_one(HloInstruction *i) {
+    if (!hlo_type_is_integer(i->shape->type)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        if (hlo_pass_is_all_ones(i->operands[k])) return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1 - k]);
+    }
+    return NULL;
+}
+
+// (x + y) - y = x and (y + x) - y = x, modulo the width of integers.
+static HloInstruction *subtract_what_was_added(HloInstruction *i) {
+    const HloInstruction *sum = i->operands[0], *y = i->operands[1];
+    if (!hlo_type_is_integer(i->shape->type) || sum->opcode != HLO_OP_ADD) return NULL;
+    if (sum->operands[1] == y) return sum->operands[0];
+    return sum->operands[0] == y ? sum->operands[1] : NULL;
+}
+
+// (x - y) + y = x of integers.
+static HloInstruction *add_what_was_subtracted(HloInstruction *i) {
+    if (!hlo_type_is_integer(i->shape->type)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *difference = i->operands[k];
+        if (difference->opcode == HLO_OP_SUBTRACT && difference->operands[1] == i->operands[1 - k]) {
+            return difference->operands[0];
+        }
+    }
+    return NULL;
+}
+
+// -(x - y) = y - x of integers: of floats the zero of equal ones would change its sign.
+static HloInstruction *negate_difference(HloInstruction *i) {
+    const HloInstruction *x = i->operands[0];
+    if (!hlo_type_is_integer(i->shape->type) || x->opcode != HLO_OP_SUBTRACT) return NULL;
+    return hlo_pass_binary(i, HLO_OP_SUBTRACT, x->operands[1], x->operands[0]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Bits and order
+
+static HloOpcode dual_of(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_AND: return HLO_OP_OR;
+        case HLO_OP_OR: return HLO_OP_AND;
+        case HLO_OP_MAXIMUM: return HLO_OP_MINIMUM;
+        default: assert(opcode == HLO_OP_MINIMUM); return HLO_OP_MAXIMUM;  // no row has another one
+    }
+}
+
+// max(x, min(x, y)) = x and the like: the inner op never gives more than the outer one takes. Not of floats, for NaN.
+static HloInstruction *absorb(HloInstruction *i) {
+    if (!is_exact(i)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *inner = i->operands[1 - k];
+        HloInstruction *x = i->operands[k];
+        if (inner->opcode == dual_of(i->opcode) && (inner->operands[0] == x || inner->operands[1] == x)) return x;
+    }
+    return NULL;
+}
+
+// max(max(x, c), d) = max(x, the greater of c and d), of integers.
+static HloInstruction *merge_bounds(HloInstruction *i) {
+    HloInstruction *inner = i->operands[0];
+    int64_t c, d;
+    if (!hlo_type_is_integer(i->shape->type) || inner->opcode != i->opcode) return NULL;
+    if (!hlo_pass_integer_value(inner->operands[1], &c) || !hlo_pass_integer_value(i->operands[1], &d)) return NULL;
+    bool is_unsigned = hlo_type_kind(i->shape->type) == HLO_KIND_UNSIGNED;
+    bool greater = is_unsigned ? (uint64_t)d > (uint64_t)c : d > c;
+    bool outer = greater == (i->opcode == HLO_OP_MAXIMUM);
+    return hlo_pass_binary(i, i->opcode, inner->operands[0], outer ? i->operands[1] : inner->operands[1]);
+}
+
+// x op (x op y) = x op y, of ops that take what they have taken already for nothing. Of floats the order of zeros
+// counts.
+static HloInstruction *once_more(HloInstruction *i) {
+    if (!is_exact(i)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        HloInstruction *inner = i->operands[1 - k], *x = i->operands[k];
+        if (inner->opcode == i->opcode && (inner->operands[0] == x || inner->operands[1] == x)) return inner;
+    }
+    return NULL;
+}
+
+// x and not x is nothing, x or not x everything.
+static HloInstruction *with_complement(HloInstruction *i) {
+    bool complement =
+        inside(i->operands[0], HLO_OP_NOT) == i->operands[1] || inside(i->operands[1], HLO_OP_NOT) == i->operands[0];
+    return is_exact(i) && complement ? bits_like(i, i->opcode == HLO_OP_OR) : NULL;
+}
+
+// Shifts by the width or more leave no bit; the arithmetic one leaves the sign.
+static HloInstruction *shift_out(HloInstruction *i) {
+    int64_t count, bits = hlo_type_info(i->shape->type)->bits;
+    const HloInstruction *by =
+        i->operands[1]->opcode == HLO_OP_BROADCAST ? i->operands[1]->operands[0] : i->operands[1];
+    // Counts are unsigned: a negative one is beyond every width.
+    bool known = by->shape->rank == 0 && hlo_pass_integer_value(by, &count);
+    return known && is_exact(i) && (count < 0 || count >= bits) ? bits_like(i, false) : NULL;
+}
+
+// convert(p) != 0 is p, convert(p) == 0 is not p.
+static HloInstruction *compare_of_converted(HloInstruction *i) {
+    HloInstruction *p = inside(i->operands[0], HLO_OP_CONVERT);
+    int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
+    bool equal = direction == HLO_ComparisonDirection_EQ;
+    if (!p || p->shape->type != HLO_PRED || (!equal && direction != HLO_ComparisonDirection_NE)) return NULL;
+    if (!hlo_type_is_integer(i->operands[0]->shape->type) || !hlo_pass_is_all(i->operands[1], 0)) return NULL;
+    return equal ? hlo_pass_unary(i, HLO_OP_NOT, p) : p;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Parts of arrays
+
+static bool same_place(const HloInstruction *a, int64_t a_first, const HloInstruction *b, int64_t b_first) {
+    if (a->operand_count - a_first != b->operand_count - b_first) return false;
+    for (int64_t k = 0; a_first + k < a->operand_count; k++) {
+        if (a->operands[a_first + k] != b->operands[b_first + k]) return false;
+    }
+    return true;
+}
+
+// What is written over at once, by as much, need not be written.
+static HloInstruction *update_twice(HloInstruction *i) {
+    const HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE || !same_place(i, 2, x, 2)) return NULL;
+    if (!hlo_same_dims(i->operands[1]->shape, x->operands[1]->shape)) return NULL;
+    HloInstruction **operands =
+        hlo_arena_copy(i->parent->module->arena, i->operands, (size_t)i->operand_count * sizeof(*operands));
+    operands[0] = x->operands[0];
+    return hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_DYNAMIC_UPDATE_SLICE, .operands = operands, .operand_count = i->operand_count});
+}
+
+// Writing back what was read from the same place.
+static HloInstruction *update_with_own(HloInstruction *i) {
+    const HloInstruction *update = i->operands[1];
+    bool own = update->opcode == HLO_OP_DYNAMIC_SLICE && update->operands[0] == i->operands[0];
+    return own && same_place(i, 2, update, 1) ? i->operands[0] : NULL;
+}
+
+// Reading what was just written: both starts are moved inside by the same rule.
+static HloInstruction *slice_of_update(HloInstruction *i) {
+    const HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE || !same_place(i, 1, x, 2)) return NULL;
+    return hlo_same_dims(i->shape, x->operands[1]->shape) ? x->operands[1] : NULL;
+}
+
+// Nothing to scatter.
+static HloInstruction *scatter_nothing(HloInstruction *i) {
+    bool empty = i->operand_count == 3 && hlo_shape_elements(i->operands[2]->shape) == 0;
+    return empty ? i->operands[0] : NULL;
+}
+
+// The size of an array that is not dynamic is known.
+static HloInstruction *known_size(HloInstruction *i) {
+    const HloShape *shape = i->operands[0]->shape;
+    int64_t dimension = HLO_ATTRIBUTES(i, Dimensions)->dimensions.items[0];
+    return hlo_pass_integer(i, i->shape->type, shape->dims[dimension]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Conversions
+
+// One reading of the bits as another type is enough, where all three types have the same width.
+static HloInstruction *bitcast_twice(HloInstruction *i) {
+    HloInstruction *x = inside(i->operands[0], HLO_OP_BITCAST_CONVERT);
+    if (!x || !hlo_same_dims(x->shape, i->shape) || !hlo_same_dims(i->operands[0]->shape, i->shape)) return NULL;
+    if (x->shape->type == i->shape->type) return x;
+    return hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_BITCAST_CONVERT, .operands = &x, .operand_count = 1, .type = i->shape->type});
+}
+
+// Integers lose their upper bits in one step as in two.
+static HloInstruction *narrow_twice(HloInstruction *i) {
+    HloInstruction *inner = i->operands[0], *x = inside(inner, HLO_OP_CONVERT);
+    if (!x || !hlo_type_is_integer(x->shape->type) || !hlo_type_is_integer(inner->shape->type)) return NULL;
+    int middle = hlo_type_info(inner->shape->type)->bits, last = hlo_type_info(i->shape->type)->bits;
+    bool narrows = hlo_type_is_integer(i->shape->type) && middle >= last;
+    return narrows && x->shape->type != i->shape->type ? hlo_pass_convert(i, x, i->shape->type) : NULL;
+}
+
+// A map of one op over one array is that op.
+static HloInstruction *map_of_unary(HloInstruction *i) {
+    const HloInstruction *root = i->called[0]->root;
+    bool plain = i->operand_count == 1 && root->operand_count == 1 && root->operands[0]->opcode == HLO_OP_PARAMETER &&
+                 hlo_op_is(root->opcode, HLO_OP_IS_ELEMENTWISE) && root->called_count == 0;
+    if (!plain || !hlo_pass_may_replace(root)) return NULL;
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = root->opcode,
+                                               .operands = i->operands,
+                                               .operand_count = 1,
+                                               .attributes = root->attributes,
+                                               .type = i->shape->type});
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_ABS, same_again},
+    {HLO_OP_CEIL, same_again},
+    {HLO_OP_FLOOR, same_again},
+    {HLO_OP_ROUND_NEAREST_AFZ, same_again},
+    {HLO_OP_ROUND_NEAREST_EVEN, same_again},
+    {HLO_OP_SIGN, same_again},
+    {HLO_OP_ABS, abs_of_negative},
+    {HLO_OP_CLAMP, clamp_again},
+    {HLO_OP_MULTIPLY, of_negatives},
+    {HLO_OP_DIVIDE, of_negatives},
+    {HLO_OP_MULTIPLY, multiply_minus_one},
+    {HLO_OP_SUBTRACT, subtract_what_was_added},
+    {HLO_OP_ADD, add_what_was_subtracted},
+    {HLO_OP_NEGATE, negate_difference},
+    {HLO_OP_AND, absorb},
+    {HLO_OP_OR, absorb},
+    {HLO_OP_MAXIMUM, absorb},
+    {HLO_OP_MINIMUM, absorb},
+    {HLO_OP_MAXIMUM, merge_bounds},
+    {HLO_OP_MINIMUM, merge_bounds},
+    {HLO_OP_AND, once_more},
+    {HLO_OP_OR, once_more},
+    {HLO_OP_MAXIMUM, once_more},
+    {HLO_OP_MINIMUM, once_more},
+    {HLO_OP_AND, with_complement},
+    {HLO_OP_OR, with_complement},
+    {HLO_OP_SHIFT_LEFT, shift_out},
+    {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_out},
+    {HLO_OP_COMPARE, compare_of_converted},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, update_twice},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, update_with_own},
+    {HLO_OP_DYNAMIC_SLICE, slice_of_update},
+    {HLO_OP_SCATTER, scatter_nothing},
+    {HLO_OP_GET_DIMENSION_SIZE, known_size},
+    {HLO_OP_BITCAST_CONVERT, bitcast_twice},
+    {HLO_OP_CONVERT, narrow_twice},
+    {HLO_OP_MAP, map_of_unary},
+};
+
+HloSimplifyTable hlo_simplify_pairs(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}
