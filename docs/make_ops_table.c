@@ -69,12 +69,15 @@ int main(void) {
     printf(
         "Generated from `hlo/ops.def` by the build; %zu ops. Each column names the rule that the room uses for the "
         "op:\n"
-        "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the compiled engine (`targets/cpu`: what is not compiled is run by the evaluator), the\n"
+        "the shape rule (`hlo/ir`), the evaluator (`hlo/eval`), the compiled engine (`targets/cpu`: what is not "
+        "compiled is run by the evaluator), the\n"
         "partition rule (`spmd_partitioner`), the cost "
         "rule\n"
         "(`hlo/analysis`). `unsupported` means that the room refuses the op by name (exit code 4 of the command).\n\n",
         sizeof kRows / sizeof *kRows);
-    printf("| op | operands | attributes | shape | evaluator | engine | partition | cost |\n|---|---|---|---|---|---|---|---|\n");
+    printf(
+        "| op | operands | attributes | shape | evaluator | engine | partition | cost "
+        "|\n|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof kRows / sizeof *kRows; ++i) print_row(&kRows[i]);
     return ferror(stdout) ? 1 : 0;
 }

@@ -12,7 +12,8 @@ static const CliOption kPartitionOptions[] = {
     {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
     {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
-    {"partitioned", CLI_FLAG, NULL, "The file is the program of one device already (scheduled dumps of several devices are taken so)."},
+    {"partitioned", CLI_FLAG, NULL,
+     "The file is the program of one device already (scheduled dumps of several devices are taken so)."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
@@ -83,8 +84,8 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 // Whether a module for several devices is what some compiler's partitioner left behind: it has a schedule, which no
-// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Whoever says how
-// to partition knows better.
+// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Whoever says
+// how to partition knows better.
 static bool is_foreign_dump(CliContext *context, const HloModule *module) {
     if (module->num_partitions <= 1 || cli_flag(context, "mesh") || cli_flag(context, "shard") ||
         cli_flag(context, "num-partitions"))

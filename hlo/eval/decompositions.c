@@ -457,21 +457,21 @@ static void gesdd(const Call *call) {
 // ---- the table
 
 #define ROUTINES(ROW) \
-    ROW(potrf, 2) \
-    ROW(trsm, 2) \
-    ROW(gtsv, 1) \
-    ROW(lu, 2) \
-    ROW(getrf, 2) \
-    ROW(geqrf, 2) \
-    ROW(geqp3, 2) \
-    ROW(orgqr, 2) \
-    ROW(ormqr, 2) \
-    ROW(eigh, 2) \
-    ROW(syevd, 2) \
-    ROW(sytrd, 2) \
-    ROW(gehrd, 2) \
-    ROW(geev, 2) \
-    ROW(gesdd, 2) \
+    ROW(potrf, 2)     \
+    ROW(trsm, 2)      \
+    ROW(gtsv, 1)      \
+    ROW(lu, 2)        \
+    ROW(getrf, 2)     \
+    ROW(geqrf, 2)     \
+    ROW(geqp3, 2)     \
+    ROW(orgqr, 2)     \
+    ROW(ormqr, 2)     \
+    ROW(eigh, 2)      \
+    ROW(syevd, 2)     \
+    ROW(sytrd, 2)     \
+    ROW(gehrd, 2)     \
+    ROW(geev, 2)      \
+    ROW(gesdd, 2)     \
     ROW(gees, 2)
 
 // The evaluators of the calls, on values.

@@ -118,8 +118,8 @@ static void reorder(const Physical *physical, const char *from, char *to, int64_
 }
 
 // Through memory addresses: lays the elements out, padding and all, and picks them up again.
-static void through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to, char *target,
-                           int64_t bytes) {
+static void through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to,
+                           char *target, int64_t bytes) {
     int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
     address(from, zero, &from_total);
     address(to, zero, &to_total);

@@ -533,8 +533,7 @@ static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Lea
 
 // A token that orders nothing.
 static CpuArray *new_token(const Frame *frame, const HloInstruction *instruction) {
-    CpuNode *node =
-        new_node(frame, instruction, new_leaves(frame->program, 0), hlo_shape_token(frame->program->arena));
+    CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), hlo_shape_token(frame->program->arena));
     node->opcode = HLO_OP_AFTER_ALL;
     return node->results[0];
 }
@@ -548,10 +547,10 @@ static HloStatus build_infeed(Frame *frame, const HloInstruction *instruction, L
     for (int64_t i = 0; i < count; i++) {
         const HloShape *leaf = hlo_shape_leaf(instruction->shape, i);
         const HloShape *parts[] = {leaf, hlo_shape_array(arena, HLO_U32, NULL, 0)};
-        result->items[i] = hlo_shape_is_array(leaf)
-                               ? new_node(frame, instruction, new_leaves(frame->program, 0),
-                                          hlo_shape_tuple(arena, parts, 2))->results[0]
-                               : new_token(frame, instruction);
+        result->items[i] = hlo_shape_is_array(leaf) ? new_node(frame, instruction, new_leaves(frame->program, 0),
+                                                               hlo_shape_tuple(arena, parts, 2))
+                                                          ->results[0]
+                                                    : new_token(frame, instruction);
     }
     return HLO_SUCCESS;
 }

@@ -31,8 +31,8 @@ CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const Hlo
 // computes, and the structure around it, tuples, calls and conditionals, of which all branches are computed. No loops.
 bool cpu_emit_can_inline_computation(const HloComputation *computation);
 
-// The loop values of the leaves of the result of a scalar computation that can be inlined; `parameters` are those of the
-// leaves of its parameters, one after the other.
+// The loop values of the leaves of the result of a scalar computation that can be inlined; `parameters` are those of
+// the leaves of its parameters, one after the other.
 void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
                           const CpuValue *parameters, CpuValue *results);
 
@@ -58,9 +58,9 @@ typedef struct CpuStoreBox {
 
 // Elementwise: target(box(i)) := value(i), for `count` pairs with equal dims. `trim` (or NULL) cuts the domain to
 // [trim[2 * d], trim[2 * d + 1]). A target may be the array of its value itself; without a box, a target of NULL stores
-// nothing: later values of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation for a type, or a
-// value reads another place of a target than its own;
-// HLO_ABORTED with `failure` set when an array needs a buffer first.
+// nothing: later values of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation for a type, or
+// a value reads another place of a target than its own; HLO_ABORTED with `failure` set when an array needs a buffer
+// first.
 HLO_NODISCARD HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count,
                                              CpuArray *const *values, CpuArray *const *targets, const CpuStoreBox *box,
                                              const int64_t *trim, CpuFusedLoop *result, CpuEmitFailure *failure);

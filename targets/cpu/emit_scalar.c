@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations of scalars (what reductions, sorts, maps and scatters call) inside of loops. A tuple is its leaves, a call
-// is its callee's operations, a conditional is a selection among the results of all its branches: nothing here has
+// Computations of scalars (what reductions, sorts, maps and scatters call) inside of loops. A tuple is its leaves, a
+// call is its callee's operations, a conditional is a selection among the results of all its branches: nothing here has
 // effects or traps, so computing too much changes nothing.
 #include <assert.h>
 #include <string.h>
@@ -139,8 +139,8 @@ static void emit_instruction(const Scalars *scalars, const HloInstruction *instr
             from = parameters + first_parameter_leaf(instruction->parent, hlo_parameter_number(instruction));
             break;
         case HLO_OP_CONSTANT:
-            results[0] = cpu_loop_constant(scalars->builder, instruction->shape->type,
-                                           hlo_constant_literal(instruction)->data);
+            results[0] =
+                cpu_loop_constant(scalars->builder, instruction->shape->type, hlo_constant_literal(instruction)->data);
             return;
         case HLO_OP_GET_TUPLE_ELEMENT:
             from = values_of(scalars, instruction->operands[0]) +
@@ -156,8 +156,8 @@ static void emit_instruction(const Scalars *scalars, const HloInstruction *instr
         default:
             from = operand_values(scalars, instruction, 0);
             if (is_identity(instruction)) break;
-            results[0] = cpu_emit_operation(scalars->builder, instruction->opcode, instruction,
-                                            instruction->shape->type, from);
+            results[0] =
+                cpu_emit_operation(scalars->builder, instruction->opcode, instruction, instruction->shape->type, from);
             return;
     }
     memcpy(results, from, sizeof(CpuValue) * (size_t)leaves);

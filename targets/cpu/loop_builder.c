@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording a fused loop's program: types, levels, rounding of narrow types.
-#include <math.h>
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/ir/literal.h"

@@ -89,7 +89,7 @@ static HloStatus run_bitcast(const void *data, void *const *arguments, CpuPool *
 HloStatus cpu_lower_bitcast(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     BitcastKernel *kernel = HLO_ARENA_NEW(lowering->arena, BitcastKernel, 1);
     assert(node->operand_count == 1 && node->result_count == 1); /* tuples are leaves by now */
-    kernel->instruction = node->instruction;  // of the copy of the module that the executable keeps
+    kernel->instruction = node->instruction;                     // of the copy of the module that the executable keeps
     cpu_step_kernel(lowering, node, step, run_bitcast, kernel);
     step->cost *= 16;
     return HLO_SUCCESS;

@@ -146,8 +146,8 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
     return HLO_SUCCESS;
 }
 
-// Rows of dimension 0 that a device sends: operands are input, output, input offsets, send sizes, output offsets (at the
-// receiver), receive sizes. Entry e of the lists goes to member e / (entries / members).
+// Rows of dimension 0 that a device sends: operands are input, output, input offsets, send sizes, output offsets (at
+// the receiver), receive sizes. Entry e of the lists goes to member e / (entries / members).
 static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveGroup *group,
                            void *const *const *addresses, int64_t from, int64_t entry) {
     const CpuCollectiveArray *arrays = collective->arrays;
@@ -171,7 +171,7 @@ static HloStatus exchange_ragged(const CpuCollective *collective, const CpuColle
     (void)parts;
     (void)pool;
     assert(collective->array_count == 6); /* read_ragged() counted them */
-    if (part > 0) return HLO_SUCCESS;  // senders may overlap: the last one in group order stands
+    if (part > 0) return HLO_SUCCESS;     // senders may overlap: the last one in group order stands
     const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].result);
     for (int64_t m = 0; m < group->count && bytes; m++)
         if (addresses[6][m] != addresses[1][m]) memcpy(addresses[6][m], addresses[1][m], bytes);

@@ -220,9 +220,9 @@ typedef struct RaggedKernel {
     DotKernel dot;
     bool contracting;
     HloType sizes_type;
-    int64_t groups, steps;        // of the ragged dimension
-    int64_t ragged_strides[3];    // of a step of it, in elements
-    int64_t group_strides[3];     // of a group
+    int64_t groups, steps;      // of the ragged dimension
+    int64_t ragged_strides[3];  // of a step of it, in elements
+    int64_t group_strides[3];   // of a group
     int64_t out_bytes;
 } RaggedKernel;
 
@@ -357,7 +357,8 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     const HloShape *sizes = node->operands[2]->shape;
     if (sizes->rank != 1 || hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0]))
         return cpu_lower_give_up(lowering, node);
-    CpuView views[3] = {row_major_view(arena, node->operands[0]->shape), row_major_view(arena, node->operands[1]->shape),
+    CpuView views[3] = {row_major_view(arena, node->operands[0]->shape),
+                        row_major_view(arena, node->operands[1]->shape),
                         row_major_view(arena, node->results[0]->shape)};
     kernel->contracting = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
     kernel->groups = sizes->dims[0];
@@ -373,6 +374,7 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     for (int i = 0; i < 3; i++) kernel->dot.widths[i] = hlo_type_bytes(types[i]);
     if (!fill_ragged(kernel, &roles)) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_ragged, kernel);
-    step->cost = node->results[0]->elements * (node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
+    step->cost =
+        node->results[0]->elements * (node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
     return HLO_SUCCESS;
 }

@@ -77,8 +77,8 @@ static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *
     const MatrixKernel *kernel = data;
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     const int64_t first = kernel->operand_elements[0], second = kernel->operand_elements[1];
-    float *wide = cpu_pool_scratch_take(
-        pool, hlo_array_bytes((size_t)(first + second + kernel->result_elements), sizeof(float)));
+    float *wide =
+        cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)(first + second + kernel->result_elements), sizeof(float)));
     HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory for matrices in f32");
     const bool two = second > 0;
     float *result = wide + first + second;

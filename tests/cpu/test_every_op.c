@@ -21,11 +21,15 @@ static const Form kForms[] = {
 };
 
 // Ends of asynchronous ops and of transfers stand in the forms of their beginnings.
-static const HloOpcode kWithOthers[] = {HLO_OP_ASYNC_UPDATE, HLO_OP_ASYNC_DONE, HLO_OP_ALL_GATHER_DONE,
-                                        HLO_OP_ALL_REDUCE_DONE, HLO_OP_COLLECTIVE_PERMUTE_DONE, HLO_OP_COPY_DONE};
+static const HloOpcode kWithOthers[] = {HLO_OP_ASYNC_UPDATE,
+                                        HLO_OP_ASYNC_DONE,
+                                        HLO_OP_ALL_GATHER_DONE,
+                                        HLO_OP_ALL_REDUCE_DONE,
+                                        HLO_OP_COLLECTIVE_PERMUTE_DONE,
+                                        HLO_OP_COPY_DONE};
 // Have tests of their own, with somebody at the other end.
-static const HloOpcode kElsewhere[] = {HLO_OP_SEND,   HLO_OP_SEND_DONE, HLO_OP_RECV, HLO_OP_RECV_DONE,
-                                       HLO_OP_INFEED, HLO_OP_OUTFEED};
+static const HloOpcode kElsewhere[] = {HLO_OP_SEND,      HLO_OP_SEND_DONE, HLO_OP_RECV,
+                                       HLO_OP_RECV_DONE, HLO_OP_INFEED,    HLO_OP_OUTFEED};
 // Makes arrays of dynamic size, which the engine refuses by name.
 static const HloOpcode kDynamic[] = {HLO_OP_SET_DIMENSION_SIZE};
 
@@ -177,8 +181,7 @@ ParameterizedTest(HloOpcode *opcode, every_op, runs_compiled) {
         accepted += check_forms(*opcode, (HloType)t);
     }
     if (is_among(kWithOthers, HLO_COUNT_OF(kWithOthers), *opcode) ||
-        is_among(kElsewhere, HLO_COUNT_OF(kElsewhere), *opcode) ||
-        is_among(kDynamic, HLO_COUNT_OF(kDynamic), *opcode))
+        is_among(kElsewhere, HLO_COUNT_OF(kElsewhere), *opcode) || is_among(kDynamic, HLO_COUNT_OF(kDynamic), *opcode))
         return;
     cr_expect_gt(accepted, 0, "%s has no form that means something", hlo_op_text(*opcode));
 }

@@ -327,7 +327,7 @@ Test(transfers, a_program_is_fed_and_drained) {
     Feeds feeds = {.counted = -1};
     const TargetHostTransfers transfers = {drain, feed, NULL, &feeds};
     const TargetExecuteOptions options = {.transfers = &transfers};
-    TargetBuffer *argument = scalar(client, 0, 10), *result = NULL, *const *arguments[] = {&argument};
+    TargetBuffer *argument = scalar(client, 0, 10), *result = NULL, *const * arguments[] = {&argument};
     TargetBuffer **results[] = {&result};
     must_fail(target_execute(executable, NULL, arguments, 1, results, NULL), HLO_INVALID_ARGUMENT,
               "nobody listens on channel -1 (-1 is infeed");
