@@ -37,12 +37,13 @@ typedef struct ConvolutionJob {
     int dim_count;
     bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
     bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
+    bool merge_images;               // the last dimension of positions and the images are one run of input memory
     bool in_place;                   // patches are the input itself
     int64_t position_step;           // between outputs of neighbouring positions, 0 where that varies
     bool direct, direct_transposed;  // products are written in place: [position][feature] or [feature][position]
     int64_t block_places, tile, tiles;
     const char *input, *kernel;
-    char *packed;  // [group][depth][group_outputs]
+    const char *packed;  // [group][depth][group_outputs]
     char *out;
     char *scratch;
     size_t patch_bytes, result_bytes, scratch_each;
@@ -104,9 +105,20 @@ static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t p
 
 // ---- the kernel
 
-// [group][place][input feature][output feature], reversed dimensions turned.
-static void pack_kernel(const ConvolutionJob *job) {
+// True for a kernel that stands in memory as pack_kernel() would write it.
+static bool is_packed(const ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
+    int64_t expected = job->group_inputs * job->group_outputs;
+    if (job->groups > 1 || c->kernel_output_stride != 1 || c->kernel_input_stride != job->group_outputs) return false;
+    for (int d = c->rank - 1; d >= 0; expected *= c->dims[d--].kernel_size)
+        if (c->dims[d].kernel_size > 1 && (c->dims[d].reversal || c->dims[d].kernel_stride != expected)) return false;
+    return true;
+}
+
+// [group][place][input feature][output feature], reversed dimensions turned.
+static void pack_kernel(const ConvolutionJob *job, char *packed) {
+    const CpuConvolution *c = job->c;
+    const int64_t row = job->group_outputs * job->width;
     int64_t place[kRankLimit];
     for (int64_t g = 0; g < job->groups; g++)
         for (int64_t p = 0; p < job->places; p++) {
@@ -115,7 +127,12 @@ static void pack_kernel(const ConvolutionJob *job) {
             for (int d = 0; d < c->rank; d++)
                 from +=
                     (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
-            char *to = job->packed + (g * job->places + p) * job->group_inputs * job->group_outputs * job->width;
+            char *to = packed + (g * job->places + p) * job->group_inputs * row;
+            if (c->kernel_output_stride == 1) {
+                job->copy_rows(to, row, job->kernel + from * job->width, c->kernel_input_stride * job->width,
+                               job->group_inputs, row);
+                continue;
+            }
             cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
                              (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
                              (int64_t[]){c->kernel_input_stride, c->kernel_output_stride});
@@ -277,6 +294,27 @@ static void fill_run(const ConvolutionJob *job, const char *input, int64_t *inde
     index[fastest] = first;
 }
 
+// The same for images that are neighbours in memory, and whose neighbours are those of the last dimension: `flat`
+// counts over both.
+static void fill_images(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place,
+                        int64_t flat, int64_t count, int64_t row_length, char *to) {
+    const CpuConvolution *c = job->c;
+    const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+    const int64_t images = job->group_batch, width = job->width;
+    index[job->dim_count - 1] = 0;  // `flat` has it
+    const int64_t from = row_offset(job, index, place);
+    const int64_t start = (place[c->rank - 1] * last->window_dilation - last->padding_low) * images + flat;
+    int64_t low = start < 0 ? -start : 0, high = last->input_size * images - start;
+    low = low > count ? count : low, high = high > count ? count : high;
+    if (high < low || from < 0) high = low;
+    for (int64_t f = 0; f < job->group_inputs; f++, to += row_length * width) {
+        const char *source = input + (from + start + f * c->input_feature_stride) * width;
+        if (low > 0) memset(to, 0, (size_t)(low * width));
+        if (high > low) memcpy(to + low * width, source + low * width, (size_t)((high - low) * width));
+        if (high < count) memset(to + high * width, 0, (size_t)((count - high) * width));
+    }
+}
+
 // Row-major [place][feature][position].
 static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
                          int64_t s1, char *patches) {
@@ -287,8 +325,16 @@ static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p
         char *row = patches + (s - s0) * job->group_inputs * count * job->width;
         for (int64_t p = 0; p < count;) {
             unflatten_position(job, p0 + p, index);
-            const int64_t left = fastest->size - index[job->dim_count - 1], run = left < count - p ? left : count - p;
-            fill_run(job, input, index, place, run, count, row + p * job->width);
+            int64_t flat = index[job->dim_count - 1], size = fastest->size;
+            if (job->merge_images) {
+                flat += index[job->dim_count - 2] * size;
+                size *= fastest[-1].size;
+            }
+            const int64_t run = size - flat < count - p ? size - flat : count - p;
+            if (job->merge_images)
+                fill_images(job, input, index, place, flat, run, count, row + p * job->width);
+            else
+                fill_run(job, input, index, place, run, count, row + p * job->width);
             p += run;
         }
     }
@@ -450,6 +496,11 @@ static void plan_layout(ConvolutionJob *job) {
         job->merge_last = last->window_dilation == 1 && last->input_stride == job->group_inputs &&
                           job->dims[job->dim_count - 1].spatial == c->rank - 1;
     }
+    if (c->rank > 0 && !job->by_rows && job->dims[job->dim_count - 1].spatial < 0) {
+        const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+        job->merge_images =
+            c->batch_groups == 1 && c->input_batch_stride == 1 && last->stride == 1 && last->input_stride == c->batch;
+    }
     job->in_place = reads_in_place(job);
     const bool same = c->out_type == job->compute && job->position_step > 0;
     job->direct = same && c->output_feature_stride == 1 && job->position_step >= job->group_outputs;
@@ -465,8 +516,10 @@ static void plan_tiles(ConvolutionJob *job) {
     // The bf16 passes drop NaNs of their low parts, so they must see a whole sum at once.
     job->block_places = places < job->places && job->c->precision == CPU_PRECISION_EXACT ? places : job->places;
     job->tile = kTilePositions;
-    // At least eight tiles a group where there are few groups, and never thinner than 32 positions.
-    while (job->tile > 32 && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
+    // At least eight tiles a group where there are few groups, and never thinner than 32 positions; or than what the
+    // products of wide kernels are fast for.
+    const int64_t thinnest = job->group_outputs >= 64 && job->depth >= 64 ? 128 : 32;
+    while (job->tile > thinnest && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
     if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
     job->tiles = (job->positions + job->tile - 1) / job->tile;
     const int64_t patch = job->tile * job->block_places * job->group_inputs, result = job->tile * job->group_outputs;
@@ -499,15 +552,16 @@ HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void 
     plan_positions(&job);
     plan_layout(&job);
     plan_tiles(&job);
-    const size_t packed =
-        (hlo_array_bytes((size_t)(job.groups * job.depth * job.group_outputs), (size_t)job.width) + 63) / 64 * 64;
+    const size_t kernel_bytes =
+        hlo_array_bytes((size_t)(job.groups * job.depth * job.group_outputs), (size_t)job.width);
+    const size_t packed = is_packed(&job) ? 0 : (kernel_bytes + 63) / 64 * 64;
     const size_t tiles = kernel_tile_bytes(&job),
                  all = packed + tiles + job.scratch_each * (size_t)cpu_pool_worker_count(pool);
     char *memory = all < packed ? NULL : cpu_pool_scratch_take(pool, all);
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
-    job.packed = memory;
+    job.packed = packed ? memory : job.kernel;
     job.scratch = memory + packed + tiles;
-    pack_kernel(&job);
+    if (packed) pack_kernel(&job, memory);
     pack_kernel_tiles(&job, memory + packed);
     const double work = (double)job.groups * (double)job.positions * (double)job.depth * (double)job.group_outputs;
     cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job.groups * job.tiles, 1, convolution_task, &job);
