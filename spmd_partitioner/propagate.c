@@ -3,9 +3,9 @@
 // is settled before what is a guess:
 //   0  ops that only pass elements on (elementwise, reshape, transpose, edges)
 //   1  all ops, pass-through factors; broadcast only from result to operand
-//   2  also summed and windowed dimensions
-//   3  broadcast from operand to result too
-//   4  conflicts are settled by the larger array
+//   2  conflicts are settled by the larger array
+//   3  also summed and windowed dimensions
+//   4  broadcast from operand to result too
 // All stages run once a round: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give nor take
 // before theirs, so that what is asked for first wins.
 #include "spmd_partitioner/propagate.h"
@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { LAST_STAGE = 4, BROADCAST_STAGE = 3, REDUCE_STAGE = 2 };
+enum { CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
 
 typedef struct Work {
     SpmdPlan *plan;
@@ -140,7 +140,7 @@ static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_
     if (spmd_axes_is_prefix(&merged->axes, axes)) {
         merged->axes = *axes;
         merged->bytes = bytes;
-    } else if (work->stage == LAST_STAGE) {
+    } else if (work->stage >= CONFLICT_STAGE) {
         if (bytes <= merged->bytes) return;
         merged->axes = *axes;
         merged->bytes = bytes;
@@ -204,7 +204,7 @@ static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t ten
         if (!merged[f].axes.count || !has_factor(&rule->tensors[tensor], f)) continue;
         for (int32_t g = 0; g < (int32_t)rule->factors.count; g++) {
             if (g == f || !merged[g].axes.count || !has_factor(&rule->tensors[tensor], g)) continue;
-            bool yields = work->stage < LAST_STAGE || merged[g].bytes > merged[f].bytes ||
+            bool yields = work->stage < CONFLICT_STAGE || merged[g].bytes > merged[f].bytes ||
                           (merged[g].bytes == merged[f].bytes && g < f);
             SpmdAtomSet other = yields ? spmd_axes_set(&merged[g].axes) : 0;
             int32_t keep = 0;

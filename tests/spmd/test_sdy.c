@@ -30,6 +30,11 @@ static const struct {
      "%1 = stablehlo.add %x, %y : " T, MINOR_ROWS},
     {"three rounds", "%x: " T S "[{\"a\", ?}p1, {?}]>}, %y: " T S "[{?}, {\"b\"}p2]>}, %z: " T S "[{\"b\"}, {?}]>}",
      "%0 = stablehlo.add %x, %y : " T "\n%1 = stablehlo.add %0, %z : " T, MINOR_ROWS},
+    {"rows against rows, as in attention: the first operand's win before sums have a say",
+     "%x: " T S "[{\"a\"}, {}]>}, %y: " T S "[{\"a\"}, {}]>}, %z: " T S "[{\"a\"}, {}]>}",
+     "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] : (" T ", " T ") -> tensor<8x8xf32>\n"
+     "%1 = stablehlo.dot_general %0, %z, contracting_dims = [1] x [0] : (tensor<8x8xf32>, " T ") -> " T,
+     ROWS},
     {"a barrier", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      "%0 = sdy.propagation_barrier %x allowed_direction=NONE : " T "\n%1 = stablehlo.cosine %0 : " T, "{replicated}"},
     {"a barrier that lets through", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
