@@ -126,7 +126,7 @@ static MlirCursor read_section(MlirCursor *cursor, int *id) {
         }
     }
     MlirCursor section = {.begin = cursor->begin, .next = mlir_read_bytes(cursor, length)};
-    section.end = section.next + (cursor->error ? 0 : length);
+    section.end = cursor->error ? section.next : section.next + length;  // after an error there are no bytes
     return section;
 }
 
