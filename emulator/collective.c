@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/collective.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct Timing {
 
 EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places, int64_t replica_count,
                             int64_t partition_count, const EmuFaults *faults) {
+    assert(topology && replica_count > 0 && partition_count > 0);
     EmuNetwork *network = HLO_ARENA_NEW(arena, EmuNetwork, 1);
     network->topology = topology;
     network->places = places;
@@ -95,6 +97,7 @@ static void end_stage(Timing *timing) {
 // all that lies on one side crosses each gap.
 static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind,
                       double block) {
+    assert(count > 0 && block >= 0);
     if (closed) {
         for (int64_t i = 0; i < count; i++) {
             const int64_t next = line[(i + 1) % count];
@@ -127,6 +130,7 @@ static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKi
 // part goes over the axes in another order, so that all links work at once. `block` is what a member holds before
 // (gather) or after (scatter).
 static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, double block) {
+    assert(block >= 0);
     int axes[3], count = 0;
     for (int axis = 0; axis < 3; axis++)
         if (grid->sizes[axis] > 1) axes[count++] = axis;
@@ -169,6 +173,7 @@ typedef struct SplitGroup {
 
 // Sorts a group by slice; `slices` is 0 when the slices hold different numbers of members.
 static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
+    assert(group.count > 0);
     const EmuTopology *topology = network->topology;
     SplitGroup split = {.slices = 1, .each = group.count, .members = group.items};
     if (topology->slice_count == 1) return split;
@@ -239,6 +244,7 @@ static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup 
 
 // All-reduce, all-gather, reduce-scatter, broadcast.
 static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode, double bytes) {
+    assert(bytes >= 0);
     EmuNetwork *network = timing->network;
     SplitGroup *splits = HLO_ARENA_NEW(network->arena, SplitGroup, groups->count);
     EmuGrid **grids = HLO_ARENA_NEW(network->arena, EmuGrid *, groups->count);
@@ -279,6 +285,7 @@ static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int 
 // All-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that the lines of each
 // axis can be loaded on their own; else every pair is routed.
 static void time_exchange(Timing *timing, const EmuGroups *groups, double operand_bytes) {
+    assert(operand_bytes >= 0);
     EmuNetwork *network = timing->network;
     int64_t longest = 0;
     bool slices = false;
@@ -309,6 +316,7 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
 
 // Participants of a permute: partitions of each replica with a channel, replicas of each partition without.
 static HloStatus time_permute(Timing *timing, const HloInstruction *collective, double bytes) {
+    assert(bytes >= 0);
     EmuNetwork *network = timing->network;
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Permute);
     const bool across = permute->channel_id != 0;
@@ -349,6 +357,7 @@ static int64_t operand_bytes(const HloInstruction *collective) {
 }
 
 int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size) {
+    assert(group_size > 0);
     const int64_t operands = operand_bytes(collective);
     const int64_t g = group_size > 0 ? group_size : 1;
     // Beyond what integers hold exactly, amounts are near enough.
@@ -382,6 +391,7 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
 }
 
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
+    assert(network && collective && transfer);
     const EmuChip *chip = &network->topology->chip;
     const HloOpcode opcode = emu_synchronous_opcode(collective);
     const double operands = (double)operand_bytes(collective);

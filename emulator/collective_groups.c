@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/collective_groups.h"
 
+#include <assert.h>
 #include <string.h>
 
 static int64_t coordinate(const EmuDevice *device, int axis) {
@@ -9,6 +10,7 @@ static int64_t coordinate(const EmuDevice *device, int axis) {
 
 // The distinct coordinates along an axis, ascending; returns how many.
 static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_t count, int axis, int64_t *values) {
+    assert(count > 0 && axis >= 0 && values);
     bool seen[EMU_MAX_AXIS] = {false};
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = coordinate(&network->topology->devices[places[i]], axis);
@@ -32,6 +34,7 @@ static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *va
 }
 
 EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count) {
+    assert(places && count > 0);
     EmuGrid grid = {.count = count};
     int64_t values[EMU_GRID_AXES][EMU_MAX_AXIS], product = 1;
     for (int axis = 0; axis < EMU_GRID_AXES; axis++) {
@@ -82,6 +85,7 @@ static GroupMode mode_of(const HloInstruction *collective) {
 // Participants that one number of a list stands for in group mode `mode`, for copy `copy` of the list.
 static void append_participants(const EmuNetwork *network, GroupMode mode, int64_t number, int64_t copy,
                                 int64_t *participants, int64_t *count) {
+    assert(number >= 0 && copy >= 0 && *count >= 0);
     const int64_t partitions = network->partition_count;
     switch (mode) {
         case GROUPS_OF_REPLICAS: participants[(*count)++] = number * partitions + copy; return;
@@ -94,6 +98,7 @@ static void append_participants(const EmuNetwork *network, GroupMode mode, int64
 }
 
 HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups) {
+    assert(network && groups);
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     const HloReplicaGroups *written = HLO_ATTRIBUTES(inner, Collective)->replica_groups;
     const GroupMode mode = mode_of(collective);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/cost.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "emulator/amount.h"
@@ -127,6 +128,7 @@ static double bytes_of(const EmuChip *chip, const HloShape *shape) {
 // Bytes that `user` reads of its operand number `index`: a slice reads what it cuts out, an update in place nothing of
 // the array that it changes, a fusion what its inside reads.
 static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t index, double full, int depth) {
+    assert(index >= 0 && index < user->operand_count && full >= 0 && depth >= 0);
     double bytes = 0;
     switch (user->opcode) {
         case HLO_OP_SLICE:
@@ -156,6 +158,7 @@ static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t i
 
 // Bytes that an instruction writes when its result goes to memory: an update in place writes the update.
 static double written_by(const EmuChip *chip, const HloInstruction *instruction, int depth) {
+    assert(depth >= 0);
     const int update = instruction->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE ? 1
                        : instruction->opcode == HLO_OP_SCATTER            ? instruction->operand_count - 1
                                                                           : 0;
@@ -180,6 +183,7 @@ static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction
 
 // Whether operand `index` of member `member` is the first mention of that operand in the kernel.
 static bool first_mention(const EmuKernel *kernel, int64_t member, int64_t index) {
+    assert(member >= 0 && index >= 0);
     const HloInstruction *operand = kernel->members[member]->operands[index];
     for (int64_t m = 0; m <= member; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
@@ -191,6 +195,7 @@ static bool first_mention(const EmuKernel *kernel, int64_t member, int64_t index
 
 // Bytes of everything that the kernel reads from outside, each array once.
 static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
+    assert(chip && kernel);
     double total = 0;
     for (int64_t m = 0; m < kernel->member_count; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
@@ -219,6 +224,7 @@ static bool is_nothing(const EmuKernel *kernel) {
 }
 
 EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
+    assert(chip && kernel);
     Sum sum = {.chip = chip};
     if (is_nothing(kernel)) return sum.cost;
     for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);

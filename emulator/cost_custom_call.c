@@ -23,6 +23,7 @@ typedef enum CallKind {
 } CallKind;
 
 static CallKind kind_of(const HloInstruction *call) {
+    assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
     static const CallKind kinds[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) CALL_##partition,
 #include "hlo/ir/custom_calls.def"
@@ -38,6 +39,7 @@ bool emu_call_is_annotation(const HloInstruction *call) {
 }
 
 HloOpcode emu_call_opcode(const HloInstruction *call) {
+    assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
     static const char dialect[] = "mhlo.";
     const char *target = HLO_ATTRIBUTES(call, CustomCall)->target;
     switch (kind_of(call)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions on the systolic arrays.
+#include <assert.h>
 #include <math.h>
 
 #include "emulator/cost.h"
@@ -39,6 +40,7 @@ static int64_t f32_passes(HloPrecisions precision, int32_t algorithm) {
 // Peak rate and passes for operands of a type.
 static void choose_rate(const EmuChip *chip, HloType type, HloPrecisions precision, int32_t algorithm,
                         EmuProduct *product) {
+    assert(chip && product);
     const double devices = (double)chip->devices_per_chip;
     const HloTypeInfo *info = hlo_type_info(type);
     product->peak_flops = chip->bf16_flops_per_chip / devices;
@@ -66,6 +68,7 @@ static HloType wider(const HloInstruction *instruction) {
 }
 
 static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *instruction) {
+    assert(instruction->operand_count >= 2);
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     const HloShape *left = instruction->operands[0]->shape, *right = instruction->operands[1]->shape;
     EmuProduct product = {.batch = sizes_of(left, dot->lhs_batch), .depth = sizes_of(left, dot->lhs_contracting)};
@@ -80,6 +83,7 @@ static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *inst
 }
 
 static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(instruction, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;
     const HloShape *kernel = instruction->operands[1]->shape, *output = instruction->shape;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which device holds what, drawn as jax.debug.visualize_array_sharding() draws it: the shards' starts make a grid of
+// cells, each cell lists its devices in its middle line, and the sizes follow JAX's rules so that the pictures agree to
+// the letter.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "emulator/draw.h"
@@ -13,6 +17,7 @@
 
 HloStatus emu_shards_of_spec(const int64_t *ids, const int64_t *mesh_sizes, int64_t mesh_rank, const int64_t *dims,
                              int64_t rank, const EmuSpecDimension *spec, EmuShard *shards) {
+    assert(ids && shards);
     HLO_FAIL_IF(rank < 1 || rank > 2, HLO_INVALID_ARGUMENT, "only arrays of one or two dimensions can be drawn");
     HLO_FAIL_IF(mesh_rank < 0 || mesh_rank > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes",
                 EMU_MAX_MESH_AXES);
@@ -82,6 +87,7 @@ static int compare_numbers(const void *left, const void *right) {
 
 // The distinct starts of the shards along a dimension, ascending.
 static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *count) {
+    assert(dim >= 0 && dim < 2 && count);
     int64_t *starts = HLO_ARENA_NEW(drawing->arena, int64_t, drawing->count);
     for (int64_t i = 0; i < drawing->count; i++) starts[i] = drawing->shards[i].start[dim];
     qsort(starts, (size_t)drawing->count, sizeof(*starts), compare_numbers);
@@ -175,6 +181,7 @@ static void draw_frame(const Drawing *drawing, const char *left, const char *bet
 
 // One line of one cell.
 static void draw_cell_line(const Drawing *drawing, int64_t row, int64_t column, int64_t line) {
+    assert(row >= 0 && column >= 0 && line >= 0);
     const Cell *cell = &drawing->cells[row * drawing->columns + column];
     const int64_t width = drawing->column_width[column];
     const bool labelled = line == cell->above;
@@ -209,6 +216,7 @@ static HloStatus draw(void *argument) {
 
 HloStatus emu_draw_sharding(const char *label, const int64_t *dims, int64_t rank, const EmuShard *shards, int64_t count,
                             EmuBoxStyle style, HloText *text) {
+    assert(label && shards && count > 0 && text);
     HLO_FAIL_IF(rank < 1 || rank > 2, HLO_INVALID_ARGUMENT, "only arrays of one or two dimensions can be drawn");
     HLO_FAIL_IF(count < 1 || dims[0] < 1 || dims[rank - 1] < 1, HLO_INVALID_ARGUMENT, "there is nothing to draw");
     Drawing drawing = {.arena = hlo_arena_new(),

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Slices drawn: chips and wrap-around links as text, and with the load of each link as SVG. Planes of constant z stand
+// one below the other.
+#include <assert.h>
 #include <math.h>
 
 #include "emulator/draw.h"
@@ -26,6 +29,7 @@ static void print_chip(const EmuTopology *topology, int64_t x, int64_t y, int64_
 
 // One plane z of the slice: rows are y, columns x; '=' and ':' at the edges show links that wrap.
 static void draw_plane(const EmuTopology *topology, int64_t z, int width, HloText *text) {
+    assert(z >= 0 && width > 0);
     const int64_t columns = topology->shape[0], rows = topology->shape[1];
     for (int64_t y = 0; y < rows; y++) {
         hlo_text_format(text, "  y=%-3lld %s", (long long)y, topology->wrap[0] ? "=" : " ");
@@ -45,6 +49,7 @@ static void draw_plane(const EmuTopology *topology, int64_t z, int width, HloTex
 }
 
 void emu_draw_topology(const EmuTopology *topology, HloText *text) {
+    assert(topology && text);
     if (!emu_topology_is_tpu(topology)) {
         hlo_text_format(text, "%s: %lld host devices\n", topology->name, (long long)topology->device_count);
         return;
@@ -97,6 +102,7 @@ static void position(const EmuTopology *topology, int64_t x, int64_t y, int64_t 
 // Both directions of the link from a chip along an axis (x or y), a line apart; wrapping ones as a stub at the edge.
 static void draw_link(const EmuTopology *topology, const double *load, const int64_t chip_coords[3], int axis,
                       HloText *text) {
+    assert(axis >= 0 && axis < 3);
     int64_t at[2], to[2], next[3] = {chip_coords[0], chip_coords[1], chip_coords[2]};
     const int64_t chip = chip_at(topology, next[0], next[1], next[2]);
     const bool edge = next[axis] + 1 == topology->shape[axis];
@@ -135,6 +141,7 @@ static void draw_chip(const EmuTopology *topology, int64_t x, int64_t y, int64_t
 }
 
 void emu_draw_topology_svg(const EmuTopology *topology, const double *link_load, HloText *text) {
+    assert(topology && text);
     const int64_t *shape = topology->shape;
     const int64_t width = 2 * MARGIN + shape[2] * (shape[0] * CELL + MARGIN), height = 2 * MARGIN + shape[1] * CELL;
     hlo_text_format(text,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/export_hwloc.h"
 
+#include <assert.h>
 #include <hwloc.h>
 #include <hwloc/distances.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ static int add_info(hwloc_obj_t object, const char *name, HloText *value) {
 
 // Labels one chip and its devices.
 static int label_chip(const Export *export, int64_t number) {
+    assert(number >= 0);
     const EmuTopology *slice = export->slice;
     const int64_t place = number * export->devices_per_chip;
     const EmuDevice *device = &slice->devices[place];
@@ -106,6 +108,7 @@ static int fill(const Export *export, HloText *xml) {
 }
 
 HloStatus emu_export_hwloc(const EmuTopology *topology, HloText *xml) {
+    assert(topology && xml);
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_INVALID_ARGUMENT, "%s is no TPU slice", topology->name);
     HLO_FAIL_IF(topology->chip_count > EMU_HWLOC_MAX_CHIPS, HLO_UNIMPLEMENTED,
                 "%s: hwloc topologies of more than %d chips are not written", topology->name, EMU_HWLOC_MAX_CHIPS);

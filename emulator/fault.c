@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/fault.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
 
 HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
                                   int64_t count) {
+    assert(faults && count >= 0);
     if (!faults->dead_chips) return HLO_SUCCESS;
     HloText lost = {0};
     int64_t total = 0;

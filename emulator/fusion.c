@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/fusion.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/map.h"
@@ -62,6 +63,7 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
 // Whether computing an instruction again in every consumer costs no more than writing its result would: at most one
 // operand is as large as the result, and the vector unit is done before HBM.
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
+    assert(consumers >= 0);
     const double cost = emu_op_vector_cost(instruction->opcode);
     const double bytes =
         hlo_shape_is_array(instruction->shape) ? hlo_type_info(instruction->shape->type)->bits / 8.0 : 0;
@@ -106,6 +108,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
 
 // Whether an instruction may be computed inside all of its consumers.
 static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
+    assert(consumers);
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     for (int64_t i = 0; i < consumers->count; i++)
         if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
@@ -160,6 +163,7 @@ static HloInstruction *reduced_array(const EmuKernel *kernel) {
 // Whether everything that a kernel reads apart from `array` is there before kernel number `before` runs.
 static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of,
                         int64_t before) {
+    assert(array && kernel_of && before >= 0);
     for (int64_t m = 0; m < kernel->member_count; m++)
         for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
             const HloInstruction *operand = kernel->members[m]->operands[i];
@@ -176,6 +180,7 @@ static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, co
 // Puts the members of a reduction's kernel into the kernel that makes what it reduces: the array is written anyway, the
 // sum is made on the way.
 static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) {
+    assert(into != reduction);
     const int64_t count = into->member_count + reduction->member_count, roots = into->root_count;
     assert(reduction->root_count == 1 && reduction->member_count > 0 && roots <= into->member_count);
     HloInstruction **members = HLO_ARENA_NEW(arena, HloInstruction *, count);
@@ -219,6 +224,7 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
 }
 
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
+    assert(computation->root && chip && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
     plan->order = hlo_computation_post_order(computation, arena, &plan->order_count);

@@ -41,6 +41,7 @@ static int64_t vector_tile(const EmuChip *chip, int64_t size) {
 
 // Elements after padding for a pair of minor dimensions.
 static double padded_elements(const EmuChip *chip, const HloShape *shape, const Choice *choice) {
+    assert(hlo_shape_is_array(shape));
     double elements = 1;
     for (int32_t dim = 0; dim < shape->rank; dim++) {
         int64_t size = shape->dims[dim];
@@ -53,6 +54,7 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
 
 // Finds the pair of minor dimensions that pads least, row-major first.
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
+    assert(hlo_shape_is_array(shape));
     Choice best = {
         .minor = shape->rank - 1, .second = shape->rank - 2, .lanes = 128, .bits = element_bits(shape->type)};
     if (shape->rank < 2) {
@@ -112,6 +114,7 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
 
 const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                      HloInts minor_to_major) {
+    assert(minor_to_major.count == shape->rank);
     assert(hlo_shape_is_array(shape));
     assert(minor_to_major.count == shape->rank); /* the caller has checked what users ask for */
     Choice choice = choose(chip, shape);

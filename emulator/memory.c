@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which buffers are alive together. Every kernel makes new buffers for its results, except where the compiler works in
 // place: views, tuples, loop states, updates of arrays that nobody else needs.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
 
 // A new buffer for one leaf of an instruction.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
+    assert(instruction && shape);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
     const bool on_chip = emu_in_vmem(shape);
     live->buffer.instruction = instruction;
@@ -98,6 +100,7 @@ static int64_t leaves_before(const HloShape *tuple, int64_t index) {
 
 // What a done instruction gives: of a start's (operands, results, …) the results.
 static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
+    assert(done->operand_count >= 1);
     const HloInstruction *start = done->operands[0];
     const Leaves whole = *leaves_of(liveness, start);
     const int64_t wanted = hlo_shape_leaf_count(done->shape);
@@ -126,6 +129,7 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
 // The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the
 // program or still needed elsewhere.
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     const Leaves initial = *leaves_of(liveness, loop->operands[0]);
     const HloInstruction *root = loop->called[1]->root;
     assert(initial.count == hlo_shape_leaf_count(loop->shape));
@@ -242,6 +246,7 @@ static void define_parameters(Liveness *liveness, bool entry) {
 
 // Runs through a computation and notes when each buffer is made and last used.
 static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputation *computation, bool entry) {
+    assert(computation->root);
     Liveness *liveness = HLO_ARENA_NEW(arena, Liveness, 1);
     liveness->program = program;
     liveness->chip = emu_topology_is_tpu(program->topology) ? &program->topology->chip : NULL;
@@ -298,6 +303,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
 
 // The most of them, and the kernel at which that is.
 static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t *where) {
+    assert(alive && where);
     int64_t most = 0;
     *where = 0;
     for (int64_t kernel = 0; kernel < liveness->plan->kernel_count; kernel++)
@@ -382,6 +388,7 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
 }
 
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
+    assert(program && memory);
     Liveness *liveness = analyse(program, program->arena, program->module->entry, true);
     const EmuChip *chip = liveness->chip;
     *memory = (EmuMemory){0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/mesh_order.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -205,6 +206,7 @@ static HloStatus make_contiguous(const Placement *placement, EmuPhysicalMesh *me
 // Finds the first set of `want` free physical axes, in ascending order, whose sizes multiply to `size`; a bit set, or
 // 0.
 static unsigned find_axes(const int64_t *remaining, int64_t rank, int64_t want, int64_t size) {
+    assert(rank >= 0 && want >= 0 && size > 0);
     // Combinations in lexicographic order of their ascending indices: with few axes, try all of them and keep the
     // first.
     unsigned best = 0;
@@ -227,6 +229,7 @@ static unsigned find_axes(const int64_t *remaining, int64_t rank, int64_t want, 
 
 HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes, int64_t count,
                           EmuMeshAssignment *assignment) {
+    assert(physical && sizes && count > 0 && assignment);
     int64_t remaining[4];
     memcpy(remaining, physical->sizes, sizeof(remaining));
     assignment->axes = count;
@@ -304,6 +307,7 @@ static HloStatus place(void *argument) {
 
 HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count, const char *device_kind, const int64_t *sizes,
                           int64_t count, EmuMeshOptions options, int64_t *places_out) {
+    assert(devices && sizes && places_out);
     HLO_FAIL_IF(count < 0 || count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes",
                 EMU_MAX_MESH_AXES);
     int64_t total = 1;
@@ -327,6 +331,7 @@ static bool always_splits(const char *device_kind) {
 
 HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, bool allow_split,
                          int64_t *ids_out) {
+    assert(topology && sizes && ids_out);
     int64_t total = 1;
     for (int64_t i = 0; i < count; i++)
         HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
@@ -344,6 +349,7 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
 
 HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes, const int64_t *dcn_sizes,
                                 int64_t count, bool allow_split, int64_t *ids_out) {
+    assert(topology && sizes && dcn_sizes && ids_out);
     HLO_FAIL_IF(count < 1 || count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has 1 to %d axes",
                 EMU_MAX_MESH_AXES);
     int64_t slices = 1, total[EMU_MAX_MESH_AXES];

@@ -2,6 +2,7 @@
 // Placing a mesh whose axes are not products of whole physical axes: every way to spread the prime factors of a logical
 // axis over the physical ones is compared. The order of preference is total, so the order of the search does not
 // matter.
+#include <assert.h>
 #include <string.h>
 
 #include "emulator/mesh_order.h"
@@ -17,6 +18,7 @@ typedef struct Search {
 
 // What a choice is worth apart from its own numbers, from the most to the least important.
 static void rank_choice(const Search *search, const int64_t *choice, int64_t worth[3]) {
+    assert(choice && worth);
     worth[0] = 1;  // product of the whole axes used
     worth[1] = 0;  // how many whole axes
     worth[2] = 1;  // product over axes that are taken in part already: JAX prefers more, against its own comment
@@ -43,6 +45,7 @@ static bool preferred(const Search *search, const int64_t *choice) {
 
 // Tries every divisor of `size` on physical axis `axis`, and the rest on the later ones.
 static void search_axis(Search *search, int64_t *choice, int64_t axis, int64_t size) {
+    assert(axis >= 0 && size > 0);
     if (axis == search->rank) {
         if (size != 1 || (search->found && !preferred(search, choice))) return;
         memcpy(search->best, choice, sizeof(search->best));
@@ -59,6 +62,7 @@ static void search_axis(Search *search, int64_t *choice, int64_t axis, int64_t s
 
 HloStatus emu_mesh_assign_split(const EmuPhysicalMesh *physical, const int64_t *sizes, int64_t count,
                                 EmuMeshAssignment *assignment) {
+    assert(physical && sizes && count > 0 && assignment);
     Search search = {.rank = physical->rank, .physical = physical->sizes, .taken = {1, 1, 1, 1}};
     int64_t devices = 1, places = 1;
     for (int64_t axis = 0; axis < physical->rank; axis++) devices *= physical->sizes[axis];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another order of a plan's kernels: depth first from the results, operands that free most first, as XLA's depth-first
 // memory scheduler orders instructions that no schedule binds.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "emulator/fusion.h"
@@ -36,6 +37,7 @@ static void add_needs_of(Orderer *orderer, Node *node, const HloInstruction *ins
 }
 
 static void add_need(Orderer *orderer, Node *node, const HloInstruction *operand) {
+    assert(node && operand);
     if (hlo_int_map_find(&orderer->seen, (uint64_t)operand->id)) return;
     hlo_int_map_set(orderer->arena, &orderer->seen, (uint64_t)operand->id, 1);
     const int32_t kernel = orderer->kernel_of[operand->id];
@@ -72,6 +74,7 @@ static void sort_needs(Orderer *orderer, Node *node) {
 
 // Visits a kernel and what it needs, without recursion; appends in post order.
 static void visit(Orderer *orderer, int64_t kernel, HloInt64Vector *order) {
+    assert(kernel >= 0 && order);
     HloInt64Vector stack = {0};
     if (orderer->nodes[kernel].visited) return;
     orderer->nodes[kernel].visited = true;
@@ -111,6 +114,7 @@ static void make_nodes(Orderer *orderer, const EmuChip *chip) {
 }
 
 EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
+    assert(plan && chip && kernel_of);
     Orderer orderer = {.arena = arena, .plan = plan, .kernel_of = kernel_of};
     orderer.nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
     make_nodes(&orderer, chip);

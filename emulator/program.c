@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/program.h"
 
+#include <assert.h>
+
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology) {
+    assert(module->entry && topology);
     EmuProgram *program = HLO_ARENA_NEW(arena, EmuProgram, 1);
     program->arena = arena;
     program->module = module;
@@ -23,6 +26,7 @@ static bool may_reorder(const EmuProgram *program, const EmuPlan *plan) {
 }
 
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
+    assert(computation->root);
     EmuPlan **plan = &program->plans[computation->id];
     if (*plan) return *plan;
     *plan = emu_plan(program->arena, computation, &program->topology->chip, program->kernel_of);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/report.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // Rows of the lists in the summary.
@@ -90,6 +91,7 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
 }
 
 void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
+    assert(writer && report);
     hlo_json_begin_object(writer);
     json_string(writer, "topology", report->topology);
     json_string(writer, "device_kind", report->device_kind);
@@ -185,6 +187,7 @@ static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
 }
 
 void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
+    assert(report && text);
     HloJsonWriter writer = {.text = text, .lines = 2};
     hlo_json_begin_object(&writer);
     json_string(&writer, "displayTimeUnit", "ns");
@@ -201,6 +204,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
 }
 
 void emu_print_bytes(int64_t bytes, HloText *text) {
+    assert(text);
     static const char units[] = "KMGT";
     double value = (double)bytes;
     int unit = -1;
@@ -278,6 +282,7 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
 }
 
 void emu_report_write_summary(const EmuReport *report, HloText *text) {
+    assert(report && text);
     hlo_text_format(text, "%s on %s (%s), %lld device%s\nstep: ", report->module, report->topology, report->device_kind,
                     (long long)report->num_devices, report->num_devices == 1 ? "" : "s");
     print_time(report->step_picoseconds, text);
@@ -318,6 +323,7 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
 
 // One buffer of the out-of-memory report.
 static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *text) {
+    assert(number >= 0);
     hlo_text_format(text, "\n  %lld. Size: ", (long long)number);
     emu_print_bytes(buffer->bytes, text);
     if (*buffer->op_name || *buffer->source)
@@ -335,6 +341,7 @@ static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *te
 }
 
 void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
+    assert(report && text);
     if (!emu_report_out_of_memory(report)) return;
     const int64_t over = report->hbm_peak_bytes - report->hbm_capacity_bytes;
     const int64_t program = report->hbm_peak_bytes - report->argument_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report as one HTML page that needs nothing else: tiles with the step's parts, the timeline as a drawing with a
 // line for the device and one for the network, memory, the slice with its links coloured by how busy they are, tables.
+#include <assert.h>
 #include <math.h>
 
 #include "emulator/draw.h"
@@ -23,6 +24,7 @@ static const char kHead[] =
 
 // Text in which a browser must not find tags.
 static void print_escaped(HloText *text, const char *plain) {
+    assert(plain);
     for (; *plain; ++plain) {
         switch (*plain) {
             case '<': hlo_text_string(text, "&lt;"); break;
@@ -140,6 +142,7 @@ static void print_memory_curve(HloText *text, const EmuReport *report) {
 
 // The next longest operation below `limit` (by total time, then by place), or -1.
 static int64_t next_longest(const EmuReport *report, int64_t after) {
+    assert(after >= -1);
     int64_t best = -1;
     double limit = after < 0 ? INFINITY : (double)report->ops[after].duration * (double)report->ops[after].count;
     double longest = -1;
@@ -215,6 +218,7 @@ static void print_links(HloText *text, const EmuReport *report, const EmuTopolog
 }
 
 void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text) {
+    assert(report && topology && text);
     hlo_text_string(text, kHead);
     hlo_text_string(text, "<h1>");
     print_escaped(text, report->module);

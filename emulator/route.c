@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/route.h"
 
+#include <assert.h>
+
 int64_t emu_link_limit(const EmuTopology *topology) {
     return topology->chip_count * 6 + topology->device_count + topology->host_count * 2;
 }
@@ -15,6 +17,7 @@ static int64_t first_place(const EmuTopology *topology, int64_t chip) {
 
 // The chip `step` (1 or -1) further along an axis; -1 beyond an end that does not wrap.
 static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, int64_t step) {
+    assert(chip >= 0 && axis >= 0 && axis < 3);
     const int64_t *shape = topology->shape;
     const int64_t stride = axis == 0 ? 1 : axis == 1 ? shape[0] : shape[0] * shape[1];
     const int64_t at = chip / stride % shape[axis], next = at + step;
@@ -44,6 +47,7 @@ static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
 }
 
 EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
+    assert(link >= 0);
     assert(link >= 0 && link < emu_link_limit(topology));
     if (link < topology->chip_count * 6) return describe_ici(topology, link);
     link -= topology->chip_count * 6;
@@ -124,6 +128,7 @@ static void twisted_steps(const EmuTopology *topology, const int64_t from[3], co
 }
 
 int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
+    assert(from_place >= 0 && to_place >= 0 && links);
     const EmuDevice *from = &topology->devices[from_place], *to = &topology->devices[to_place];
     int64_t count = 0;
     if (from_place == to_place) return 0;

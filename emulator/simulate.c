@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emulator/simulate.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "emulator/amount.h"
@@ -58,6 +59,7 @@ static const char *copy_string(HloArena *arena, const char *text) {
 // Puts an operation on the timeline; returns its number, -1 when the list is full.
 static int64_t record(Simulation *simulation, const HloInstruction *instruction, int64_t start, int64_t duration,
                       EmuBound bound) {
+    assert(start >= 0 && duration >= 0);
     HloArena *arena = simulation->report->arena;
     assert(start >= 0 && duration >= 0 && simulation->depth > 0);
     if (simulation->ops.count >= MAX_OPS) return -1;
@@ -112,6 +114,7 @@ static int64_t resources_free(const Simulation *simulation, unsigned resources) 
 
 // Starts a collective: it runs as soon as its links are free. Returns when it ends.
 static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, int64_t *end) {
+    assert(end);
     EmuReport *report = simulation->report;
     EmuNetwork *network = simulation->network;
     const HloArenaMark mark = hlo_arena_mark(network->arena);
@@ -179,6 +182,7 @@ static void end_flight(Simulation *simulation, const HloInstruction *done) {
 
 // Runs the body of a loop once on the timeline and lets the rest of its trips pass.
 static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     int64_t trips = hlo_trip_count(loop);
     if (trips < 0) {
         simulation->report->unknown_trip_counts++;
@@ -197,6 +201,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
 
 // Runs every branch and goes on after the longest; traffic counts for all of them.
 static HloStatus run_branches(Simulation *simulation, const HloInstruction *conditional) {
+    assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
     EmuReport *report = simulation->report;
     const int64_t start = simulation->now;
     const EmuReport before = *report;
@@ -250,6 +255,7 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
 }
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
+    assert(computation->root);
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_INVALID_ARGUMENT, "%s: computations call each other too deeply",
                 computation->name);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
@@ -342,11 +348,9 @@ static void collect_memory(Simulation *simulation) {
 }
 
 // Places of the participants in the device list.
-static HloStatus find_places(HloArena *arena, const HloModule *module, const EmuTopology *topology,
-                             const EmuOptions *options, int64_t *places, int64_t participants) {
-    HLO_FAIL_IF(participants > topology->device_count, HLO_INVALID_ARGUMENT,
-                "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
-                topology->name, (long long)topology->device_count);
+static HloStatus find_places(HloArena *arena, const EmuTopology *topology, const EmuOptions *options, int64_t *places,
+                             int64_t participants) {
+    assert(participants <= topology->device_count);  // simulate() refused others
     const bool given = options && options->device_assignment;
     HLO_FAIL_IF(given && options->device_assignment_count != participants, HLO_INVALID_ARGUMENT,
                 "the device assignment has %lld entries for %lld participants",
@@ -387,7 +391,7 @@ static HloStatus simulate(void *argument) {
                 "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
                 call->topology->name, (long long)call->topology->device_count);
     int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
-    HLO_TRY(find_places(call->scratch, module, call->topology, call->options, places, participants));
+    HLO_TRY(find_places(call->scratch, call->topology, call->options, places, participants));
     EmuFaults *faults = HLO_ARENA_NEW(call->scratch, EmuFaults, 1);
     HLO_TRY(emu_faults_parse(call->scratch, call->topology, call->options ? call->options->faults : NULL, faults));
     HLO_TRY(emu_faults_check_places(faults, call->topology, places, participants));
@@ -494,6 +498,7 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
 
 HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
                        EmuReport **report) {
+    assert(module && topology && report);
     *report = NULL;
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
                 topology->name);
@@ -511,6 +516,7 @@ void emu_report_free(EmuReport *report) {
 }
 
 HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
+    assert(topology && count >= 0 && ids_out);
     int64_t total = 1, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
     HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
     for (int64_t i = 0; i < count; i++)

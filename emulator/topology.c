@@ -119,6 +119,7 @@ static void split_cores(EmuChip *chip) {
 }
 
 HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **result) {
+    assert(arena && plan && result);
     HLO_TRY(check_shape(plan));
     EmuTopology *topology = new_topology(arena, plan->name);
     HLO_TRY(choose_host_bounds(plan, topology->host_bounds));
@@ -145,6 +146,7 @@ HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTo
 }
 
 HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count, EmuTopology **result) {
+    assert(name && result);
     HLO_FAIL_IF(count < 1 || count > EMU_MAX_DEVICES, HLO_INVALID_ARGUMENT, "%s: %lld devices are out of range", name,
                 (long long)count);
     EmuTopology *topology = new_topology(arena, name);
@@ -166,6 +168,7 @@ void emu_topology_free(EmuTopology *topology) {
 }
 
 int64_t emu_topology_find_device(const EmuTopology *topology, int64_t id) {
+    assert(topology);
     const int64_t per_slice = topology->device_count / topology->slice_count;
     int64_t slice = 0;
     if (topology->slice_count > 1) {
@@ -183,6 +186,7 @@ int64_t emu_topology_chip_of(const EmuTopology *topology, const EmuDevice *devic
 }
 
 void emu_device_print(const EmuTopology *topology, const EmuDevice *device, HloText *text) {
+    assert(topology && device && text);
     if (!emu_topology_is_tpu(topology)) {
         hlo_text_format(text, "CpuDevice(id=%lld)", (long long)device->id);
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the name of a slice to its numbers.
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static int64_t distance_between(const char *left, size_t left_length, const char
 
 // "unknown topology" with the families that are spelled nearest.
 static HloStatus unknown_family(const char *spec, const char *word, size_t length, const char *rest) {
+    assert(word && rest);
     if (length > 32) length = 32;
     int64_t best = INT64_MAX;
     for (size_t i = 0; i < HLO_COUNT_OF(families); i++) {
@@ -75,6 +77,7 @@ static int64_t read_number(const char **at) {
 
 // The shape of slices too small to be made of cubes, for chips on three axes.
 static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    assert(chips > 0);
     static const int64_t small[][3] = {{1, 1, 1}, {2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {2, 4, 4}};
     // A single chip is sold only where it has two devices.
     for (size_t i = chip->devices_per_chip > 1 ? 0 : 1; i < HLO_COUNT_OF(small); i++)
@@ -87,6 +90,7 @@ static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3
 
 // The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the least surface.
 static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    assert(chips > 0);
     const int64_t cubes = chips / 64;
     int64_t best = INT64_MAX;
     if (chips % 64) return false;
@@ -304,6 +308,7 @@ static HloStatus parse_protected(void *argument) {
 }
 
 HloStatus emu_topology_parse(const char *spec, EmuTopology **topology) {
+    assert(spec && topology);
     *topology = NULL;
     ParseCall call = {spec, hlo_arena_new(), topology};
     HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory for topology '%s'", spec);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers.
+#include <assert.h>
 #include <string.h>
 
 #include "pjrt/objects.h"
@@ -30,6 +31,7 @@ HloType pjrt_type_to_hlo(int32_t type) {
 // ---------------------------------------------------------------------------------------------
 
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout) {
+    assert(client && buffer);
     if (layout && !*layout) layout = NULL;
     // One block: the handle and its layout.
     const size_t size = layout ? strlen(layout) + 1 : 0;
@@ -194,6 +196,7 @@ PjrtError *pjrt_buffer_ready_event(void *arguments) {
 
 // The order of dimensions that a host layout asks for; NULL for row-major. Strided host layouts are refused.
 static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const int64_t **order) {
+    assert(rank >= 0 && order);
     *order = NULL;
     if (!layout) return HLO_SUCCESS;
     HLO_FAIL_IF(layout->type != PJRT_LAYOUT_TILED || layout->layout.tiled.num_tiles != 0, HLO_UNIMPLEMENTED,

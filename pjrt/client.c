@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients, devices, memories and topologies.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 // ------------------------------------------------------------------------------------------------------
 
 static PjrtNamedValue number_value(const char *name, int64_t number) {
+    assert(name);
     PjrtNamedValue value = {.struct_size = sizeof(value),
                             .name = name,
                             .name_size = strlen(name),
@@ -21,6 +23,7 @@ static PjrtNamedValue number_value(const char *name, int64_t number) {
 }
 
 void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices) {
+    assert(description && device);
     description->device = device;
     description->attribute_count = 0;
     if (!device->has_coords) return;
@@ -91,6 +94,7 @@ static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, b
 }
 
 static HloStatus make_client(const char *spec, PjrtClient **result) {
+    assert(spec && result);
     PjrtClient *client = hlo_allocate_zeroed(1, sizeof(*client));
     HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = target_client_new(spec, &client->client);
@@ -120,6 +124,7 @@ static HloStatus make_client(const char *spec, PjrtClient **result) {
 }
 
 HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const char *name, char *text, size_t size) {
+    assert(name && text && size > 0);
     for (size_t i = 0; i < count; i++) {
         const PjrtNamedValue *option = &options[i];
         if (option->name_size != strlen(name) || memcmp(option->name, name, option->name_size) != 0) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the caller's bytes to an executable: read, verify, partition, compile, and describe the result.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static PjrtStrings new_strings(HloArena *arena, int64_t count) {
 
 static HloStatus serialise_shardings(HloArena *arena, const SpmdBoundaryArray *arrays, int64_t count,
                                      PjrtStrings *strings) {
+    assert(count >= 0 && strings);
     *strings = new_strings(arena, count);
     for (int64_t i = 0; i < count; i++) {
         HloText bytes = {0};
@@ -187,6 +189,7 @@ static HloStatus describe(void *argument) {
 // -------------------------------------------------------------------------------------------------------
 
 void pjrt_executable_release(PjrtExecutable *executable) {
+    assert(executable);
     if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
     target_executable_release(executable->executable);
     spmd_boundary_free(executable->boundary);
@@ -312,6 +315,7 @@ static HloStatus build_protected(void *argument) {
 }
 
 HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
+    assert(request && result);
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "out of memory");
     atomic_init(&executable->references, 1);
@@ -348,6 +352,7 @@ static bool print_assignment(PjrtLoadedExecutable *loaded, int64_t replicas, int
 }
 
 HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **result) {
+    assert(client && executable && result);
     PjrtLoadedExecutable *loaded = hlo_allocate_zeroed(1, sizeof(*loaded));
     if (!loaded) {
         pjrt_executable_release(executable);

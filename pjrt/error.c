@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and events.
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ PjrtError *pjrt_error_from(HloStatus status) {
 }
 
 PjrtError *pjrt_fail(HloCode code, const char *format, ...) {
+    assert(code != HLO_OK && format);
     HloText text = {0};
     va_list arguments;
     va_start(arguments, format);
@@ -98,6 +100,7 @@ PjrtError *pjrt_error_for_each_payload(void *arguments) {
 // ----------------------------------------------------------------------------------------------------------
 
 PjrtEvent *pjrt_event_from(TargetEvent *event) {
+    assert(event);
     PjrtEvent *handle = event ? hlo_allocate(sizeof(*handle)) : NULL;
     if (!handle) {
         target_event_release(event);

@@ -17,6 +17,7 @@ static void print_list(HloText *text, HloInts list) {
 }
 
 void pjrt_layout_print(HloText *text, const HloShape *shape) {
+    assert(text && shape);
     const HloLayout *layout = shape->layout;
     const bool said = layout && layout->minor_to_major.count == shape->rank;
     hlo_text_string(text, "{");
@@ -84,6 +85,7 @@ static const HloLayout *with_tiles(HloArena *arena, const HloLayout *layout, con
 
 HloStatus pjrt_layout_make(HloArena *arena, const TargetMemory *memory, const HloShape *shape,
                            const PjrtMemoryLayout *asked, const HloLayout **layout) {
+    assert(arena && shape && layout);
     assert(hlo_shape_is_array(shape)); /* tokens have no layout: callers deal with them */
     if (!asked) {
         *layout = target_memory_layout(memory, shape, NULL, arena);
@@ -157,6 +159,7 @@ struct PjrtLayout {
 };
 
 static PjrtError *give_layout(const char *text, size_t size, PjrtLayout **out) {
+    assert(text && out);
     PjrtLayout *layout = hlo_allocate(sizeof(*layout) + size + 1);
     if (!layout) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
     char *copy = (char *)(layout + 1);

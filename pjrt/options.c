@@ -2,6 +2,7 @@
 // Field numbers: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
 #include "pjrt/options.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,7 @@ static bool is_bool(const char *text) {
 
 // Only values given as text can be of the wrong kind: numbers convert.
 static HloStatus check_value(const char *name, OptionKind kind, const char *text) {
+    assert(name && text);
     static const char *const kinds[] = {"bool", "int64", "double"};
     char *end = NULL;
     if (kind == OPTION_INT) (void)strtoll(text, &end, 10);
@@ -122,6 +124,7 @@ static HloStatus check_override(const Source *source, HloSpan entry) {
 }
 
 HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, PjrtCompileOptions *options) {
+    assert(options && (bytes || length == 0));
     Source source = {arena, bytes};
     HloWireReader reader = hlo_wire_reader(bytes, (HloSpan){bytes, length});
     HloWireField field;
@@ -147,6 +150,7 @@ HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, 
 }
 
 void pjrt_assignment_print(HloText *bytes, const int64_t *ids, int64_t replicas, int64_t partitions) {
+    assert(replicas > 0 && partitions > 0);
     hlo_wire_varint(bytes, 1, (uint64_t)replicas);
     hlo_wire_varint(bytes, 2, (uint64_t)partitions);
     for (int64_t p = 0; p < partitions; p++) {

@@ -3,6 +3,7 @@
 // XSpace (tsl/profiler/protobuf/xplane.proto). Times are those that this host took, not those of the chip.
 //
 // The profiler's functions know no client: the session that is on is the one piece of state of the plugin.
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -95,6 +96,7 @@ static bool has_room(PjrtProfiler *profiler) {
 
 static void record(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin,
                    int64_t end) {
+    assert(begin <= end && name);
     PjrtProfiler *profiler = context;
     Naming naming = {.profiler = profiler, .name = name, .device = device};
     pthread_mutex_lock(&profiler->lock);

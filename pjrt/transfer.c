@@ -2,6 +2,7 @@
 // Host callbacks: a program's sends and receives go to the callbacks that the caller handed over with the launch. What
 // a device sends is copied into a chunk that the callback owns; what it receives comes through a stream, filled by the
 // callback or later by some other thread while the device waits.
+#include <assert.h>
 #include <string.h>
 
 #include "pjrt/objects.h"
@@ -48,6 +49,7 @@ static void release_stream(PjrtStream *stream) {
 
 // Waits until the stream is full, or will never be.
 static HloStatus await_stream(PjrtStream *stream, int64_t channel) {
+    assert(stream);
     pthread_mutex_lock(&stream->lock);
     while (stream->current < stream->total && !stream->abandoned) pthread_cond_wait(&stream->changed, &stream->lock);
     const int64_t current = stream->current;
@@ -71,6 +73,7 @@ PjrtError *pjrt_copy_to_device_stream_destroy(void *arguments) {
 }
 
 static HloStatus add_bytes(PjrtStream *stream, const PjrtChunk *chunk) {
+    assert(stream && chunk);
     HloStatus status = HLO_SUCCESS;
     pthread_mutex_lock(&stream->lock);
     if (chunk->size > (size_t)(stream->total - stream->current)) {

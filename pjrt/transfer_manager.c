@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers in pieces: buffers that exist at once and are filled by any number of TransferData calls.
+#include <assert.h>
 #include <string.h>
 
 #include "pjrt/abi_transfer.h"
@@ -27,6 +28,7 @@ static PjrtError *no_memory(void) {
 
 // Buffers that nobody will fill any more hold an error.
 static void free_manager(PjrtTransferManager *manager) {
+    assert(manager);
     for (size_t i = 0; i < manager->count; i++) {
         Slot *slot = &manager->slots[i];
         if (slot->pending)
@@ -131,6 +133,7 @@ PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
 
 // What has arrived becomes the buffer's content. Without the lock: those who wait for the buffer are called.
 static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, const void *data) {
+    assert(manager && pending);
     const HloShape *shape = target_buffer_shape(pending);
     const TargetHostArray array = {data, shape->type, shape->rank, shape->dims, NULL};
     TargetBuffer *content = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers as other things: views of the caller's memory, other types of the same bytes, other devices, layouts as
 // lists.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,7 @@ typedef struct PjrtLayoutLists {
 
 // Numbers up to something that is neither digit nor comma.
 static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
+    assert(numbers && room > 0);
     size_t count = 0;
     while (count < room && **at >= '0' && **at <= '9') {
         char *end;
@@ -115,6 +117,7 @@ static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
 
 // Reads what pjrt_layout_print() wrote: "{1,0:T(8,128)(2,1)}".
 static void read_lists(const char *text, PjrtLayoutLists *lists) {
+    assert(text && lists);
     const char *at = text + 1;
     lists->order_count = read_numbers(&at, lists->order, kMostDims);
     if (strncmp(at, ":T", 2) != 0) return;

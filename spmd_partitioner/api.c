@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public entry points: memory errors become statuses here.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,6 +28,7 @@ static HloStatus plan_module(Request *request, const HloModule *module, SpmdPlan
 }
 
 HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes, int64_t *count) {
+    assert(arena && module && axes && count);
     const SpmdOptions defaults = {0};
     const SpmdMesh *mesh;
     HLO_TRY(spmd_mesh_infer(arena, module, &defaults, &mesh));
@@ -84,6 +86,7 @@ static HloStatus run_propagate(void *argument) {
 
 // Runs `body` with scratch memory and a new module, and cleans up after a failure.
 static HloStatus run(Request *request, HloStatus (*body)(void *)) {
+    assert(body);
     static const SpmdOptions defaults = {0};
     if (!request->options) request->options = &defaults;
     request->arena = hlo_arena_new();
@@ -111,6 +114,7 @@ static double now(void) {
 
 HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, HloModule **partitioned,
                          SpmdReport **report) {
+    assert(module && partitioned);
     double start = now();
     Request request = {.module = module, .options = options};
     HLO_TRY(run(&request, run_partition));

@@ -52,6 +52,7 @@ static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const S
 }
 
 static void write_parameters(const SpmdPlan *plan, HloModule *module) {
+    assert(module->entry);
     for (int64_t p = 0; p < module->entry->parameters.count; p++) {
         const HloInstruction *source = plan->module->entry->parameters.items[p];
         HloInstruction *parameter = module->entry->parameters.items[p];
@@ -65,6 +66,7 @@ static void write_parameters(const SpmdPlan *plan, HloModule *module) {
 }
 
 static void write_results(const SpmdPlan *plan, HloModule *module) {
+    assert(module->entry);
     const HloShape *shape = plan->module->entry->root->shape;
     HloInstruction *root = module->entry->root;
     if (hlo_is(root, HLO_OP_PARAMETER)) {  // a parameter's annotations are its own
@@ -173,6 +175,7 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
 }
 
 static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t leaf, SpmdBoundaryArray *array) {
+    assert(leaf >= 0 && array);
     array->local = hlo_shape_leaf(at->shape, leaf);
     array->sharding = leaf_sharding(at->sharding, leaf);
     if (!array->sharding) array->sharding = hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED);
@@ -221,6 +224,7 @@ static HloStatus read_boundary(void *argument) {
 }
 
 HloStatus spmd_boundary_new(const HloModule *module, SpmdBoundary **result) {
+    assert(module && result);
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     SpmdBoundary *boundary = hlo_allocate_zeroed(1, sizeof(*boundary));
     HloArena *arena = hlo_arena_new();

@@ -42,6 +42,7 @@ static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
 
 // Takes over what one tensor says for factors that have no axes yet.
 static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
+    assert(tensor >= 0);
     const SpmdRule *rule = choice->rule;
     assert(tensor < spmd_rule_tensors(choice->rule)); /* operands, then results */
     if (!choice->now[tensor]) return;
@@ -95,6 +96,7 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
 // Bytes to bring a result from what the factors give to what the plan wants. Where the plan only says that nobody has
 // asked for axes, an array that all its users make smaller is better gathered behind them.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
+    assert(tensor >= 0);
     const SpmdRule *rule = choice->rule;
     SpmdPartitioner *partitioner = choice->partitioner;
     const int64_t leaf = tensor - rule->operand_count;
@@ -181,6 +183,7 @@ static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
 // The candidates that one tensor leads: it alone, with what the others add, with its unusable axes moved aside, and
 // with those of its windows too.
 static void consider_lead(Choice *choice, int32_t lead) {
+    assert(lead >= 0);
     const SpmdRule *rule = choice->rule;
     if (!choice->now[lead]) return;
     SpmdAxes *factors = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
@@ -217,6 +220,7 @@ static bool agrees(const Choice *choice, const SpmdAxes *factors) {
 }
 
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
+    assert(rule);
     Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
     choice.manual = spmd_manual_axes(partitioner, rule->op);
     choice.now = HLO_ARENA_NEW(partitioner->arena, const SpmdSharding *, spmd_rule_tensors(rule));
@@ -238,6 +242,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
 
 int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
                             const SpmdAxes *factors, SpmdIntervalOf interval_of) {
+    assert(operand >= 0 && operand < rule->op->operand_count);
     int64_t bytes = 0;
     int32_t result = spmd_rule_result(rule, 0);
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, 0);
@@ -262,6 +267,7 @@ SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {
 
 SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                               int32_t operand) {
+    assert(operand >= 0 && operand < rule->op->operand_count);
     SpmdAtomSet manual = spmd_manual_axes(partitioner, rule->op);
     SpmdSharding *wanted = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, operand, factors, manual);
     SpmdReason reason = {.op = rule->op, .what = hlo_arena_format(partitioner->arena, "operand %d", operand)};
@@ -307,6 +313,7 @@ static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule
 
 HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                HloInstruction *const *operands) {
+    assert(rule && factors && operands);
     const HloInstruction *op = rule->op;
     SpmdAtomSet manual = spmd_manual_axes(partitioner, op), partial = spmd_partial_axes(rule, factors);
     SpmdSharding **shardings = HLO_ARENA_NEW(partitioner->arena, SpmdSharding *, rule->result_count);

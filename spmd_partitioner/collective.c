@@ -24,6 +24,7 @@ static bool sums(const HloInstruction *collective) {
 // Writes the reason where it survives passes and text: into a frontend attribute.
 static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                     const SpmdAxes *axes) {
+    assert(collective && reason);
     HloText text = {0};
     if (sums(collective) && reason->summed) {
         hlo_text_format(&text, "%s %s combines a dimension that is sharded over ", hlo_op_text(reason->summed->opcode),
@@ -251,6 +252,7 @@ static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal
 
 static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                 const SpmdReason *reason) {
+    assert(local && step && reason);
     switch (step->kind) {
         case SPMD_STEP_SLICE: return run_slice(partitioner, local, step);
         case SPMD_STEP_ALL_GATHER: return run_all_gather(partitioner, local, step, reason);
@@ -267,6 +269,7 @@ static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *l
 
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path,
                          const SpmdReason *reason) {
+    assert(local.hlo && path);
     for (int32_t i = 0; i < path->count; i++) {
         local.hlo = run_step(partitioner, &local, &path->steps[i], reason);
         local.sharding = path->steps[i].after;

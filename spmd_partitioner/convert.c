@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/convert.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/sdy.h"
@@ -29,6 +30,7 @@ static int64_t product_of(HloInts ints) {
 
 // Takes `size` devices off the major end of the transposed reshape list; false when it does not split evenly.
 static bool take_factors(HloArena *arena, Segments *rest, int64_t *first, int64_t size, Segments *out) {
+    assert(size > 0 && out);
     while (size > 1) {
         if (*first == rest->count) return false;
         Segment *segment = &rest->items[*first];
@@ -73,6 +75,7 @@ static bool tiles_from_iota(HloArena *arena, const HloSharding *sharding, Tiles 
 
 // The factors of one tile dimension of a device list: `weight` is the distance of neighbours in the list.
 static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight, int64_t size, Segments *out) {
+    assert(weight > 0 && size > 0);
     Segments minor_first = {0};
     for (int64_t done = 1; done < size;) {
         int64_t delta = devices[weight * done] - devices[0];
@@ -90,6 +93,7 @@ static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight
 
 // The device that the factors give to list position `index`.
 static int64_t device_at(const Tiles *tiles, int64_t index) {
+    assert(index >= 0);
     int64_t device = 0;
     for (int64_t i = tiles->count - 1; i >= 0; i--) {
         for (int64_t k = tiles->dims[i].count - 1; k >= 0; k--) {
@@ -115,6 +119,7 @@ static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *d
 
 // Takes a tiled annotation apart; false when its device order is not a product of strides.
 static bool tiles_new(HloArena *arena, const HloSharding *sharding, Tiles *tiles) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
     *tiles = (Tiles){.count = sharding->tile_dims.count, .devices = product_of(sharding->tile_dims)};
     tiles->dims = HLO_ARENA_NEW(arena, Segments, tiles->count);
     int64_t listed = sharding->iota.dims.count ? product_of(sharding->iota.dims) : sharding->devices.count;
@@ -137,6 +142,7 @@ typedef struct Cuts {
 
 // Adds a stride if it keeps the list a chain of divisors.
 static bool add_cut(Cuts *cuts, int64_t cut) {
+    assert(cut > 0);
     int64_t at = 0;
     while (at < cuts->count && cuts->items[at] < cut) at++;
     if (at < cuts->count && cuts->items[at] == cut) return true;
@@ -214,6 +220,7 @@ static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdOp
 }
 
 static void collect_cuts(HloArena *arena, const HloModule *module, int64_t devices, Cuts *cuts) {
+    assert(devices > 0);
     for (int64_t c = 0; c < module->computations.count; c++) {
         const HloSharding *last = NULL;
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
@@ -260,6 +267,7 @@ static int64_t annotation_devices(const HloSharding *sharding) {
 }
 
 HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
+    assert(module && count);
     int64_t mesh = options->mesh_axis_count ? 1 : 0;
     for (int64_t i = 0; i < options->mesh_axis_count; i++) {
         HLO_FAIL_IF(options->mesh[i].size < 1 || __builtin_mul_overflow(mesh, options->mesh[i].size, &mesh) ||
@@ -289,6 +297,7 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
 }
 
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
+    assert(arena && module && mesh);
     int64_t devices;
     HLO_TRY(spmd_device_count(arena, module, options, &devices));
     Cuts cuts = {.items = {1}, .count = 1};
@@ -306,6 +315,7 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 
 // Appends the atoms of a factor, major to minor; false when the mesh does not split there.
 static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
+    assert(segment.size > 0);
     int64_t size = 1;
     for (int32_t i = 0; i < mesh->atom_count; i++) {
         const SpmdAtom *atom = &mesh->atoms[i];
@@ -343,6 +353,7 @@ static bool annotation_from_tiles(const SpmdMesh *mesh, const HloSharding *shard
 
 // Any atoms, major first, whose product is `size`; every prime factor is there because the device counts agree.
 static SpmdAxes pick_atoms(const SpmdMesh *mesh, int64_t size, SpmdAtomSet *used) {
+    assert(size > 0 && used);
     SpmdAxes axes = {0};
     for (int32_t i = 0; i < mesh->atom_count; i++) {
         if ((*used >> i & 1) || size % mesh->atoms[i].size) continue;
@@ -409,6 +420,7 @@ static HloStatus check_list(HloArena *arena, HloInts devices) {
 
 static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                        SpmdAnnotation *annotation) {
+    assert(sharding->kind == HLO_SHARDING_TILED && rank >= 0);
     int64_t devices = product_of(sharding->tile_dims);
     HLO_FAIL_IF(tiled_rank(sharding) != rank, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld dimensions on an array of rank %lld", (long long)tiled_rank(sharding),
@@ -428,6 +440,7 @@ static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, co
 }
 
 int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64_t position) {
+    assert(position >= 0);
     int64_t index = 0;
     for (int64_t i = 0; i < axes->count; i++) {
         const HloAxisRef *axis = &axes->items[i];
@@ -513,6 +526,7 @@ static HloStatus axes_from_named(HloArena *arena, const SpmdMesh *mesh, const Hl
 
 static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                                        int64_t rank, SpmdAnnotation *annotation) {
+    assert(rank >= 0 && annotation);
     if (named->mesh.is_maximal || named->whole == HLO_SHARDING_REPLICATED) return HLO_SUCCESS;
     if (named->whole == HLO_SHARDING_MANUAL) annotation->sharding->manual = spmd_mesh_all(mesh);
     if (named->whole == HLO_SHARDING_UNREDUCED) annotation->sharding->unreduced = spmd_mesh_all(mesh);
@@ -545,6 +559,7 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
 
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                    SpmdAnnotation *annotation) {
+    assert(sharding && rank >= 0 && annotation);
     *annotation = (SpmdAnnotation){.sharding = spmd_sharding_new(arena, rank, 0)};
     switch (sharding->kind) {
         case HLO_SHARDING_TILED: return annotation_from_tiled(arena, mesh, sharding, rank, annotation);
@@ -599,6 +614,7 @@ static void set_list(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *orde
 
 const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
                                         const int64_t *devices) {
+    assert(arena && mesh && sharding);
     SpmdAtomSet all = spmd_mesh_all(mesh), used = spmd_sharding_used(sharding);
     if (sharding->manual && sharding->manual == all) return hlo_sharding_simple(arena, HLO_SHARDING_MANUAL);
     SpmdAtomSet special = sharding->manual | sharding->unreduced;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/custom_call.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/custom_call.h"
@@ -105,6 +106,7 @@ void spmd_plan_manual(SpmdPlan *plan) {
 // The sharding at the border that the call's own attribute or the operand's and result's annotations give.
 static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
                      SpmdAnnotation *annotation) {
+    assert(leaf >= 0 && rank >= 0);
     bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
     const char *text =
         hlo_instruction_frontend_attribute(op, entering ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
@@ -118,6 +120,7 @@ static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t lea
 static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, const HloShape *inside,
                                const HloShape *outside, const SpmdSharding *said, SpmdAtomSet manual,
                                SpmdAxes *prefix) {
+    assert(inside->rank == outside->rank);
     for (int32_t dim = 0; dim < outside->rank; dim++) {
         const SpmdAxes *axes = &said->dims[dim];
         int32_t count = 0;
@@ -135,6 +138,7 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
 }
 
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
+    assert(leaf >= 0 && border);
     border->entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
     HLO_FAIL_IF(leaf >= op->operand_count || hlo_shape_leaf_count(op->shape) != op->operand_count, HLO_INVALID_ARGUMENT,
                 "instruction %%%s: operands and results of a manual region do not pair up", op->name);

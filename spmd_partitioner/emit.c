@@ -88,6 +88,7 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
 
 // The largest or smallest value of an integer type, as the low bits of a 64-bit number.
 static int64_t integer_limit(HloType type, bool largest) {
+    assert(hlo_type_is_integer(type));
     int bits = hlo_type_info(type)->bits;
     if (hlo_type_kind(type) == HLO_KIND_PRED) return largest;
     if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) {
@@ -134,6 +135,7 @@ HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *
 }
 
 HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation) {
+    assert(operand && permutation);
     const HloShape *from = operand->shape;
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, from->rank);
     for (int32_t i = 0; i < from->rank; i++) dims[i] = from->dims[permutation[i]];
@@ -144,6 +146,8 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
 
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
                                 int64_t limit, int64_t stride) {
+    assert(dim >= 0 && dim < operand->shape->rank);
+    assert(start >= 0 && start <= limit && limit <= operand->shape->dims[dim] && stride > 0);
     const HloShape *shape = operand->shape;
     assert(start >= 0 && start <= limit && limit <= shape->dims[dim] && stride >= 1); /* inside of the array */
     if (start == 0 && limit == shape->dims[dim] && stride == 1) return operand;
@@ -164,6 +168,8 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
 
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size) {
+    assert(dim >= 0 && dim < operand->shape->rank);
+    assert(size >= 0 && size <= operand->shape->dims[dim]);
     const HloShape *shape = operand->shape;
     assert(size >= 0 && size <= shape->dims[dim]); /* inside of the array */
     assert(index->shape->rank == 0);               /* one place along one dimension */
@@ -179,6 +185,7 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
 
 HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
                               int64_t high, HloInstruction *value) {
+    assert(dim >= 0 && dim < operand->shape->rank);
     const HloShape *shape = operand->shape;
     assert(shape->dims[dim] + low + high >= 0); /* no more is cut away than there is */
     assert(!value || value->shape->rank == 0);  /* one element, many times */
@@ -282,6 +289,7 @@ HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *a
 
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count) {
+    assert(count > 0 && table);
     assert(count == spmd_axes_product(partitioner->mesh, axes)); /* an entry a position */
     HloArena *arena = spmd_arena(partitioner);
     bool alike = true;
@@ -296,6 +304,8 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
 
 HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
                                int64_t limit, HloInstruction *value) {
+    assert(dim >= 0 && dim < operand->shape->rank);
+    assert(limit >= 0);
     const HloShape *shape = operand->shape;
     assert(value->shape->rank == 0);       /* what stands beyond the limit */
     assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */

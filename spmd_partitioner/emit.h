@@ -104,8 +104,8 @@ HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstructio
 // ---- windows
 
 // What each position i along a dimension's axes needs of it: `size` elements from
-// step * floor((scale * i + offset) / divisor) + shift on. The divisor is a dilation of the base or a stride, 1 for most;
-// positions then differ in how far behind a multiple of it they begin.
+// step * floor((scale * i + offset) / divisor) + shift on. The divisor is a dilation of the base or a stride, 1 for
+// most; positions then differ in how far behind a multiple of it they begin.
 typedef struct SpmdInterval {
     int64_t scale, offset, divisor, size;
     int64_t step, shift;  // 1 and 0 for most

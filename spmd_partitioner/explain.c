@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/explain.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/analysis/loop.h"
@@ -20,6 +21,7 @@ static const char *keep(HloArena *arena, const char *text) {
 }
 
 int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {
+    assert(group_size > 0);
     int64_t operands = 0;
     for (int32_t i = 0; i < collective->operand_count; i++) operands += hlo_shape_bytes(collective->operands[i]->shape);
     int64_t group = group_size > 0 ? group_size : 1;
@@ -47,6 +49,7 @@ static const char *plain_opcode(HloOpcode opcode) {
 
 // Sizes of the groups of a collective; a permute counts its pairs that are no copies as one group each.
 static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective *collective) {
+    assert(devices > 0);
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
         HloPairs pairs = HLO_ATTRIBUTES(op, Permute)->source_target_pairs;
         collective->group_size = 2;
@@ -106,6 +109,7 @@ static HloStatus read_module(void *argument) {
 }
 
 HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **result) {
+    assert(partitioned && result);
     SpmdReport *report = hlo_allocate_zeroed(1, sizeof(*report));
     HloArena *arena = hlo_arena_new();
     if (!report || !arena) {
@@ -135,6 +139,7 @@ void spmd_report_free(SpmdReport *report) {
 // ---- output ----
 
 static void print_bytes(HloText *text, int64_t bytes) {
+    assert(bytes >= 0);
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     size_t unit = 0;
@@ -167,6 +172,7 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
 }
 
 void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
+    assert(writer && report);
     hlo_json_begin_object(writer);
     hlo_json_key(writer, "num_partitions");
     hlo_json_int64(writer, report->num_partitions);

@@ -27,6 +27,7 @@ static HloInstruction *copy_instruction(Flattening *flattening, const HloInstruc
 }
 
 static void inline_call(Flattening *flattening, HloInstruction *call) {
+    assert(hlo_is(call, HLO_OP_CALL));
     HloComputation *body = call->called[0];
     HloInstruction *last = body->last;
     flattening->copies = HLO_ARENA_NEW(flattening->scratch, HloInstruction *, flattening->module->instruction_limit);
@@ -158,6 +159,7 @@ bool spmd_needs_flattening(const HloModule *module) {
 }
 
 HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
+    assert(module->entry && scratch);
     int64_t count;
     bool changed = false;
     spell_calls_out(module);

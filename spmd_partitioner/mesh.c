@@ -60,6 +60,7 @@ static HloStatus push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int6
 
 HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
                               int64_t cut_count, const SpmdMesh **result) {
+    assert(arena && axis_count >= 0 && cut_count >= 0 && result);
     SpmdMesh *mesh = HLO_ARENA_NEW(arena, SpmdMesh, 1);
     HLO_TRY(check_axes(axes, axis_count, &mesh->device_count));
     mesh->axes = copy_axes(arena, axes, axis_count);

@@ -73,6 +73,7 @@ static void put(const Table *table, int32_t number, int64_t round) {
 // Exchanges two rounds along the chain of moves that hangs together with `receiver` in them, so that `receiver` becomes
 // free in round `a`. It is free in `b`, so the chain is a path and ends.
 static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int64_t b, int32_t *path) {
+    assert(a != b);
     int64_t count = 0, round = a;
     int32_t number = *receiver_slot(table, receiver, a);
     while (number >= 0) {
@@ -161,6 +162,7 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
 
 // `device` with its position along the axes changed to `index`.
 static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t index) {
+    assert(device >= 0 && index >= 0);
     for (int32_t i = axes->count - 1; i >= 0; i--) {
         const SpmdAtom *atom = &mesh->atoms[axes->items[i]];
         device += (index % atom->size - device / atom->stride % atom->size) * atom->stride;
@@ -239,6 +241,7 @@ static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *bef
 
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
                                 const SpmdMoves *moves, int64_t size, const SpmdReason *reason) {
+    assert(dim >= 0 && dim < local->shape->rank && size >= 0);
     HloInstruction *made = NULL;
     int64_t length = local->shape->dims[dim];
     for (int64_t number = 0; number < moves->rounds; number++) {

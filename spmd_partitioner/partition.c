@@ -69,6 +69,7 @@ static void keep_attributes(HloInstruction *clone) {
 
 HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
                            HloInstruction *const *operands, int64_t operand_count) {
+    assert(operand_count >= 0 && shape);
     HloInstruction *clone = hlo_instruction_clone(partitioner->scope->target, op, shape, operands, operand_count);
     clone->sharding = NULL;
     keep_attributes(clone);
@@ -121,6 +122,7 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 
 static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloInstruction *source,
                                        const SpmdSharding *to) {
+    assert(hlo_is(source, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(source);
     const HloShape *local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, source->shape, to);
     if (hlo_literal_is_splat(literal) && !spmd_sharding_is_replicated(to)) {
@@ -309,6 +311,7 @@ void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal 
 
 // The axes over which everybody who uses an array takes it as a sum: its own annotation, or those of all users.
 static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
+    assert(leaf >= 0);
     const SpmdArray *array = spmd_plan_array(plan, op, leaf);
     if (array->annotated) return array->sharding->unreduced;
     SpmdAtomSet axes = spmd_mesh_all(plan->mesh);
@@ -402,6 +405,7 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
 
 static HloInstruction *emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves,
                                  int64_t *next) {
+    assert(next && *next >= 0);
     if (!hlo_shape_is_tuple(shape)) return leaves[(*next)++];
     HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, shape->element_count);
     const HloShape **shapes = HLO_ARENA_NEW(partitioner->module->arena, const HloShape *, shape->element_count);
@@ -469,6 +473,7 @@ static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruct
 
 static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                    const SpmdArray *const *wanted, HloComputation **made) {
+    assert(source->root && made);
     SpmdScope *outer = partitioner->scope;
     const HloInstruction *op = partitioner->op;
     const HloMetadata *metadata = partitioner->metadata;
@@ -538,6 +543,7 @@ static void set_boundary(const SpmdPlan *plan, HloModule *module) {
 }
 
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
+    assert(plan && partitioned);
     HloModule *module = *partitioned;
     SpmdPartitioner partitioner = {
         .arena = plan->arena, .plan = plan, .mesh = plan->mesh, .module = module, .next_channel = 1};

@@ -98,6 +98,7 @@ static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, cons
 }
 
 static void unite(Builder *builder, const HloInstruction *op) {
+    assert(op->parent);
     int64_t leaves = hlo_shape_leaf_count(op->shape);
     if (hlo_is(op, HLO_OP_WHILE)) {
         same(builder, op, 0, op->called[0]->parameters.items[0], 0, leaves);
@@ -206,6 +207,7 @@ static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
 }
 
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
+    assert(leaf >= 0 && sharding);
     SpmdPlan *plan = builder->plan;
     SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, op, leaf)]];
     if (!hlo_shape_is_array(array->shape)) return HLO_SUCCESS;
@@ -351,6 +353,7 @@ static int32_t first_stage(const HloInstruction *op) {
 }
 
 static void add_rule(Builder *builder, const HloInstruction *op) {
+    assert(op->parent);
     SpmdPlan *plan = builder->plan;
     SpmdRule *rule = spmd_rule_new(builder->arena, op);
     plan->rules[op->id] = rule;
@@ -491,6 +494,7 @@ static HloStatus add_nodes(Builder *builder) {
 
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **result) {
+    assert(arena && module->entry && mesh && result);
     SpmdPlan *plan = HLO_ARENA_NEW(arena, SpmdPlan, 1);
     *plan = (SpmdPlan){.arena = arena, .module = module, .mesh = mesh, .options = options};
     plan->first_leaf = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);

@@ -72,6 +72,7 @@ static SpmdAxes said_by(const Work *work, const SpmdArray *array, int32_t dim) {
 
 // Cuts `axes` in front of the first atom that this dimension of the array cannot take.
 static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
+    assert(dim >= 0 && axes);
     SpmdAtomSet taken = array->replicated | array->sharding->manual | array->sharding->unreduced;
     for (int32_t i = 0; i < array->sharding->rank; i++) {
         if (i != dim) taken |= spmd_axes_set(&array->sharding->dims[i]);
@@ -136,6 +137,7 @@ static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
 }
 
 static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes) {
+    assert(bytes >= 0);
     if (spmd_axes_is_prefix(axes, &merged->axes)) return;
     if (spmd_axes_is_prefix(&merged->axes, axes)) {
         merged->axes = *axes;
@@ -269,6 +271,7 @@ static int32_t next_round(const SpmdPlan *plan, int32_t round) {
 }
 
 void spmd_propagate_plan(SpmdPlan *plan) {
+    assert(plan);
     if (!plan->nodes.count) return;
     Work work = {.plan = plan, .scratch = plan->arena};
     work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);

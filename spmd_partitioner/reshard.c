@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The search is Dijkstra's over states (sharding, partial axes). Steps that cannot help are not tried: axes are
+// gathered from the end of a dimension only, and axes that the target has nowhere are never added. States are few,
+// because a mesh has few axes; when there are more than STATE_LIMIT all the same, everything is gathered and cut again,
+// and the path says so.
 #include "spmd_partitioner/reshard.h"
 
 #include <assert.h>
@@ -143,6 +147,7 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
 
 static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet partial, int32_t dim, int32_t left,
                            int32_t target) {
+    assert(dim >= 0 && left >= 0 && target >= 0);
     SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
     int64_t group = spmd_axes_product(search->mesh, &run);
     SpmdSharding *after = spmd_sharding_copy(search->arena, now);
@@ -187,6 +192,7 @@ static void swap_in(SpmdSharding *sharding, int32_t dim, int32_t place, uint8_t 
 
 // Gives dimension `dim` the wanted atoms, place by place, as far as sizes allow and they are not `fixed`.
 static bool align_dim(const Search *search, SpmdSharding *sharding, int32_t dim, SpmdAtomSet fixed) {
+    assert(dim >= 0);
     const SpmdAxes *want = &search->to->dims[dim];
     bool changed = false;
     for (int32_t place = 0; place < want->count && place < sharding->dims[dim].count; place++) {
@@ -303,6 +309,7 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
 
 SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                            SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial) {
+    assert(arena && mesh && from && to);
     Search search = {.arena = arena, .mesh = mesh, .global = global, .to = to, .keep = keep_partial, .current = -1};
     SpmdSharding *start = spmd_sharding_copy(arena, from);
     SpmdSharding *goal = spmd_sharding_copy(arena, to);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 const SpmdOp *spmd_op(HloOpcode opcode) {
+    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     static const SpmdOp *const ops[] = {
 #define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) &spmd_op_##partition,
 #include "hlo/ops.def"
@@ -70,6 +71,7 @@ int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
 }
 
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) {
+    assert(tensor >= 0 && tensor < rule->operand_count + rule->result_count && factor >= 0);
     SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
     assert(tensor >= 0 && tensor < spmd_rule_tensors(rule));     /* operands, then results */
     assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */

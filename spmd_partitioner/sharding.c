@@ -29,6 +29,7 @@ bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
 }
 
 bool spmd_sharding_equal(const SpmdSharding *a, const SpmdSharding *b) {
+    assert(a && b);
     if (a == b) return true;
     if (a->rank != b->rank || a->manual != b->manual || a->unreduced != b->unreduced) return false;
     for (int32_t i = 0; i < a->rank; i++) {
@@ -90,6 +91,7 @@ SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count) {
 
 const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
                                  const SpmdSharding *sharding) {
+    assert(hlo_shape_is_array(global));
     if (!hlo_shape_is_array(global) || spmd_sharding_is_replicated(sharding)) return global;
     HLO_BUG_IF(global->rank != sharding->rank);
     HloShape *local = HLO_ARENA_NEW(arena, HloShape, 1);

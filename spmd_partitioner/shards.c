@@ -23,6 +23,7 @@ int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
 
 // Position of a device in a list written as a transposed iota, or -1.
 static int64_t position_in_iota(const HloIotaDevices *iota, int64_t device) {
+    assert(device >= 0);
     int64_t position = 0, stride = 1;
     for (int64_t i = iota->dims.count - 1; i >= 0; i--) {
         int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
@@ -56,6 +57,7 @@ static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
 }
 
 HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
+    assert(global && sharding && offsets);
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
     if (sharding->kind == HLO_SHARDING_NAMED && sharding->named->whole == HLO_SHARDING_TILED) {
         HLO_FAIL_IF(sharding->named->dim_count != global->rank, HLO_INVALID_ARGUMENT, "the sharding's rank differs");
@@ -95,6 +97,7 @@ HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSha
 // Copies the part of `global` at `offsets` to or from a shard; what lies outside of the global array is left alone.
 static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *global, const HloShape *local,
                        const int64_t *offsets, bool split) {
+    assert(from->shape->type == to->shape->type && offsets);
     int64_t bytes = hlo_type_bytes(global->type), rank = global->rank;
     int64_t row = rank ? local->dims[rank - 1] : 1, rows = rank ? hlo_shape_elements(local) : 1;
     if (rows == 0) return;
@@ -141,6 +144,7 @@ static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
 
 // Adds `part` to `sum`, in the precision of the type.
 static void add_literal(HloLiteral *sum, const HloLiteral *part) {
+    assert(hlo_shape_equal(sum->shape, part->shape, HLO_COMPARE_IGNORE_LAYOUT));
     HloType type = sum->shape->type;
     int64_t count = hlo_shape_elements(sum->shape);
     for (int64_t i = 0; i < count; i++) {
@@ -184,6 +188,7 @@ static HloStatus split(void *argument) {
 
 HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding, int64_t num_partitions,
                              HloLiteral **shards) {
+    assert(global && sharding && shards && num_partitions > 0);
     HLO_FAIL_IF(!hlo_shape_is_array(global->shape) || !global->data, HLO_INVALID_ARGUMENT, "only arrays can be split");
     for (int64_t i = 0; i < num_partitions; i++) shards[i] = NULL;
     Job job = {.global = global, .sharding = sharding, .count = num_partitions, .shards = shards};
@@ -227,6 +232,7 @@ static HloStatus join(void *argument) {
 
 HloStatus spmd_unshard_literal(const HloLiteral *const *shards, const HloSharding *sharding, int64_t num_partitions,
                                const HloShape *global_shape, HloLiteral **global) {
+    assert(shards && sharding && global && num_partitions > 0);
     HLO_FAIL_IF(!hlo_shape_is_array(global_shape), HLO_INVALID_ARGUMENT, "only arrays can be reassembled");
     Job job = {.sharding = sharding, .count = num_partitions, .sources = shards, .shape = global_shape};
     job.arena = hlo_arena_new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PartitionSpec-like strings and the --shard option.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ static int64_t edit_distance(const char *a, size_t a_length, const char *b) {
 }
 
 static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length) {
+    assert(name && axis_count >= 0);
     HloText known = {0};
     const char *near = NULL;
     for (int64_t i = 0; i < axis_count; i++) {
@@ -46,6 +48,7 @@ static bool blank(char c) {
 // One axis name of a dimension; `used` counts how often each axis was named.
 static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, bool *used,
                            int64_t *axis) {
+    assert(axis && used);
     while (length && blank(*name)) name++, length--;
     while (length && blank(name[length - 1])) length--;
     for (*axis = 0; *axis < axis_count; ++*axis) {
@@ -114,6 +117,7 @@ static bool is_balanced(const char *spec) {
 
 HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *spec, int64_t rank,
                           const HloSharding **result) {
+    assert(arena && spec && result && rank >= 0);
     HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
     bool *used = HLO_ARENA_NEW(arena, bool, axis_count + 1);

@@ -206,6 +206,7 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
 // ---- taking it
 
 static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstruction *part) {
+    assert(piece >= 0);
     const Window *window = taking->window;
     const int64_t *sources = &window->sources[piece * window->shards];
     // Where there is no source, what stands here is masked later.
@@ -299,6 +300,7 @@ static HloInstruction *gather_all(const Taking *taking) {
 
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
                                  HloInstruction *fill, const SpmdReason *reason) {
+    assert(dim >= 0 && dim < local.hlo->shape->rank);
     const SpmdAxes *axes = &local.sharding->dims[dim];
     const Window window =
         plan(partitioner->arena, spmd_axes_product(partitioner->mesh, axes), local.global->dims[dim], interval);
@@ -328,6 +330,7 @@ void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const Spmd
 
 HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
                                 const SpmdInterval *interval, int64_t size) {
+    assert(dim >= 0 && dim < array->shape->rank && size >= 0);
     int64_t shards = spmd_axes_product(partitioner->mesh, axes), least, largest;
     spmd_interval_phases(partitioner->mesh, axes, interval, &least, &largest);
     assert(array->shape->dims[dim] >= largest + size); /* the caller made room for the largest */
@@ -340,6 +343,7 @@ HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *ar
 
 int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *sharding,
                           int64_t dim, SpmdInterval interval) {
+    assert(dim >= 0 && dim < global->rank);
     HloArenaMark mark = hlo_arena_mark(partitioner->arena);
     int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
     const Window window = plan(partitioner->arena, shards, global->dims[dim], interval);

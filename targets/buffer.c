@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers: one array in one memory.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/internal.h"
@@ -8,6 +9,7 @@
 
 // A shape and its dims in one heap block, without layout.
 static HloShape *copy_shape(const HloShape *shape) {
+    assert(shape);
     HloShape *copy = hlo_allocate(sizeof *copy + sizeof(int64_t) * (size_t)shape->rank);
     if (!copy) return NULL;
     int64_t *dims = (int64_t *)(copy + 1);
@@ -27,6 +29,7 @@ static void free_buffer(TargetBuffer *buffer) {
 }
 
 TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory) {
+    assert(shape && memory);
     TargetBuffer *buffer = hlo_allocate_zeroed(1, sizeof *buffer);
     if (!buffer) return NULL;
     buffer->references = 1;
@@ -46,6 +49,7 @@ static HloStatus no_memory(const HloShape *shape) {
 
 // A ready buffer; `dense` is its content, or NULL for an undefined one.
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
+    assert(shape && memory && result);
     HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
                 "a buffer holds one array, not %s", hlo_type_text(shape->type));
     HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
@@ -73,6 +77,7 @@ HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memor
 // Copies between a dense row-major array and one with byte strides, one of which each side names.
 static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
                          const int64_t *dims, int64_t rank, int64_t width) {
+    assert(rank >= 0 && width > 0);
     if (rank == 0) {
         memcpy(to, from, (size_t)width);
         return;
@@ -90,6 +95,7 @@ enum { kMaximumRank = 64 };
 
 static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, const int64_t *minor_to_major,
                           int64_t *strides) {
+    assert(rank >= 0 && width > 0);
     int64_t stride = width;
     for (int64_t i = 0; i < rank; i++) {
         const int64_t d = minor_to_major ? minor_to_major[i] : rank - 1 - i;
@@ -101,6 +107,7 @@ static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, cons
 // Elements of less than a byte have one each here, integers extended by their sign, while a host may leave anything in
 // the bits above them (ml_dtypes does).
 static void extend_narrow(HloType type, void *data, int64_t count) {
+    assert(count >= 0);
     const int spare = 8 - hlo_type_info(type)->bits;
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
     uint8_t *bytes = data;
@@ -111,6 +118,7 @@ static void extend_narrow(HloType type, void *data, int64_t count) {
 }
 
 HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *memory, TargetBuffer **buffer) {
+    assert(array && memory && buffer);
     HLO_FAIL_IF(!hlo_type_is_array(array->type), HLO_INVALID_ARGUMENT, "a host array of type %s",
                 hlo_type_text(array->type));
     HLO_FAIL_IF(array->rank < 0 || array->rank > kMaximumRank, HLO_INVALID_ARGUMENT, "an array of rank %lld",
@@ -140,6 +148,7 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
 
 HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error,
                                    TargetBuffer **result) {
+    assert(error && result);
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) {
         hlo_status_free(error);
@@ -186,6 +195,7 @@ TargetStorage *target_buffer_take_storage(TargetBuffer *buffer) {
 }
 
 TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
+    assert(buffer);
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->storage;
     const bool last = --buffer->claims == 0 && buffer->deleted;
@@ -245,6 +255,7 @@ static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
 }
 
 HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes, const int64_t *minor_to_major) {
+    assert(buffer);
     const HloShape *shape = buffer->shape;
     HLO_FAIL_IF(bytes != hlo_shape_bytes(shape), HLO_INVALID_ARGUMENT, "%lld bytes for an array of %lld",
                 (long long)bytes, (long long)hlo_shape_bytes(shape));
@@ -275,6 +286,7 @@ HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int
 }
 
 HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **result) {
+    assert(buffer && result);
     HloLiteral *literal = hlo_literal_new(buffer->shape);
     if (!literal) return no_memory(buffer->shape);
     const HloStatus status = target_buffer_to_host(buffer, literal->data, hlo_shape_bytes(buffer->shape), NULL);
@@ -362,6 +374,7 @@ static void finish_memory_copy(HloStatus status, void *argument) {
 }
 
 HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
+    assert(pending && with && pending != with);
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
     if (!copy) return no_memory(with->shape);
     *copy = (MemoryCopy){target_buffer_retain(with), target_buffer_retain(pending)};
@@ -398,6 +411,7 @@ HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memor
 }
 
 HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, TargetBuffer **result) {
+    assert(buffer && shape && result);
     HLO_FAIL_IF(!hlo_shape_is_array(shape), HLO_INVALID_ARGUMENT, "a bitcast to %s", hlo_type_text(shape->type));
     HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
     HLO_FAIL_IF(hlo_shape_bytes(shape) != hlo_shape_bytes(buffer->shape), HLO_INVALID_ARGUMENT,
@@ -422,6 +436,7 @@ void target_buffer_fail(TargetBuffer *pending, HloStatus error) {
 
 HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
                              void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
+    assert(shape && memory && result);
     enum { kAlignment = 64 };
     if ((uintptr_t)data % kAlignment) {  // kernels need this much
         HLO_TRY(new_filled(shape, memory, data, result));

@@ -96,6 +96,7 @@ static HloStatus read_numerics(TargetClient *client) {
 }
 
 static HloStatus fill_client(TargetClient *client, const char *spec, int threads) {
+    assert(spec);
     const char *from_environment = getenv("MESHLO_TOPOLOGY");
     if (!spec || !*spec) spec = from_environment && *from_environment ? from_environment : "cpu:1";
     client->spec = copy_text(spec);
@@ -136,6 +137,7 @@ static void free_client(TargetClient *client) {
 }
 
 HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **result) {
+    assert(spec && result);
     TargetClient *client = hlo_allocate_zeroed(1, sizeof *client);
     HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
     client->references = 1;
@@ -200,6 +202,7 @@ TargetMemory *target_device_default_memory(const TargetDevice *device) {
 
 const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape, const HloInts *minor_to_major,
                                       HloArena *arena) {
+    assert(memory && shape && arena);
     assert(hlo_shape_is_array(shape));                               /* others have no layout */
     assert(!minor_to_major || minor_to_major->count == shape->rank); /* the caller has checked the user's order */
     const EmuTopology *topology = memory->device->client->topology;
@@ -216,6 +219,7 @@ const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape
 }
 
 void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics) {
+    assert(device && statistics);
     TargetMeter *meter = target_device_meter(device);
     *statistics = (TargetMemoryStatistics){.bytes_in_use = atomic_load(&meter->in_use),
                                            .peak_bytes_in_use = atomic_load(&meter->peak),

@@ -345,9 +345,10 @@ HLO_EXPORT char *target_executable_to_text(const TargetExecutable *executable);
 enum { TARGET_CHANNEL_INFEED = -1, TARGET_CHANNEL_OUTFEED = -2 };
 
 // The transfers of a program with the host: instructions send and recv with is_host_transfer, which name their channel,
-// and infeed and outfeed. The program waits in each of them. They are called on any thread, without locks held, in program order for one place of the assignment and at
-// once for several; they may do anything, also run programs of this client and wait for them (but not for what was
-// submitted behind this execution, which would wait for ever). An error ends the execution: its results hold it.
+// and infeed and outfeed. The program waits in each of them. They are called on any thread, without locks held, in
+// program order for one place of the assignment and at once for several; they may do anything, also run programs of
+// this client and wait for them (but not for what was submitted behind this execution, which would wait for ever). An
+// error ends the execution: its results hold it.
 typedef struct TargetHostTransfers {
     // Takes `bytes` bytes that the device at `place` sends over `channel`; they stay there during the call only.
     HloStatus (*send)(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: ready once, with an error or without.
+#include <assert.h>
+
 #include "targets/internal.h"
 
 typedef struct Callback {
@@ -51,6 +53,7 @@ void target_event_release(TargetEvent *event) {
 }
 
 void target_event_publish(TargetEvent *event, HloStatus status) {
+    assert(event);
     pthread_mutex_lock(&event->lock);
     const bool first = !atomic_load(&event->ready);
     if (first) {
@@ -97,6 +100,7 @@ HloStatus target_event_error(const TargetEvent *event) {
 }
 
 HloStatus target_event_wait(TargetEvent *event) {
+    assert(event);
     if (!target_event_is_ready(event)) {
         pthread_mutex_lock(&event->lock);
         while (!atomic_load(&event->ready)) pthread_cond_wait(&event->changed, &event->lock);
@@ -106,6 +110,7 @@ HloStatus target_event_wait(TargetEvent *event) {
 }
 
 HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback, void *argument) {
+    assert(event && callback);
     Callback *entry = hlo_allocate(sizeof *entry);
     HLO_FAIL_IF(!entry, HLO_RESOURCE_EXHAUSTED, "no memory for a callback");
     *entry = (Callback){callback, argument, NULL};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executables: compiled programs with the devices they run on.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/analysis/cost.h"
@@ -9,6 +10,7 @@
 
 static HloStatus choose_counts(const HloModule *module, const TargetCompileOptions *options,
                                TargetExecutable *executable) {
+    assert(module && executable);
     executable->replica_count = options->replica_count ? options->replica_count : module->replica_count;
     executable->partition_count = options->partition_count ? options->partition_count : module->num_partitions;
     if (executable->replica_count == 0) executable->replica_count = 1;
@@ -158,6 +160,7 @@ static HloStatus fill_executable(void *argument) {
 
 HloStatus target_compile(TargetClient *client, const HloModule *module, const TargetCompileOptions *options,
                          TargetExecutable **result) {
+    assert(client && module && result);
     static const TargetCompileOptions kDefaults = {0};
     TargetExecutable *executable = hlo_allocate_zeroed(1, sizeof *executable);
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -256,6 +259,7 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
 }
 
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
+    assert(executable && analysis);
     const CpuSignature *signature = executable->signature;
     *analysis = (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes,
                                        .constant_bytes = signature->constant_bytes,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions: from argument buffers to result buffers.
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -43,6 +44,7 @@ static TargetDevice *device_at(const TargetExecutable *executable, TargetDevice 
 
 static HloStatus check_argument(const TargetExecutable *executable, const TargetDevice *expected_device,
                                 const TargetBuffer *buffer, int64_t device, int64_t index) {
+    assert(device >= 0 && index >= 0);
     const HloShape *expected = executable->signature->argument_shapes[index];
     HLO_FAIL_IF(!buffer, HLO_INVALID_ARGUMENT, "argument %lld of device %lld is missing", (long long)index,
                 (long long)device);
@@ -80,6 +82,7 @@ static HloStatus check_donations(const TargetExecutable *executable, const Targe
 
 static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
                        TargetBuffer *const *const *arguments, int64_t argument_count) {
+    assert(executable && argument_count >= 0);
     HLO_FAIL_IF(target_executable_is_deleted(executable), HLO_FAILED_PRECONDITION, "executable %s has been deleted",
                 executable->name);
     HLO_FAIL_IF(argument_count != executable->signature->argument_count, HLO_INVALID_ARGUMENT,
@@ -124,6 +127,7 @@ static HloStatus take_arguments(Execution *execution) {
 
 // The memory of one result: the donated argument's if nobody else holds it, else new.
 static TargetStorage *result_storage(Execution *execution, int64_t device, int64_t result) {
+    assert(device >= 0 && result >= 0);
     const CpuSignature *signature = execution->executable->signature;
     const int64_t alias = signature->result_alias[result];
     if (alias >= 0) {
@@ -194,6 +198,7 @@ static void share_results(Execution *execution, RunMemory *memory) {
 // ---- transfers with the host: the queue lets others pass meanwhile
 
 static HloStatus send_to_host(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+    assert(context && bytes >= 0);
     const Execution *execution = context;
     TargetQueue *queue = &execution->executable->client->queue;
     target_queue_callback_begin(queue);
@@ -203,6 +208,7 @@ static HloStatus send_to_host(void *context, int64_t place, int64_t channel, con
 }
 
 static HloStatus receive_from_host(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+    assert(context && bytes >= 0);
     const Execution *execution = context;
     TargetQueue *queue = &execution->executable->client->queue;
     target_queue_callback_begin(queue);
@@ -385,6 +391,7 @@ static bool make_results(Execution *execution, bool with_events) {
 
 // A donated buffer is deleted now; its content goes to the execution, now or when it is there.
 static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t place, bool donate) {
+    assert(buffer && place >= 0);
     execution->arguments[place] = target_buffer_retain(buffer);
     pthread_mutex_lock(&buffer->lock);
     execution->donated[place] = donate && buffer->external_holds == 0;
@@ -410,6 +417,7 @@ static void take_buffers(Execution *execution, const TargetExecuteOptions *optio
 HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                          TargetBuffer *const *const *arguments, int64_t argument_count, TargetBuffer **const *results,
                          TargetEvent **device_events) {
+    assert(executable && argument_count >= 0);
     static const TargetExecuteOptions kDefaults = {0};
     if (!options) options = &kDefaults;
     HLO_TRY(check(executable, options, arguments, argument_count));

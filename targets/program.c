@@ -2,6 +2,7 @@
 // Whole arrays and the programs that run on them: partitioner and client put together.
 #include "targets/program.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "emulator/draw.h"
@@ -33,6 +34,7 @@ static HloStatus copy_fields(void *argument) {
 
 // An array without its parts.
 static HloStatus new_array(const SpmdBoundaryArray *like, int64_t count, TargetArray **result) {
+    assert(like && count > 0 && result);
     TargetArray *array = hlo_allocate_zeroed(1, sizeof *array);
     HLO_FAIL_IF(!array, HLO_RESOURCE_EXHAUSTED, "no memory for an array");
     array->references = 1;
@@ -75,6 +77,7 @@ TargetBuffer *target_array_shard(const TargetArray *array, int64_t index) {
 }
 
 HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal) {
+    assert(array && literal);
     HloLiteral **parts = hlo_allocate_zeroed((size_t)array->count, sizeof(HloLiteral *));
     HLO_FAIL_IF(!parts, HLO_RESOURCE_EXHAUSTED, "no memory for an array");
     HloStatus status = HLO_SUCCESS;
@@ -89,6 +92,7 @@ HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal
 }
 
 HloStatus target_array_draw(const TargetArray *array, HloText *text) {
+    assert(array && text);
     const HloShape *shape = array->shape;
     HLO_FAIL_IF(!hlo_shape_is_array(shape) || shape->rank < 1 || shape->rank > 2, HLO_INVALID_ARGUMENT,
                 "only arrays of one or two dimensions can be drawn");
@@ -139,6 +143,7 @@ static HloStatus assign_in_mesh_order(void *argument) {
 
 HloStatus target_default_assignment(const EmuTopology *topology, const HloModule *module, const SpmdMeshAxis *mesh,
                                     int64_t mesh_axis_count, int64_t partition_count, int64_t *ids) {
+    assert(module && partition_count > 0 && ids);
     HLO_FAIL_IF(partition_count > topology->device_count, HLO_INVALID_ARGUMENT,
                 "the program needs %lld devices, %s has %lld", (long long)partition_count, topology->name,
                 (long long)topology->device_count);
@@ -172,6 +177,7 @@ static HloStatus partition(const HloModule *module, const SpmdOptions *options, 
 
 static HloStatus compile(TargetClient *client, const HloModule *original, const TargetProgramOptions *options,
                          TargetProgram *program) {
+    assert(original && program);
     int64_t count = program->boundary->num_partitions;
     int64_t *ids = hlo_allocate_zeroed((size_t)count, sizeof *ids);
     HLO_FAIL_IF(!ids, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
@@ -197,6 +203,7 @@ static HloStatus fill_program(TargetClient *client, const HloModule *module, con
 
 HloStatus target_program_new(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
                              TargetProgram **result) {
+    assert(client && module && result);
     static const TargetProgramOptions defaults;
     TargetProgram *program = hlo_allocate_zeroed(1, sizeof *program);
     HLO_FAIL_IF(!program, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
@@ -233,6 +240,7 @@ TargetExecutable *target_program_executable(const TargetProgram *program) {
 // INVALID_ARGUMENT that says what argument `index` is and what it should be.
 static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSharding *have_sharding,
                                 const SpmdBoundaryArray *want) {
+    assert(index >= 0 && want);
     HloText text = {0};
     hlo_text_format(&text, "argument %lld is ", (long long)index);
     hlo_shape_print(&text, have, false);
@@ -247,6 +255,7 @@ static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSh
 
 HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
                                TargetArray **result) {
+    assert(program && literal && result);
     const SpmdBoundary *boundary = program->boundary;
     HLO_FAIL_IF(index < 0 || index >= boundary->parameter_count, HLO_INVALID_ARGUMENT,
                 "the program has %lld arguments, there is no number %lld", (long long)boundary->parameter_count,
@@ -282,6 +291,7 @@ static HloStatus check_count(const TargetProgram *program, int64_t argument_coun
 
 // Whether each device holds the same elements under both shardings, however they are written.
 static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const TargetArray *array) {
+    assert(index >= 0 && index < boundary->parameter_count && array);
     const SpmdBoundaryArray *want = &boundary->parameters[index];
     if (array->count != boundary->num_partitions ||
         !hlo_shape_equal(array->shape, want->global, HLO_COMPARE_IGNORE_LAYOUT))
@@ -308,6 +318,7 @@ typedef struct Run {
 } Run;
 
 static HloStatus new_run(int64_t devices, int64_t arguments, int64_t results, Run *run) {
+    assert(devices > 0 && arguments >= 0 && results >= 0);
     run->buffers = hlo_allocate_zeroed((size_t)devices * (size_t)(arguments + results) + 1, sizeof *run->buffers);
     run->arguments = hlo_allocate_zeroed((size_t)devices, sizeof *run->arguments);
     run->results = hlo_allocate_zeroed((size_t)devices, sizeof *run->results);
@@ -339,6 +350,7 @@ static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, 
 
 HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments, int64_t argument_count,
                              TargetArray **results) {
+    assert(program && argument_count >= 0);
     const SpmdBoundary *boundary = program->boundary;
     HLO_TRY(check_count(program, argument_count));
     for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_parts(boundary, i, arguments[i]));
@@ -378,6 +390,7 @@ static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments
 
 HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments, int64_t argument_count,
                               HloLiteral **results) {
+    assert(program && argument_count >= 0);
     const SpmdBoundary *boundary = program->boundary;
     HLO_TRY(check_count(program, argument_count));
     for (int64_t i = 0; i < boundary->result_count; i++) results[i] = NULL;

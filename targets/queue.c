@@ -35,6 +35,7 @@ static void recover_from_fork(TargetQueue *queue) {
 
 // Lock held; runs the task that `running` names without it.
 static void run_task(TargetQueue *queue, TargetTask *task) {
+    assert(task);
     queue->running = task;
     pthread_mutex_unlock(&queue->lock);
     task->run(task);
@@ -122,6 +123,7 @@ static bool start_aside(TargetTask *task) {
 }
 
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
+    assert(queue && task);
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
     if ((wait || (task->small && task->is_ready(task))) && is_idle(queue)) {
@@ -168,6 +170,7 @@ void target_queue_drain(TargetQueue *queue) {
 }
 
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner) {
+    assert(queue);
     if (!queue->alive) return true;
     recover_from_fork(queue);
     const bool own_thread = queue->started && pthread_equal(queue->thread, pthread_self());

@@ -2,6 +2,7 @@
 // Memory of buffers and executions.
 #include "targets/storage.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -52,6 +53,7 @@ void target_store_pool_after_fork(TargetStorePool *pool) {
 }
 
 static void *take_block(TargetStorePool *pool, int32_t size_class) {
+    assert(size_class >= 0);
     pthread_mutex_lock(&pool->lock);
     TargetFreeBlock *block = pool->free[size_class];
     if (block) {
@@ -63,6 +65,7 @@ static void *take_block(TargetStorePool *pool, int32_t size_class) {
 }
 
 static void *fresh_block(int32_t size_class) {
+    assert(size_class >= 0);
     const size_t bytes = (size_t)class_bytes(size_class);
     void *block = hlo_allocate_aligned(bytes);
 #ifdef MADV_HUGEPAGE
@@ -85,6 +88,7 @@ static void count_up(TargetMeter *meter, int64_t bytes) {
 }
 
 TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter) {
+    assert(pool && bytes >= 0);
     const int32_t size_class = class_of(bytes);
     TargetStorage *storage = size_class < 0 ? NULL : hlo_allocate(sizeof *storage);
     if (!storage) return NULL;
@@ -137,6 +141,7 @@ static void forget(TargetStorePool *pool, const TargetStorage *storage) {
 }
 
 TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter) {
+    assert(pool && bytes >= 0);
     const bool large = bytes >= kSharedBytes;
     TargetStorage *found;
     for (int64_t place = 0; large && (found = next_recent(pool, bytes, &place));) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/arrays.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static int64_t integer_limit(HloType type) {
 }
 
 void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
+    assert(literal && input >= 0);
     const HloShape *shape = literal->shape;
     int64_t count = hlo_shape_elements(shape);
     uint64_t stream = splitmix64(seed, (uint64_t)input);
@@ -56,6 +58,7 @@ void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
 
 // The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none.
 static int64_t find_input(const HloModule *module, const char *key, int64_t count) {
+    assert(key && count >= 0);
     const char *digits = key[0] == 'p' ? key + 1 : key;
     if (*digits && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 10) {
         int64_t index = 0;
@@ -82,6 +85,7 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
 }
 
 static HloStatus read_archive(CliContext *context, const char *path, const HloShape *const *shapes, CliArrays *inputs) {
+    assert(path && inputs);
     NpzArchive archive = {0};
     bool *there = HLO_ARENA_NEW(context->arena, bool, inputs->count);
     HLO_TRY(npz_open(path, &archive));
@@ -129,6 +133,7 @@ static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes
 
 HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes, int64_t count,
                           CliArrays *inputs) {
+    assert(count >= 0 && inputs);
     *inputs = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
     HloStringVector options = cli_list(context, "input");
     context->stage = CLI_STAGE_USAGE;
@@ -142,6 +147,7 @@ HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const Hl
 }
 
 HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays) {
+    assert(folder && arrays);
     HLO_TRY(hlo_file_make_folder(folder));
     for (int64_t i = 0; i < arrays->count; ++i) {
         if (!arrays->items[i] || !hlo_shape_is_array(arrays->items[i]->shape)) continue;
@@ -169,6 +175,7 @@ static double default_relative(HloType type, const CliTolerance *tolerance) {
 }
 
 static double root_mean_square(const HloLiteral *literal) {
+    assert(literal);
     int64_t count = hlo_shape_elements(literal->shape), used = 0;
     double sum = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -188,6 +195,7 @@ static bool same_number(double _Complex a, double _Complex b) {
 
 static CliDifference compare_numbers(const HloLiteral *expected, const HloLiteral *actual, double relative,
                                      double absolute) {
+    assert(relative >= 0 && absolute >= 0);
     CliDifference result = {0};
     int64_t count = hlo_shape_elements(expected->shape);
     for (int64_t i = 0; i < count; ++i) {

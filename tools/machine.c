@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/machine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static bool read_count(const char *text, int64_t *value) {
 
 static HloStatus parse_axis(CliContext *context, const char *text, const char *item, int64_t index,
                             SpmdMeshAxis *axis) {
+    assert(item && index >= 0 && axis);
     const char *equals = strchr(item, '=');
     const char *size = equals ? equals + 1 : item;
     axis->name = equals ? hlo_arena_string(context->arena, item, (size_t)(equals - item))
@@ -59,6 +61,7 @@ HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
 
 HloStatus cli_numbers_parse(CliContext *context, const char *option, const char *text, int64_t room, int64_t *numbers,
                             int64_t *count) {
+    assert(option && text && room > 0 && numbers && count);
     *count = 0;
     if (!*text) return HLO_SUCCESS;
     const char *at = text;

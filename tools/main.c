@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The command's entry: everything is in cli.c, so that the tests can link it.
 #include "tools/cli.h"
 
 int main(int argument_count, char **arguments) {

@@ -4,6 +4,7 @@
 // nothing of a hostile header is ever evaluated; sizes are checked before memory is taken.
 #include "tools/npy.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { kMaxRank = 32, kMaxDescriptor = 16 };
@@ -54,6 +55,7 @@ static bool accept(Reader *reader, const char *word) {
 
 // A quoted string without escapes.
 static HloStatus read_string(Reader *reader, char *out, size_t room) {
+    assert(out && room > 0);
     skip_space(reader);
     if (reader->at == reader->end || (*reader->at != '\'' && *reader->at != '"')) {
         return bad_header(reader, "a string is missing (structured types are not supported)");
@@ -114,6 +116,7 @@ static HloStatus read_member(Reader *reader, Header *header) {
 
 // Finds the dict, reads it, and returns where the elements start.
 static HloStatus read_header(const char *name, const uint8_t *data, size_t size, Header *header, size_t *start) {
+    assert(data || size == 0);
     Reader reader = {.name = name};
     if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) return bad_header(&reader, "the file is no .npy file");
     int version = data[6];
@@ -149,6 +152,7 @@ static bool is_void_type(HloType type) {
 // The element type that a descriptor means; *swap tells that the bytes are big endian.
 static HloStatus decide_type(const char *name, const char *descriptor, const HloShape *expected, HloType *type,
                              bool *swap) {
+    assert(descriptor && type && swap);
     char order = descriptor[0];
     bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
     const char *code = descriptor + has_order;
@@ -182,6 +186,7 @@ static HloStatus check_expected(const char *name, const HloShape *shape, const H
 }
 
 static void swap_bytes(uint8_t *data, size_t bytes, size_t word) {
+    assert(word > 0 && bytes % word == 0);
     for (size_t i = 0; i + word <= bytes; i += word) {
         for (size_t low = 0, high = word - 1; low < high; ++low, --high) {
             uint8_t byte = data[i + low];
@@ -193,6 +198,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t word) {
 
 // Copies column-major `from` to row-major `to`, walking the destination in order.
 static void copy_fortran(uint8_t *to, const uint8_t *from, const HloShape *shape) {
+    assert(to && from);
     size_t bytes = (size_t)hlo_type_bytes(shape->type);
     int64_t index[kMaxRank] = {0}, stride[kMaxRank], step = 1, offset = 0;
     for (int32_t i = 0; i < shape->rank; ++i) {
@@ -275,6 +281,7 @@ HloStatus npy_read(const char *path, const HloShape *expected, HloLiteral **lite
 }
 
 void npy_print_header(HloText *text, const HloShape *shape) {
+    assert(text && hlo_shape_is_array(shape));
     const char *code = hlo_type_bytes(shape->type) == 2 ? "V2" : "V1";
     for (size_t i = 0; i < HLO_COUNT_OF(kTypes); ++i) {
         if (kTypes[i].type == shape->type) code = kTypes[i].descriptor;
@@ -298,6 +305,7 @@ void npy_print_header(HloText *text, const HloShape *shape) {
 }
 
 HloStatus npy_write(const char *path, const HloLiteral *literal) {
+    assert(path && literal);
     HloText header = {0};
     npy_print_header(&header, literal->shape);
     HloStatus status = hlo_text_status(&header);

@@ -2,6 +2,7 @@
 // Zip archives (APPNOTE.TXT): the end record names the central directory, whose entries name each member's place. Zip64
 // extra fields are understood; encryption and several disks are not. No size of the archive is believed before it is
 // checked against the file.
+#include <assert.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -28,6 +29,7 @@ static HloStatus damaged(const NpzArchive *archive, const char *what) {
 }
 
 HloStatus npz_open(const char *path, NpzArchive *archive) {
+    assert(path && archive);
     *archive = (NpzArchive){.name = path};
     HLO_TRY(hlo_file_read(path, SIZE_MAX / 4, &archive->file));
     const uint8_t *data = (const uint8_t *)archive->file.data;
@@ -50,6 +52,7 @@ void npz_close(NpzArchive *archive) {
 
 // Sizes of 4 GiB and more stand in the extra field 1, in the order size, packed size, offset.
 static HloStatus read_zip64(const NpzArchive *archive, const uint8_t *extra, size_t length, Member *member) {
+    assert(extra || length == 0);
     uint64_t *fields[] = {&member->size, &member->packed_size, &member->offset};
     while (length >= 4) {
         size_t bytes = (size_t)read_number(extra + 2, 2);
@@ -94,6 +97,7 @@ static bool is_called(const Member *member, const char *name) {
 }
 
 static HloStatus find_member(const NpzArchive *archive, const char *name, Member *member, bool *found) {
+    assert(name && member && found);
     size_t at = archive->directory;
     *found = false;
     for (int64_t i = 0; i < archive->entries && !*found; ++i) {
@@ -116,6 +120,7 @@ static int64_t array_number(const Member *member, int64_t limit) {
 }
 
 HloStatus npz_check_names(const NpzArchive *archive, bool *seen, int64_t limit) {
+    assert(archive && seen && limit >= 0);
     HLO_FAIL_IF(archive->entries == 0, HLO_INVALID_ARGUMENT, "%s: the .npz archive is empty", archive->name);
     size_t at = archive->directory;
     for (int64_t i = 0; i < archive->entries; ++i) {
@@ -139,6 +144,7 @@ static HloStatus check_sum(const NpzArchive *archive, const Member *member, cons
 }
 
 static HloStatus inflate_member(const NpzArchive *archive, const uint8_t *packed, const Member *member, char *out) {
+    assert(packed && out);
     z_stream stream = {.next_in = (Bytef *)packed};
     if (inflateInit2(&stream, -15) != Z_OK)
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory", archive->name);
@@ -176,6 +182,7 @@ static HloStatus read_deflated(const NpzArchive *archive, const char *name, cons
 }
 
 HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *expected, HloLiteral **literal) {
+    assert(archive && name && literal);
     Member member;
     bool found;
     HLO_TRY(find_member(archive, name, &member, &found));

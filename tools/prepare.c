@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/prepare.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ const char *cli_machine(CliContext *context) {
 }
 
 HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options) {
+    assert(module && options);
     CliMesh mesh;
     HloStringVector shards = cli_list(context, "shard");
     HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
@@ -94,6 +96,7 @@ static bool is_foreign_dump(CliContext *context, const HloModule *module) {
 }
 
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
+    assert(program);
     SpmdOptions options;
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &program->original));
     HLO_TRY(cli_spmd_options(context, program->original, &options));

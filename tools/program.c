@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
@@ -24,6 +25,7 @@ static bool starts_with(const char *data, size_t size, const char *word) {
 
 // Skips blanks and // comments.
 static void skip_comments(const char **data, size_t *size) {
+    assert(*data);
     for (;;) {
         size_t blanks = 0;
         while (blanks < *size && memchr(" \t\r\n", (*data)[blanks], 4)) ++blanks;
@@ -81,6 +83,7 @@ static HloStatus parse_program(const char *name, const HloFileContent *content, 
 }
 
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
+    assert(path && module);
     HloFileContent content;
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;

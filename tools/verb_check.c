@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo explain and meshlo check: why a program communicates, and a guard against more of it.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static HloStatus broken(CliContext *context, const SpmdCollective *collective, c
 }
 
 static bool list_has(const char *list, const char *word) {
+    assert(word);
     size_t length = strlen(word);
     for (const char *at = list; *at;) {
         size_t item = strcspn(at, ",");
@@ -83,6 +85,7 @@ static HloStatus check_forbidden(CliContext *context, const SpmdReport *report) 
 }
 
 static HloStatus parse_bytes(CliContext *context, const char *text, double *bytes) {
+    assert(text && bytes);
     static const struct {
         const char *suffix;
         double factor;
@@ -146,6 +149,7 @@ static HloStatus compare_baseline(CliContext *context, const SpmdReport *report,
 }
 
 static HloStatus read_baseline(CliContext *context, const char *path, const HloJsonValue **baseline) {
+    assert(path && baseline);
     HloFileContent content;
     HloJsonValue *value = NULL;
     context->stage = CLI_STAGE_USAGE;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo convert: reads a program in any format and prints it in another.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -27,6 +28,7 @@ static const char *const kForms[] = {"long", "short", "canonical"};
 
 static HloStatus choose(CliContext *context, const char *option, const char *const *names, int64_t count,
                         int64_t *choice) {
+    assert(option && names && count > 0 && choice);
     const char *text = cli_text_or(context, option, names[0]);
     for (*choice = 0; *choice < count; ++*choice) {
         if (strcmp(text, names[*choice]) == 0) return HLO_SUCCESS;

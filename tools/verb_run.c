@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo run: real numbers on virtual devices, compared with the reference evaluator where asked.
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,7 @@ static HloType narrowest_type(const HloModule *module) {
 }
 
 static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
+    assert(flat >= 0);
     HloInts dims = {shape->dims, shape->rank};
     hlo_text_char(text, '[');
     int64_t below = hlo_shape_elements(shape);
@@ -134,6 +136,7 @@ static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
 
 // Compares all arrays; the first that differs ends the verb with exit code 1. *worst is the largest relative error.
 static HloStatus compare(Run *run, double *worst) {
+    assert(worst);
     CliContext *context = run->context;
     CliTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
                               narrowest_type(run->program.original), run->execution.numerics == TARGET_NUMERICS_TPU};

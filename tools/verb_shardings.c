@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo shardings: which device holds which part of an array, as a box drawing.
+#include <assert.h>
+
 #include "tools/machine.h"
 
 static const CliOption kOptions[] = {
@@ -12,6 +14,7 @@ static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int64_t *ids, const int64_t *dims,
                              int64_t rank, EmuShard *shards) {
+    assert(rank > 0 && shards);
     const HloSharding *sharding;
     const HloShape *local;
     const HloShape *global = hlo_shape_array(context->arena, HLO_F32, dims, rank);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/xla_flags.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 // The next word of *at with its quotes removed, or NULL at the end.
 static const char *next_word(HloArena *arena, const char **at) {
+    assert(*at);
     *at += strspn(*at, " \t\r\n");
     if (!**at) return NULL;
     char *word = hlo_arena_string(arena, *at, strlen(*at)), *out = word;
@@ -39,6 +41,7 @@ static const char *flags_text(CliContext *context) {
 }
 
 const char *cli_xla_flag(CliContext *context, const char *name) {
+    assert(name);
     const char *at = flags_text(context), *value = NULL;
     size_t length = strlen(name);
     for (const char *word; at && (word = next_word(context->arena, &at));) {
@@ -51,6 +54,7 @@ const char *cli_xla_flag(CliContext *context, const char *name) {
 }
 
 void cli_xla_dump(CliContext *context, const HloModule *module, const char *stage) {
+    assert(module && stage);
     const char *folder = cli_xla_flag(context, "xla_dump_to");
     if (!folder) return;
     HloText text = {0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/analysis/cost.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/analysis/loop.h"
@@ -18,6 +19,7 @@ static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
 };
 
 static void add(HloCost *cost, const HloCost *more, double times) {
+    assert(times >= 0);
     cost->flops += times * more->flops;
     cost->transcendentals += times * more->transcendentals;
     cost->bytes_read += times * more->bytes_read;
@@ -39,6 +41,7 @@ typedef struct Analyse {
 } Analyse;
 
 static HloStatus analyse_body(void *argument) {
+    assert(argument);
     HloCostAnalysis *analysis = ((Analyse *)argument)->analysis;
     analysis->computations = HLO_ARENA_NEW(analysis->arena, HloCost, analysis->module->computation_limit);
     int64_t count;
@@ -53,6 +56,7 @@ static HloStatus analyse_body(void *argument) {
 }
 
 HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module) {
+    assert(module);
     HloCostAnalysis *analysis = hlo_allocate_zeroed(1, sizeof(*analysis));
     if (!analysis) return NULL;
     analysis->module = module;
@@ -80,6 +84,7 @@ static double bytes_of(const HloShape *shape) {
 }
 
 static double elements_of(const HloShape *shape) {
+    assert(shape);
     if (!hlo_shape_is_tuple(shape)) return (double)hlo_shape_elements(shape);
     double total = 0;
     for (int32_t i = 0; i < shape->element_count; i++) total += elements_of(shape->elements[i]);
@@ -132,6 +137,7 @@ static void read_from(const HloInstruction *instruction, int64_t first, HloCost 
 }
 
 void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_DYNAMIC_SLICE) || hlo_is(instruction, HLO_OP_SLICE));
     (void)analysis;
     cost->bytes_read += bytes_of(instruction->shape);
     cost->bytes_written += bytes_of(instruction->shape);
@@ -139,12 +145,15 @@ void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instr
 }
 
 void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));
     (void)analysis;
     cost->bytes_written += bytes_of(instruction->operands[1]->shape);
     read_from(instruction, 1, cost);
 }
 
 void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_RAGGED_DOT) ||
+           hlo_is(instruction, HLO_OP_SCALED_DOT));
     (void)analysis;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     move_all(instruction, cost);
@@ -162,6 +171,7 @@ void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruc
 
 // Pairs of an output and a window position that meet an element of the input (not padding, not a dilation gap).
 static double valid_positions(const HloWindowDimension *window, int64_t base, int64_t output) {
+    assert(output >= 0);
     double count = 0;
     int64_t extent = base > 0 ? (base - 1) * window->base_dilation + 1 : 0;
     bool plain =
@@ -190,6 +200,7 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
 }
 
 void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     (void)analysis;
     const HloConvolutionAttributes *conv = HLO_ATTRIBUTES(instruction, Convolution);
     const HloConvolutionLabels *labels = conv->labels;
@@ -207,6 +218,7 @@ void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction 
 }
 
 void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_CHOLESKY));
     (void)analysis;
     const HloShape *shape = instruction->shape;
     // Half of each matrix is read and written.
@@ -216,6 +228,7 @@ void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *in
 }
 
 void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));
     (void)analysis;
     const HloShape *a = instruction->operands[0]->shape, *b = instruction->operands[1]->shape;
     cost->bytes_read += bytes_of(a) / 2 + bytes_of(b);
@@ -224,6 +237,7 @@ void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruc
 }
 
 void hlo_cost_fft(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_FFT));
     (void)analysis;
     HloInts length = HLO_ATTRIBUTES(instruction, Fft)->length;
     move_all(instruction, cost);
@@ -234,6 +248,8 @@ void hlo_cost_fft(const HloCostAnalysis *analysis, const HloInstruction *instruc
 }
 
 void hlo_cost_batch_norm(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(instruction, HLO_OP_BATCH_NORM_INFERENCE) ||
+           hlo_is(instruction, HLO_OP_BATCH_NORM_GRAD));
     (void)analysis;
     move_all(instruction, cost);
     // XLA leaves these uncounted because it expands them; the expansion costs about so much an element.
@@ -252,6 +268,7 @@ static void apply(const HloCostAnalysis *analysis, const HloInstruction *instruc
 }
 
 void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_REDUCE) || hlo_is(instruction, HLO_OP_SCAN));
     move_all(instruction, cost);
     const HloShape *result = instruction->shape;
     double in = elements_of(instruction->operands[0]->shape);
@@ -271,6 +288,7 @@ static double window_elements(const HloWindow *window) {
 }
 
 void hlo_cost_reduce_window(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW) || hlo_is(instruction, HLO_OP_SELECT_AND_SCATTER));
     move_all(instruction, cost);
     double window = window_elements(HLO_ATTRIBUTES(instruction, Window)->window);
     const HloShape *result = instruction->shape;
@@ -290,6 +308,7 @@ void hlo_cost_map(const HloCostAnalysis *analysis, const HloInstruction *instruc
 }
 
 void hlo_cost_sort(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_SORT) || hlo_is(instruction, HLO_OP_TOPK));
     (void)analysis;
     move_all(instruction, cost);
     if (instruction->opcode == HLO_OP_TOPK) return;
@@ -299,12 +318,14 @@ void hlo_cost_sort(const HloCostAnalysis *analysis, const HloInstruction *instru
 }
 
 void hlo_cost_gather(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_GATHER));
     (void)analysis;
     cost->bytes_read += bytes_of(instruction->shape) + bytes_of(instruction->operands[1]->shape);
     cost->bytes_written += bytes_of(instruction->shape);
 }
 
 void hlo_cost_scatter(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_SCATTER));
     int64_t count = instruction->operand_count / 2;
     cost->bytes_read += bytes_of(instruction->operands[count]->shape);
     for (int64_t i = 0; i < count; i++) {
@@ -317,6 +338,8 @@ void hlo_cost_scatter(const HloCostAnalysis *analysis, const HloInstruction *ins
 }
 
 void hlo_cost_called(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_CALL) || hlo_is(instruction, HLO_OP_FUSION) ||
+           hlo_is(instruction, HLO_OP_ASYNC_START));
     if (instruction->called_count == 0) return;
     HloCost inner = hlo_cost_of_computation(analysis, instruction->called[0]);
     if (instruction->opcode == HLO_OP_FUSION) {
@@ -331,6 +354,7 @@ static double larger(double a, double b) {
 }
 
 void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     // The dearest branch in each respect.
     for (int64_t i = 0; i < instruction->called_count; i++) {
         HloCost branch = hlo_cost_of_computation(analysis, instruction->called[i]);
@@ -342,6 +366,7 @@ void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction 
 }
 
 void hlo_cost_while(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_WHILE));
     int64_t trips = hlo_trip_count(instruction);
     HloCost condition = hlo_cost_of_computation(analysis, instruction->called[0]);
     HloCost body = hlo_cost_of_computation(analysis, instruction->called[1]);
@@ -373,6 +398,7 @@ void hlo_cost_transfer(const HloCostAnalysis *analysis, const HloInstruction *in
 }
 
 void hlo_cost_rng(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
+    assert(hlo_is(instruction, HLO_OP_RNG) || hlo_is(instruction, HLO_OP_RNG_BIT_GENERATOR));
     (void)analysis;
     move_all(instruction, cost);
     cost->transcendentals += elements_of(instruction->shape);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/analysis/loop.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ static int32_t swapped(int32_t direction) {
 
 // Reads the condition `counter OP limit`.
 static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     const HloInstruction *root = loop->called[0]->root;
     if (root->opcode != HLO_OP_COMPARE) return false;
     counted->direction = HLO_ATTRIBUTES(root, Compare)->direction;
@@ -75,6 +77,7 @@ static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) 
 
 // Reads the step `counter + constant` or `counter - constant`.
 static bool read_step(const HloInstruction *loop, HloCountedLoop *counted) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     const HloInstruction *next = element_of(loop->called[1]->root, counted->index);
     while (next && next->opcode == HLO_OP_COPY) next = next->operands[0];
     if (!next || (next->opcode != HLO_OP_ADD && next->opcode != HLO_OP_SUBTRACT)) return false;
@@ -95,6 +98,7 @@ static int64_t steps_to(int64_t distance, int64_t step) {
 
 // Counts; false when the loop does not end before the counter overflows its type.
 static bool count_trips(HloCountedLoop *counted, HloType type) {
+    assert(hlo_type_is_integer(type));
     int64_t distance, step = counted->step, last;
     bool up = step > 0;
     if (step == 0 || __builtin_sub_overflow(counted->limit, counted->start, &distance)) return false;
@@ -132,6 +136,7 @@ static bool count_trips(HloCountedLoop *counted, HloType type) {
 }
 
 bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
+    assert(loop && counted);
     *counted = (HloCountedLoop){.trip_count = -1};
     if (loop->opcode != HLO_OP_WHILE || loop->called_count != 2) return false;
     if (!read_condition(loop, counted) || !read_step(loop, counted)) return false;

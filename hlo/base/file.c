@@ -3,6 +3,7 @@
 // function that takes what is left of the input and fills what is free of the output.
 #include "hlo/base/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -171,6 +172,7 @@ static const Codec kCodecs[] = {
 };
 
 static const Codec *find_codec(const void *data, size_t size) {
+    assert(data || size == 0);
     for (size_t i = 0; i < HLO_COUNT_OF(kCodecs); ++i) {
         if (size >= kCodecs[i].magic_size && memcmp(data, kCodecs[i].magic, kCodecs[i].magic_size) == 0) {
             return &kCodecs[i];
@@ -181,6 +183,7 @@ static const Codec *find_codec(const void *data, size_t size) {
 
 static HloStatus expand_loop(const char *name, const Codec *codec, void *state, Stream *stream, size_t limit,
                              HloFileContent *content) {
+    assert(codec && state && content->size == 0);
     size_t capacity = 0;
     for (;;) {
         HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), limit));
@@ -208,6 +211,8 @@ static HloStatus copy_plain(const char *name, const void *data, size_t size, siz
 }
 
 HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_t limit, HloFileContent *content) {
+    assert(name && content);
+    assert(data || size == 0);
     *content = (HloFileContent){0};
     const Codec *codec = find_codec(data, size);
     if (!codec) return copy_plain(name, data, size, limit, content);
@@ -223,6 +228,7 @@ HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_
 }
 
 HloStatus hlo_file_read(const char *path, size_t limit, HloFileContent *content) {
+    assert(path && content);
     *content = (HloFileContent){0};
     bool standard_input = strcmp(path, "-") == 0;
     const char *name = standard_input ? "<stdin>" : path;
@@ -251,6 +257,7 @@ void hlo_file_content_free(HloFileContent *content) {
 
 // Writes everything; 0 or an errno.
 static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count) {
+    assert(count >= 0);
     for (int64_t i = 0; i < count; ++i) {
         const char *data = pieces[i].data;
         size_t left = pieces[i].size;
@@ -302,6 +309,7 @@ static HloStatus write_in_place(const char *path, const HloFilePiece *pieces, in
 }
 
 HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, int64_t count) {
+    assert(path && count >= 0);
     if (strcmp(path, "-") == 0) return write_in_place(path, pieces, count);
     struct stat info;
     if (stat(path, &info) != 0) return write_and_rename(path, pieces, count);
@@ -317,6 +325,7 @@ HloStatus hlo_file_write(const char *path, const void *data, size_t size) {
 }
 
 HloStatus hlo_file_make_folder(const char *path) {
+    assert(path);
     char part[PATH_MAX];
     size_t length = strlen(path);
     HLO_FAIL_IF(length == 0 || length >= sizeof part, HLO_INVALID_ARGUMENT, "bad folder name '%s'", path);

@@ -3,6 +3,7 @@
 // the innermost container's `has_item` must be known. The parser is recursive descent with a depth limit.
 #include "hlo/base/json.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ enum { kMaxDepth = 100 };
 
 // Puts the comma and the line break that go before a key, or before a value that has no key.
 static void begin_item(HloJsonWriter *writer) {
+    assert(writer->text && writer->depth >= 0);
     if (writer->after_key) {
         writer->after_key = false;
         return;
@@ -34,6 +36,8 @@ static void open_container(HloJsonWriter *writer, char bracket) {
 }
 
 static void close_container(HloJsonWriter *writer, char bracket) {
+    assert(writer->depth > 0);   // a key without its value
+    assert(!writer->after_key);  // a key without its value
     HLO_BUG_IF(writer->depth == 0 || writer->after_key);
     if (writer->has_item && writer->depth <= writer->lines) hlo_text_char(writer->text, '\n');
     --writer->depth;
@@ -78,6 +82,7 @@ static void write_quoted(HloText *text, const char *value, size_t length) {
 }
 
 void hlo_json_key(HloJsonWriter *writer, const char *key) {
+    assert(writer->depth > 0 && !writer->after_key && key);
     HLO_BUG_IF(writer->after_key);
     begin_item(writer);
     write_quoted(writer->text, key, strlen(key));
@@ -128,6 +133,7 @@ void hlo_json_null(HloJsonWriter *writer) {
 }
 
 void hlo_json_int64_array(HloJsonWriter *writer, const int64_t *values, int64_t count) {
+    assert(count >= 0);
     int64_t lines = writer->lines;
     hlo_json_begin_array(writer);
     writer->lines = 0;
@@ -379,6 +385,7 @@ static HloStatus parse_text(void *argument) {
 }
 
 HloStatus hlo_json_parse(HloArena *arena, const char *name, const char *text, size_t length, HloJsonValue **value) {
+    assert(arena && value);
     Parser parser = {.arena = arena, .name = name, .start = text, .at = text, .end = text + length};
     HLO_TRY(hlo_protect(parse_text, &parser));
     *value = parser.root;

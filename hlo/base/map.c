@@ -24,6 +24,7 @@ static uint64_t load_word(const unsigned char *bytes) {
 }
 
 uint64_t hlo_hash_bytes(const void *data, size_t length) {
+    assert(data || length == 0);
     const unsigned char *bytes = data;
     uint64_t hash = UINT64_C(0x243F6A8885A308D3) ^ length;
     while (length >= 8) {
@@ -52,6 +53,7 @@ static struct HloStringMapEntry *string_slot(struct HloStringMapEntry *entries, 
 }
 
 void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length) {
+    assert(map->count < map->capacity || map->count == 0);  // a search ends at a free entry
     if (map->count == 0) return NULL;
     return string_slot(map->entries, map->capacity, key, length, hlo_hash_bytes(key, length))->value;
 }
@@ -101,6 +103,7 @@ bool hlo_string_map_add(HloArena *arena, HloStringMap *map, const char *key, siz
 }
 
 static struct HloIntMapEntry *int_slot(struct HloIntMapEntry *entries, int64_t capacity, uint64_t key) {
+    assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
     uint64_t hash = hlo_hash_mix(UINT64_C(0x13198A2E03707344), key);
     for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
         if (!entries[i].used || entries[i].key == key) return &entries[i];
@@ -114,6 +117,7 @@ int64_t *hlo_int_map_find(const HloIntMap *map, uint64_t key) {
 }
 
 void hlo_int_map_set(HloArena *arena, HloIntMap *map, uint64_t key, int64_t value) {
+    assert(arena && map);
     if (4 * (map->count + 1) > 3 * map->capacity) {
         int64_t capacity = map->capacity ? map->capacity * 2 : 16;
         struct HloIntMapEntry *entries = HLO_ARENA_NEW(arena, struct HloIntMapEntry, capacity);

@@ -86,6 +86,8 @@ HloArena *hlo_arena_new(void) {
 }
 
 static void free_blocks_until(HloArena *arena, const Block *stop) {
+    assert(arena);
+    assert(!arena->newest || arena->newest->used <= arena->newest->size);
     while (arena->newest != stop) {
         Block *block = arena->newest;
         arena->newest = block->older;
@@ -95,6 +97,8 @@ static void free_blocks_until(HloArena *arena, const Block *stop) {
 }
 
 static void leave_guard(HloArena *arena) {
+    assert(arena->guard);
+    assert(arena->previous_scratch || arena->guard->scratch == arena);
     if (arena->previous_scratch) {
         arena->previous_scratch->next_scratch = arena->next_scratch;
     } else {
@@ -105,6 +109,7 @@ static void leave_guard(HloArena *arena) {
 
 void hlo_arena_free(HloArena *arena) {
     if (!arena) return;
+    assert(arena->next_size >= FIRST_BLOCK_BYTES);  // else it is no arena, or freed already
     if (arena->guard) leave_guard(arena);
     free_blocks_until(arena, NULL);
     hlo_free(arena);
@@ -157,10 +162,12 @@ static Block *add_block(HloArena *arena, size_t bytes) {
 }
 
 void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes) {
+    assert(arena);
     if (bytes > SIZE_MAX - ALIGNMENT) hlo_out_of_memory();
     size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     Block *block = arena->newest;
     if (!block || block->size - block->used < rounded) block = add_block(arena, rounded);
+    assert(block->size - block->used >= rounded);
     char *result = (char *)(block + 1) + block->used;
     block->used += rounded;
     return result;
@@ -173,12 +180,14 @@ void *hlo_arena_allocate(HloArena *arena, size_t bytes) {
 }
 
 void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes) {
+    assert(data || bytes == 0);
     void *copy = hlo_arena_allocate_uninitialised(arena, bytes);
     if (bytes) memcpy(copy, data, bytes);
     return copy;
 }
 
 char *hlo_arena_string(HloArena *arena, const char *text, size_t length) {
+    assert(text || length == 0);
     char *copy = hlo_arena_allocate_uninitialised(arena, length + 1);
     if (length) memcpy(copy, text, length);
     copy[length] = 0;
@@ -190,6 +199,7 @@ char *hlo_arena_text(HloArena *arena, const char *text) {
 }
 
 char *hlo_arena_format(HloArena *arena, const char *format, ...) {
+    assert(format);
     va_list arguments;
     va_start(arguments, format);
     va_list again;
@@ -204,6 +214,7 @@ char *hlo_arena_format(HloArena *arena, const char *format, ...) {
 }
 
 size_t hlo_arena_bytes(const HloArena *arena) {
+    assert(arena);
     return arena->total;
 }
 
@@ -212,11 +223,15 @@ HloArenaMark hlo_arena_mark(const HloArena *arena) {
 }
 
 void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
+    assert(arena);
     free_blocks_until(arena, mark.block);
+    assert(!arena->newest ||
+           mark.used <= arena->newest->used);  // a mark of this arena, and no later than a former reset
     if (arena->newest) arena->newest->used = mark.used;
 }
 
 HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument) {
+    assert(body);
     Guard guard;
     guard.outer = innermost_guard;
     guard.scratch = NULL;

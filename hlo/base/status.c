@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/base/status.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static char *copy_string(const char *text) {
 }
 
 static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
+    assert(format);
     HLO_BUG_IF(code == HLO_OK);
     struct HloError *error = hlo_allocate_zeroed(1, sizeof(*error));
     if (!error) return &out_of_memory;
@@ -75,6 +77,7 @@ HloStatus hlo_error_at(HloCode code, const HloPlace *place, const char *format, 
 }
 
 HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
+    assert(format);
     if (!status || status->is_static) return status;
     HloText text = {0};
     va_list arguments;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/base/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 char *hlo_text_reserve(HloText *text, size_t extra) {
+    assert(text->length <= text->capacity);
     if (text->failed) return NULL;
     if (extra >= SIZE_MAX - text->length) {
         text->failed = true;
@@ -25,6 +27,7 @@ char *hlo_text_reserve(HloText *text, size_t extra) {
 }
 
 void hlo_text_append_growing(HloText *text, const char *data, size_t length) {
+    assert(data || length == 0);
     char *end = hlo_text_reserve(text, length);
     if (!end) return;
     memcpy(end, data, length);
@@ -33,6 +36,7 @@ void hlo_text_append_growing(HloText *text, const char *data, size_t length) {
 }
 
 void hlo_text_format_list(HloText *text, const char *format, va_list arguments) {
+    assert(text && format);
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, arguments);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // batch-norm-training, -inference and -grad, in double.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/eval/internal.h"
@@ -56,6 +57,7 @@ static void normalise(const Norm *norm, double *x, const double *scale, const do
 
 HloStatus hlo_eval_batch_norm_inference(HloEvalDevice *device, const HloInstruction *instruction,
                                         HloEvalValue **operands, HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_BATCH_NORM_INFERENCE));
     Norm norm = describe(instruction, operands[0]->shape);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     double *x = decode(device, operands[0]);
@@ -68,6 +70,7 @@ HloStatus hlo_eval_batch_norm_inference(HloEvalDevice *device, const HloInstruct
 // Returns (normalised, mean, variance).
 HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstruction *instruction,
                                        HloEvalValue **operands, HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_BATCH_NORM_TRAINING));
     Norm norm = describe(instruction, operands[0]->shape);
     HloEvalValue *arrays[3];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));
@@ -95,6 +98,7 @@ HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstructi
 // offset).
 HloStatus hlo_eval_batch_norm_grad(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_BATCH_NORM_GRAD));
     Norm norm = describe(instruction, operands[0]->shape);
     HloEvalValue *arrays[3];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));

@@ -222,6 +222,7 @@ static HloEvalKernel *pred_kernel(HloOpcode opcode) {
 }
 
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type) {
+    assert(hlo_type_is_array(type));
     switch (type) {
         case HLO_PRED: return pred_kernel(opcode);
         case HLO_S8: return kernel_int8_t(opcode);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives: which devices take part, and what each gets.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -21,6 +22,7 @@ static GroupMode group_mode(const HloInstruction *instruction) {
 }
 
 static int64_t mode_size(const HloEvalWorld *world, GroupMode mode) {
+    assert(world->device_count > 0);
     switch (mode) {
         case CROSS_PARTITION: return world->partition_count;
         case GLOBAL_IDS: return world->replica_count * world->partition_count;
@@ -30,6 +32,7 @@ static int64_t mode_size(const HloEvalWorld *world, GroupMode mode) {
 
 // The number by which the device stands in the groups.
 static int64_t mode_member(const HloEvalDevice *device, GroupMode mode) {
+    assert(device->number >= 0 && device->number < device->world->device_count);
     switch (mode) {
         case CROSS_PARTITION: return device->number % device->world->partition_count;
         case GLOBAL_IDS: return device->number;
@@ -38,6 +41,7 @@ static int64_t mode_member(const HloEvalDevice *device, GroupMode mode) {
 }
 
 static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members) {
+    assert(members.count >= 0);
     int64_t partitions = device->world->partition_count, partition = device->number % partitions;
     int64_t replica = device->number / partitions, count = members.count * (mode == CROSS_BOTH ? partitions : 1);
     int64_t *devices = HLO_EVAL_SCRATCH(device, int64_t, count);
@@ -54,6 +58,7 @@ static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members
 
 // The devices that this one's collective joins; an empty list when it is in no group.
 static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruction, HloInts *group) {
+    assert(group);
     GroupMode mode = group_mode(instruction);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     int64_t size = mode_size(device->world, mode), self = mode_member(device, mode);
@@ -123,6 +128,7 @@ static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *p
 // The reduction of operand `index` over all parties, in group order.
 static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalParty *parties,
                                 int64_t count, int32_t index, HloEvalFold **fold) {
+    assert(count > 0 && index >= 0 && fold);
     int64_t elements = hlo_eval_elements(parties[0].operands[index]);
     HLO_TRY(
         hlo_eval_fold_new(device, instruction->called[0], &parties[0].operands[index], 1, elements, elements, fold));
@@ -135,6 +141,7 @@ static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *ins
 
 static HloStatus exchange_all_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
+    assert(count > 0 && parties);
     int32_t operand_count = instruction->operand_count;
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count * operand_count);
     for (int32_t k = 0; k < operand_count; k++) {
@@ -174,6 +181,8 @@ static Cut cut_at(const HloShape *shape, int64_t dim) {
 // Copies `steps` steps of dimension `dim` from step `from` of one array to step `to` of another.
 static void copy_steps(const HloShape *target_shape, void *target, int64_t to, const HloShape *source_shape,
                        const void *source, int64_t from, int64_t steps, int64_t dim) {
+    assert(dim >= 0 && dim < target_shape->rank && target_shape->rank == source_shape->rank);
+    assert(from >= 0 && to >= 0 && steps >= 0);
     Cut cut = cut_at(target_shape, dim);
     int64_t target_row = target_shape->dims[dim] * cut.inner, source_row = source_shape->dims[dim] * cut.inner;
     if (steps * cut.inner == 0) return;
@@ -185,6 +194,7 @@ static void copy_steps(const HloShape *target_shape, void *target, int64_t to, c
 
 static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction,
                                          HloEvalParty *parties, int64_t count) {
+    assert(count > 0 && parties);
     int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0];
     int32_t operand_count = instruction->operand_count;
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count * operand_count);
@@ -220,6 +230,7 @@ HloStatus hlo_eval_reduce_scatter(HloEvalDevice *device, const HloInstruction *i
 
 static HloStatus exchange_all_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
+    assert(count > 0 && parties);
     int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0];
     int32_t operand_count = instruction->operand_count;
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, operand_count);
@@ -249,6 +260,7 @@ HloStatus hlo_eval_all_gather(HloEvalDevice *device, const HloInstruction *instr
 // With a dimension: one array cut into as many parts as there are parties.
 static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                       int64_t count) {
+    assert(count > 0 && parties);
     (void)device;
     const HloShape *shape = result_shape(instruction, 0);
     int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0], part = shape->dims[dim] / count;
@@ -268,6 +280,7 @@ static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstructio
 // Without: operand i goes to party i.
 static HloStatus exchange_operands(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                    int64_t count) {
+    assert(count > 0 && parties);
     HLO_FAIL_IF(instruction->operand_count != count, HLO_INVALID_ARGUMENT, "%%%s: %d operands for %lld devices",
                 instruction->name, (int)instruction->operand_count, (long long)count);
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
@@ -288,6 +301,7 @@ HloStatus hlo_eval_all_to_all(HloEvalDevice *device, const HloInstruction *instr
 
 static HloStatus exchange_broadcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                     int64_t count) {
+    assert(count > 0 && parties);
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, instruction->operand_count);
     for (int64_t p = 0; p < count; p++) {
         for (int32_t k = 0; k < instruction->operand_count; k++) {
@@ -300,6 +314,7 @@ static HloStatus exchange_broadcast(HloEvalDevice *device, const HloInstruction 
 
 HloStatus hlo_eval_collective_broadcast(HloEvalDevice *device, const HloInstruction *instruction,
                                         HloEvalValue **operands, HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_COLLECTIVE_BROADCAST));
     HloInts group;
     HLO_TRY(find_group(device, instruction, &group));
     if (group.count == 0) return hlo_eval_new_zeroed(device, instruction->shape, result);
@@ -325,6 +340,7 @@ static int64_t permute_number(const HloEvalDevice *device, const HloInstruction 
 
 static HloStatus exchange_permute(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                   int64_t count) {
+    assert(count > 0 && parties);
     const HloPairs *pairs = &HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs;
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, instruction->operand_count);
     for (int64_t p = 0; p < count; p++) {
@@ -344,6 +360,7 @@ static HloStatus exchange_permute(HloEvalDevice *device, const HloInstruction *i
 
 // Devices linked by the pairs with `self`, ascending: only they wait for one another.
 static HloInts linked_devices(HloEvalDevice *device, const HloInstruction *instruction, int64_t count, int64_t self) {
+    assert(self >= 0 && self < count);
     const HloPairs *pairs = &HLO_ATTRIBUTES(instruction, Permute)->source_target_pairs;
     bool *linked = HLO_ARENA_NEW(device->scratch, bool, count);
     linked[self] = true;
@@ -364,6 +381,7 @@ static HloInts linked_devices(HloEvalDevice *device, const HloInstruction *instr
 
 HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START));
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
     if (permute->slice_sizes.count > 0) return hlo_eval_unsupported(instruction, "a permute into parts of a buffer");
     GroupMode mode = permute->channel_id > 0 ? CROSS_PARTITION : CROSS_REPLICA;
@@ -383,6 +401,7 @@ HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstructio
 
 static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty *from, const HloEvalParty *to,
                            int64_t entry) {
+    assert(entry >= 0);
     const HloEvalValue *input = from->operands[0];
     HloEvalValue *output = to->result;
     int64_t start = hlo_eval_integer_at(from->operands[2], entry), rows = hlo_eval_integer_at(from->operands[3], entry);
@@ -397,6 +416,7 @@ static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty
 
 static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                  int64_t count) {
+    assert(count > 0 && parties);
     (void)device;
     for (int64_t p = 0; p < count; p++) {
         const HloShape *input = parties[p].operands[0]->shape, *output = parties[p].operands[1]->shape;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // compare, select and clamp.
+#include <assert.h>
 #include <complex.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ static int64_t total_order(double value) {
 // Floats that C cannot compare directly, or under the total order: through double, which keeps order and signs.
 static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
+    assert(count >= 0);
     HloType type = instruction->operands[0]->shape->type;
     const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
     int64_t bytes = hlo_type_bytes(type);
@@ -64,6 +66,7 @@ static void compare_decoded(const HloInstruction *instruction, const void *const
 
 static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
+    assert(count >= 0);
     HloType type = instruction->operands[0]->shape->type;
     int64_t bytes = hlo_type_bytes(type);
     bool equal = HLO_ATTRIBUTES(instruction, Compare)->direction == HLO_ComparisonDirection_EQ;
@@ -77,6 +80,7 @@ static void compare_complex(const HloInstruction *instruction, const void *const
 
 void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
+    assert(hlo_is(instruction, HLO_OP_COMPARE) && count >= 0);
     const HloCompareAttributes *compare = HLO_ATTRIBUTES(instruction, Compare);
     HloType type = instruction->operands[0]->shape->type;
     if (hlo_type_is_float(type) && compare->type == HLO_ComparisonType_TOTALORDER) {
@@ -112,6 +116,7 @@ typedef struct Wide {
 
 void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                             int64_t count) {
+    assert(count >= 0);
     const uint8_t *predicate = operands[0];
     const void *a = operands[1], *b = operands[2];
     switch (hlo_type_bytes(instruction->shape->type)) {
@@ -125,6 +130,7 @@ void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const
 
 void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
+    assert(count >= 0);
     HloType type = instruction->shape->type;
     int64_t bytes = hlo_type_bytes(type);
     HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);

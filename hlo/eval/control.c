@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaves, tuples, calls, loops, branches and the two halves of asynchronous ops.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
 HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CONSTANT));
     (void)operands;
     const HloLiteral *literal = hlo_constant_literal(instruction);
     HLO_FAIL_IF(!literal, HLO_INVALID_ARGUMENT, "%%%s has no value", instruction->name);
@@ -14,6 +16,7 @@ HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruc
 
 HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_PARAMETER));
     (void)device;
     (void)operands;
     (void)result;
@@ -22,6 +25,7 @@ HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instru
 
 HloStatus hlo_eval_device_id(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_PARTITION_ID) || hlo_is(instruction, HLO_OP_REPLICA_ID));
     (void)operands;
     int64_t partitions = device->world->partition_count;
     bool partition = hlo_is(instruction, HLO_OP_PARTITION_ID);
@@ -38,6 +42,7 @@ HloStatus hlo_eval_tuple(HloEvalDevice *device, const HloInstruction *instructio
 
 HloStatus hlo_eval_get_tuple_element(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
     (void)device;
     *result = hlo_eval_retain(operands[0]->elements[HLO_ATTRIBUTES(instruction, TupleIndex)->index]);
     return HLO_SUCCESS;
@@ -72,6 +77,7 @@ HloStatus hlo_eval_call(HloEvalDevice *device, const HloInstruction *instruction
 
 HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_WHILE));
     const HloComputation *condition = instruction->called[0], *body = instruction->called[1];
     HloEvalValue *state = hlo_eval_take(operands, 0);
     for (;;) {
@@ -89,6 +95,7 @@ HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instructio
 
 HloStatus hlo_eval_conditional(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     int64_t branches = instruction->called_count, branch;
     if (operands[0]->shape->type == HLO_PRED) {
         branch = *(const uint8_t *)operands[0]->data ? 0 : 1;
@@ -115,6 +122,7 @@ static HloStatus wrap_start(HloEvalDevice *device, const HloShape *shape, HloEva
 
 HloStatus hlo_eval_async_start(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_ASYNC_START));
     HloEvalValue *inputs, *value;
     HLO_TRY(hlo_eval_new_tuple(device, instruction->shape->elements[0], operands, instruction->operand_count, &inputs));
     HLO_TRY(call_with(device, instruction->called[0], operands, instruction->operand_count, &value));
@@ -148,6 +156,7 @@ HloStatus hlo_eval_copy_start(HloEvalDevice *device, const HloInstruction *instr
 
 HloStatus hlo_eval_copy_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_COPY_DONE));
     (void)device;
     (void)instruction;
     *result = hlo_eval_retain(operands[0]->elements[0]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between element types: convert, reduce-precision, stochastic-convert, bitcast-convert.
+#include <assert.h>
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static void to_float(HloType from, const void *in, HloType to, void *out, int64_
 }
 
 static void convert_chunk(HloType from, const void *in, HloType to, void *out, int64_t count) {
+    assert(count >= 0);
     HloTypeKind from_kind = hlo_type_kind(from), to_kind = hlo_type_kind(to);
     if (from == to) {
         memcpy(out, in, (size_t)(count * hlo_type_bytes(to)));
@@ -72,6 +74,7 @@ static void convert_chunk(HloType from, const void *in, HloType to, void *out, i
 
 void hlo_eval_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
+    assert(count >= 0);
     HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
         int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
@@ -132,6 +135,7 @@ static int64_t stochastic_round(double value, uint64_t random, int random_bits, 
 
 void hlo_eval_stochastic_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                         int64_t count) {
+    assert(count >= 0);
     HloType from = instruction->operands[0]->shape->type, random_type = instruction->operands[1]->shape->type;
     HloType to = instruction->shape->type;
     for (int64_t i = 0; i < count; i++) {
@@ -169,6 +173,7 @@ static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
 
 HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_BITCAST_CONVERT));
     HloType from = operands[0]->shape->type, to = instruction->shape->type;
     int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
     if (from == to || (from_bits >= 8 && to_bits >= 8)) {

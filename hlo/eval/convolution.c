@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution in any number of dimensions: patches of the input as rows, the kernel as a matrix, one product a block.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ static void spatial_order(int64_t first, HloInts spatial, int64_t *order, int64_
 
 // An operand in the order of the loops, as accumulator numbers.
 static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *order) {
+    assert(c && value && order);
     HloType type = value->shape->type;
     int64_t count = hlo_eval_elements(value);
     char *moved = hlo_eval_scratch(c->device, count, (size_t)hlo_type_bytes(type));
@@ -44,6 +46,7 @@ static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *o
 }
 
 static void describe(Convolution *c, const HloInstruction *instruction, HloEvalValue *const *operands) {
+    assert(operands[0] && operands[1]);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(instruction, Convolution);
     const HloConvolutionLabels *labels = attributes->labels;
     const HloShape *input = operands[0]->shape, *kernel = operands[1]->shape, *out = instruction->shape;
@@ -115,6 +118,7 @@ static void fill_row(const Convolution *c, int64_t batch, int64_t first_feature,
 
 static void multiply_block(const Convolution *c, const char *rows, const char *kernel, char *sums, int64_t m, int64_t n,
                            int64_t k) {
+    assert(m >= 0 && n >= 0 && k >= 0);
     memset(sums, 0, (size_t)(m * n) * c->bytes);
     if (!c->passes.count) {
         hlo_eval_matrix_multiply(c->accumulator, rows, kernel, sums, m, n, k);
@@ -126,6 +130,7 @@ static void multiply_block(const Convolution *c, const char *rows, const char *k
 
 // All outputs of one group: output features [group * n, ...) from input features and batches that go with it.
 static void convolve_group(const Convolution *c, int64_t group, int64_t groups) {
+    assert(group >= 0 && group < groups);
     int64_t n = c->out_features / groups, k = c->taps * c->kernel_features, bytes = hlo_type_bytes(c->type);
     int64_t first_feature = c->feature_groups > 1 ? group * c->kernel_features : 0;
     int64_t first_batch = c->batch_groups > 1 ? group * (c->batch / c->batch_groups) : 0;
@@ -173,6 +178,7 @@ static void deliver(const Convolution *c, const HloConvolutionLabels *labels, co
 
 HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(instruction, Convolution)->labels;
     if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));

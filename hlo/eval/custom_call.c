@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: a table from target to evaluator. What is not in it is refused by name.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -145,6 +146,8 @@ static HloEvalFunction *const evaluators[] = {
 
 HloStatus hlo_eval_custom_call(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && result);
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
     const int32_t row = hlo_custom_call_row(instruction);
     HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" has no evaluator", instruction->name,

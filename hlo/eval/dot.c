@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot, ragged-dot, scaled-dot.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ static const char *arrange(HloEvalDevice *device, const Side *side) {
 
 static void multiply_batches(HloEvalDevice *device, const Side *left, const Side *right, const HloEvalPasses *passes,
                              HloEvalValue *result) {
+    assert(left && right && passes);
     int64_t m = left->free, n = right->free, k = left->contracting;
     HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
     HloEvalAccumulator accumulator = hlo_eval_accumulator(lhs, rhs);
@@ -121,6 +123,7 @@ static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, c
 
 HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SCALED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     HloEvalValue *sides[2];
     HLO_TRY(apply_scales(device, operands[0], operands[2], &sides[0]));
@@ -163,6 +166,7 @@ static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_
 
 // Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
 static void multiply_rows(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+    assert(start <= end);
     size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
     char *rows = hlo_eval_scratch(ragged->device, ragged->m, row),
          *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
@@ -179,6 +183,7 @@ static void multiply_rows(const Ragged *ragged, const char *a, const char *b, ch
 
 // The product over the columns of the left side that the group covers.
 static void multiply_columns(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+    assert(start <= end);
     char *masked = hlo_eval_scratch(ragged->device, ragged->m * ragged->k, ragged->bytes);
     memcpy(masked, a, (size_t)(ragged->m * ragged->k) * ragged->bytes);
     for (int64_t i = 0; i < ragged->m * ragged->k; i++) {
@@ -196,6 +201,7 @@ static int64_t span_of(const Side *side, int64_t dim, int64_t from, int64_t to) 
 
 static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, const HloEvalValue *sizes,
                            int64_t groups, bool contracting, HloEvalValue *result) {
+    assert(groups >= 0);
     HloEvalDevice *device = ragged->device;
     HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
     int64_t m = ragged->m, n = ragged->n, k = ragged->k;
@@ -229,6 +235,7 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
 
 HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_RAGGED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     int64_t dim = dot->lhs_ragged.items[0];
     if (hlo_ints_contain(dot->lhs_batch, dim)) return plain_dot(device, instruction, operands, result);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions whose size is known only at run time.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
 HloStatus hlo_eval_get_dimension_size(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_GET_DIMENSION_SIZE));
     int64_t size = hlo_eval_size(operands[0], HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0]);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     hlo_eval_encode_int64(instruction->shape->type, &size, 1, (*result)->data);
@@ -14,6 +16,7 @@ HloStatus hlo_eval_get_dimension_size(HloEvalDevice *device, const HloInstructio
 
 HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SET_DIMENSION_SIZE));
     const HloShape *shape = instruction->shape;
     int64_t dim = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0],
             size = hlo_eval_integer_at(operands[1], 0);
@@ -29,6 +32,7 @@ HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstructio
 
 // The linear position, in an array of bounds `dims`, of element number `linear` of an array of actual sizes `sizes`.
 static int64_t position_of(int64_t linear, const int64_t *dims, const int64_t *sizes, int64_t rank) {
+    assert(linear >= 0 && rank >= 0);
     int64_t position = 0, stride = 1;
     for (int64_t i = rank - 1; i >= 0; i--) {
         position += linear % sizes[i] * stride;
@@ -48,6 +52,7 @@ static int64_t product(const int64_t *sizes, int64_t rank) {
 // the one dynamic dimension taking what is left.
 static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, int64_t count,
                            int64_t *sizes) {
+    assert(count >= 0 && sizes);
     const HloShape *shape = instruction->shape;
     int32_t open = -1;
     int64_t known = 1;

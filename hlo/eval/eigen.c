@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues: Jacobi rotations for Hermitian matrices; Hessenberg and Schur forms by shifted QR steps for all others.
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -40,6 +41,7 @@ static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, dou
 }
 
 static void jacobi(Complex *a, Complex *v, int64_t n) {
+    assert(n >= 0);
     double total = off_diagonal(a, n);
     for (int64_t i = 0; i < n; i++) total += creal(a[i * n + i]) * creal(a[i * n + i]);
     for (int sweep = 0; sweep < kMaximumSweeps && off_diagonal(a, n) > 1e-32 * total; sweep++) {
@@ -73,6 +75,7 @@ static void scale_column(Complex *a, int64_t n, int64_t j, Complex factor) {
 }
 
 void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, bool sort) {
+    assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {
         a[i * n + i] = creal(a[i * n + i]);
         for (int64_t j = 0; j < i; j++) a[j * n + i] = conj(a[i * n + j]);
@@ -97,6 +100,7 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, boo
 }
 
 void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Complex *taus, Complex *v) {
+    assert(n >= 0);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) a[j * n + i] = conj(a[i * n + j]);
     for (int64_t k = 0; k < n; k++) {
@@ -114,6 +118,7 @@ void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Comple
 // ---- Hessenberg form
 
 void hlo_eval_hessenberg(Complex *a, int64_t n, int64_t low, int64_t high, Complex *taus, Complex *v) {
+    assert(n >= 0 && low >= 0 && high <= n);
     for (int64_t k = 0; k + 1 < n; k++) taus[k] = 0;
     for (int64_t k = low; k + 2 < high; k++) {
         double beta;
@@ -143,6 +148,7 @@ static void unpacked_hessenberg(Complex *a, Complex *z, int64_t n, Complex *taus
 
 // Sets negligible elements below the diagonal to zero; returns the first row of the block that ends in row `last`.
 static int64_t start_of_block(Complex *h, int64_t n, int64_t last) {
+    assert(last >= 0 && last < n);
     for (int64_t i = last; i > 0; i--) {
         double around = cabs(h[i * n + i]) + cabs(h[(i - 1) * n + i - 1]);
         if (around == 0) around = 1;
@@ -192,6 +198,7 @@ static void plane_of(Complex x, Complex y, double *c, Complex *s) {
 
 // One QR step with a shift on rows [first, last] of the Hessenberg matrix.
 static void complex_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_t last, Complex shift) {
+    assert(first >= 0 && first <= last && last < n);
     Complex x = h[first * n + first] - shift, y = h[(first + 1) * n + first];
     for (int64_t k = first; k < last; k++) {
         double c;
@@ -206,6 +213,7 @@ static void complex_step(Complex *h, Complex *z, int64_t n, int64_t first, int64
 }
 
 bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
+    assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);
     int steps = 0;
     for (int64_t last = n - 1; last > 0;) {
@@ -227,6 +235,7 @@ bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Co
 // Brings the block of rows i and i + 1 to its standard form: triangular for real eigenvalues, else with one value twice
 // on the diagonal.
 static void standardise(Complex *t, Complex *z, int64_t n, int64_t i) {
+    assert(i >= 0 && i + 1 < n);
     const double a = creal(t[i * n + i]), b = creal(t[i * n + i + 1]);
     const double c = creal(t[(i + 1) * n + i]), d = creal(t[(i + 1) * n + i + 1]), half = (a - d) / 2;
     const double inside = half * half + b * c;
@@ -251,6 +260,7 @@ static void standardise(Complex *t, Complex *z, int64_t n, int64_t i) {
 // One double step (two shifts of given sum and product at once) on rows [first, last].
 static void double_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_t last, double sum, double product,
                         Complex *v) {
+    assert(first >= 0 && first <= last && last < n);
     const double a = creal(h[first * n + first]), b = creal(h[first * n + first + 1]);
     const double c = creal(h[(first + 1) * n + first]), d = creal(h[(first + 1) * n + first + 1]);
     double beta, x = a * a + b * c - sum * a + product, y = c * (a + d - sum);
@@ -273,6 +283,7 @@ static void double_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_
 }
 
 bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
+    assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);
     int steps = 0;
     for (int64_t last = n - 1; last > 0;) {
@@ -313,6 +324,7 @@ void hlo_eval_schur_to_complex(Complex *t, Complex *z, int64_t n) {
 
 // The k-th eigenvector of the triangle itself; x[i] for all i.
 static void triangle_vector(const Complex *t, int64_t n, int64_t k, bool left, double smallest, Complex *x) {
+    assert(k >= 0 && k < n);
     for (int64_t i = 0; i < n; i++) x[i] = i == k;
     for (int64_t step = 1; step < n; step++) {
         const int64_t i = left ? k + step : k - step;
@@ -326,6 +338,7 @@ static void triangle_vector(const Complex *t, int64_t n, int64_t k, bool left, d
 }
 
 void hlo_eval_schur_vectors(const Complex *t, const Complex *z, int64_t n, bool left, Complex *vectors, Complex *x) {
+    assert(n >= 0);
     double largest = 0;
     for (int64_t i = 0; i < n * n; i++) largest = fmax(largest, cabs(t[i]));
     const double smallest = fmax(DBL_EPSILON * largest, DBL_MIN);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cholesky, LU and QR factors, and the reflections that other decompositions are made of.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/eval/matrices.h"
@@ -12,6 +13,7 @@ static double rough_size(Complex value) {
 }
 
 int64_t hlo_eval_factor_cholesky(Complex *a, int64_t n) {
+    assert(n >= 0);
     for (int64_t j = 0; j < n; j++) {
         double pivot = creal(a[j * n + j]);
         for (int64_t k = 0; k < j; k++) pivot -= creal(hlo_complex_multiply(a[j * n + k], conj(a[j * n + k])));
@@ -30,6 +32,7 @@ int64_t hlo_eval_factor_cholesky(Complex *a, int64_t n) {
 }
 
 static void swap_rows(Complex *a, int64_t columns, int64_t i, int64_t j) {
+    assert(i >= 0 && j >= 0 && columns >= 0);
     for (int64_t k = 0; k < columns; k++) {
         const Complex held = a[i * columns + k];
         a[i * columns + k] = a[j * columns + k];
@@ -38,6 +41,7 @@ static void swap_rows(Complex *a, int64_t columns, int64_t i, int64_t j) {
 }
 
 int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *pivots) {
+    assert(rows >= 0 && columns >= 0);
     int64_t singular = 0;
     for (int64_t k = 0; k < rows && k < columns; k++) {
         int64_t best = k;
@@ -61,6 +65,7 @@ int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *p
 // ---- reflections
 
 Complex hlo_eval_make_reflection(Complex *v, int64_t from, int64_t to, double *beta) {
+    assert(from <= to);
     const Complex alpha = v[from];
     double below = 0;
     for (int64_t i = from + 1; i < to; i++) below = hypot(below, cabs(v[i]));
@@ -74,6 +79,7 @@ Complex hlo_eval_make_reflection(Complex *v, int64_t from, int64_t to, double *b
 
 void hlo_eval_apply_reflection(Complex *c, int64_t rows, int64_t columns, bool right, int64_t first, int64_t from,
                                int64_t to, const Complex *v, Complex tau) {
+    assert(from <= to && first >= 0);
     if (tau == 0) return;
     for (int64_t j = first; j < (right ? rows : columns); j++) {
         Complex *line = right ? c + j * columns : c + j;
@@ -87,6 +93,7 @@ void hlo_eval_apply_reflection(Complex *c, int64_t rows, int64_t columns, bool r
 
 // Step k of a QR decomposition.
 static void qr_step(Complex *a, int64_t rows, int64_t columns, int64_t k, Complex *taus, Complex *v) {
+    assert(k >= 0 && k < columns);
     double beta;
     for (int64_t i = k; i < rows; i++) v[i] = a[i * columns + k];
     taus[k] = hlo_eval_make_reflection(v, k, rows, &beta);
@@ -107,6 +114,7 @@ static double column_norm(const Complex *a, int64_t rows, int64_t columns, int64
 
 void hlo_eval_factor_pivoted_qr(Complex *a, int64_t rows, int64_t columns, int64_t fixed, Complex *taus, int64_t *order,
                                 Complex *v) {
+    assert(fixed >= 0 && fixed <= columns);
     for (int64_t k = 0; k < rows && k < columns; k++) {
         int64_t best = k;
         double largest = column_norm(a, rows, columns, k, k);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms of any length and number of dimensions, in double complex.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ static int64_t smallest_factor(int64_t n) {
 // factor, whose sums are plain.
 static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n, const Complex *roots,
                       int64_t root_step, Complex *spare) {
+    assert(n >= 0);
     if (n == 1) {
         out[0] = in[0];
         return;
@@ -39,6 +41,7 @@ static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n
 // Transforms every line along dimension `dim` of a complex array in place; inverse ones are scaled by 1/n.
 static void transform_lines(HloEvalDevice *device, Complex *data, const int64_t *dims, int64_t rank, int64_t dim,
                             bool inverse) {
+    assert(dim >= 0 && dim < rank);
     int64_t n = dims[dim], outer = 1, inner = 1;
     for (int64_t i = 0; i < dim; i++) outer *= dims[i];
     for (int64_t i = dim + 1; i < rank; i++) inner *= dims[i];
@@ -63,6 +66,7 @@ static void transform_lines(HloEvalDevice *device, Complex *data, const int64_t 
 
 // The full lines of a real signal's transform from their first half: X[n-k] = conj X[k]; X[0] and X[n/2] are real.
 static void complete_lines(const Complex *half, int64_t half_size, Complex *full, int64_t size, int64_t lines) {
+    assert(half_size <= size);
     for (int64_t line = 0; line < lines; line++) {
         const Complex *from = half + line * half_size;
         Complex *to = full + line * size;
@@ -110,6 +114,7 @@ static void real_inverse(HloEvalDevice *device, const HloFftAttributes *fft, Com
 
 HloStatus hlo_eval_fft(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_FFT));
     const HloFftAttributes *fft = HLO_ATTRIBUTES(instruction, Fft);
     const HloShape *from = operands[0]->shape;
     int64_t rank = from->rank, count = hlo_shape_elements(from);

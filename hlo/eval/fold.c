@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running totals of reductions.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -58,6 +59,7 @@ HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computa
 }
 
 static void add_totals(HloEvalFold *fold, double *totals, const char *input, int64_t count) {
+    assert(count >= 0);
     double values[HLO_EVAL_CHUNK];
     int64_t bytes = hlo_type_bytes(fold->types[0]);
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
@@ -73,6 +75,7 @@ static void add_totals(HloEvalFold *fold, double *totals, const char *input, int
 }
 
 HloStatus hlo_eval_fold_add(HloEvalFold *fold, int64_t first, const void *const *inputs, int64_t count) {
+    assert(first >= 0 && count >= 0);
     if (fold->totals) {
         add_totals(fold, fold->totals + first, inputs[0], count);
         return HLO_SUCCESS;
@@ -93,6 +96,7 @@ HloStatus hlo_eval_fold_add(HloEvalFold *fold, int64_t first, const void *const 
 }
 
 void hlo_eval_fold_write(const HloEvalFold *fold, int64_t index, void *out) {
+    assert(index >= 0);
     if (fold->totals) {
         hlo_eval_encode_double(fold->types[0], fold->totals, fold->count, out);
     } else {

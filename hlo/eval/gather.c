@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather and scatter.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -16,6 +17,7 @@ typedef struct IndexWalk {
 } IndexWalk;
 
 static IndexWalk new_walk(HloEvalDevice *device, const HloEvalValue *indices, int64_t vector_dim) {
+    assert(vector_dim >= 0 && vector_dim <= indices->shape->rank);
     const HloShape *shape = indices->shape;
     IndexWalk walk = {.indices = indices, .vector_dim = vector_dim};
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, shape->rank + 1);
@@ -35,6 +37,7 @@ static IndexWalk new_walk(HloEvalDevice *device, const HloEvalValue *indices, in
 // Where the window stands in the operand: starts of every dimension. Batching dimensions take the batch position.
 static void read_window_start(const IndexWalk *walk, HloInts index_map, HloInts operand_batching,
                               HloInts indices_batching, int64_t rank, int64_t *start) {
+    assert(operand_batching.count == indices_batching.count);
     memset(start, 0, (size_t)rank * sizeof(int64_t));
     int64_t offset = 0;
     for (int64_t i = 0; i < walk->batch_rank; i++) offset += walk->position[i] * walk->batch_strides[i];
@@ -57,6 +60,7 @@ typedef struct Window {
 
 HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(instruction, Gather);
     const HloShape *from = operands[0]->shape, *shape = instruction->shape;
     if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
@@ -115,6 +119,7 @@ typedef struct Scatter {
 } Scatter;
 
 static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t source, int64_t count) {
+    assert(target >= 0 && source >= 0 && count >= 0);
     const void *inputs[2 * HLO_EVAL_MAX_VALUES];
     void *outputs[HLO_EVAL_MAX_VALUES];
     for (int64_t v = 0; v < scatter->values; v++) {
@@ -127,6 +132,7 @@ static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t sou
 }
 
 static HloStatus combine_window(const Scatter *scatter, int64_t target, int64_t source) {
+    assert(target >= 0 && source >= 0);
     const Window *window = &scatter->window;
     int64_t outer = scatter->run > 1 ? window->rank - 1 : window->rank;
     memset(scatter->window_index, 0, (size_t)window->rank * sizeof(int64_t));
@@ -210,6 +216,7 @@ static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloE
 
 HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SCATTER));
     int64_t values = instruction->operand_count / 2;
     HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "%%%s scatters more than %d values", instruction->name,
                 HLO_EVAL_MAX_VALUES);

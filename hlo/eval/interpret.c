@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter: prepares computations, steps through them, and the public entry points.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,7 @@ static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
 }
 
 static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computation) {
+    assert(computation->root);
     HloArena *arena = planner->world->arena;
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(computation, arena, &count);
@@ -169,6 +171,7 @@ static HloEvalValue *get_element(HloEvalDevice *device, const HloEvalStep *step,
 }
 
 static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEvalValue **slots, HloEvalValue **result) {
+    assert(step->instruction && slots && result);
     const HloInstruction *instruction = step->instruction;
     int32_t count = instruction->operand_count;
     HloEvalValue **operands = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
@@ -192,6 +195,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
 
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result) {
+    assert(computation->root && result);
     HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d",
                 HLO_EVAL_MAX_DEPTH);
     device->depth++;
@@ -229,6 +233,7 @@ HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation,
 
 HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation,
                               const HloLiteral *const *arguments, HloLiteral **result) {
+    assert(computation && result);
     int64_t count = computation->parameters.count;
     HloEvalValue **values = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     for (int64_t p = 0; p < count; p++) HLO_TRY(hlo_eval_borrow(device, arguments[p], &values[p]));
@@ -242,6 +247,7 @@ HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *compu
 // ---- entry points
 
 static HloStatus check_arguments(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count) {
+    assert(count >= 0);
     HLO_FAIL_IF(count != computation->parameters.count, HLO_INVALID_ARGUMENT,
                 "computation %%%s takes %lld arguments, %lld given", computation->name,
                 (long long)computation->parameters.count, (long long)count);
@@ -331,6 +337,7 @@ static int64_t memory_limit(const HloEvalOptions *options) {
 }
 
 static HloStatus serve(Request *request, const HloModule *module, const HloEvalOptions *options, int64_t device_count) {
+    assert(device_count > 0);
     HloEvalWorld world = {.module = module, .arena = hlo_arena_new(), .device_count = device_count};
     HLO_FAIL_IF(!world.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (options) world.options = *options;
@@ -349,6 +356,8 @@ static HloStatus serve(Request *request, const HloModule *module, const HloEvalO
 
 HloStatus hlo_evaluate_computation(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count,
                                    const HloEvalOptions *options, HloLiteral **result) {
+    assert(computation && result);
+    assert(count >= 0 && (arguments || count == 0));
     HLO_TRY(check_arguments(computation, arguments, count));
     const HloModule *module = computation->module;
     int64_t devices =
@@ -366,6 +375,7 @@ HloStatus hlo_evaluate(const HloModule *module, const HloLiteral *const *argumen
 
 HloStatus hlo_evaluate_instruction(const HloInstruction *instruction, const HloLiteral *const *operands,
                                    const HloEvalOptions *options, HloLiteral **result) {
+    assert(instruction && result);
     if (hlo_is(instruction, HLO_OP_PARAMETER)) {
         return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
     }
@@ -380,6 +390,7 @@ HloStatus hlo_evaluate_instruction(const HloInstruction *instruction, const HloL
 HloStatus hlo_evaluate_partitioned(const HloModule *module, int64_t device_count,
                                    const HloLiteral *const *const *arguments, int64_t count,
                                    const HloEvalOptions *options, HloLiteral **results) {
+    assert(module && results);
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     int64_t replicas = module->replica_count > 0 ? module->replica_count : 1;
     HLO_FAIL_IF(device_count < 1 || device_count % replicas != 0, HLO_INVALID_ARGUMENT,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops: which kernel serves an instruction, and running it over whole arrays.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -101,6 +102,7 @@ HloStatus hlo_eval_select(HloEvalDevice *device, const HloInstruction *instructi
 
 HloStatus hlo_eval_copy(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_COPY));
     (void)device;
     (void)instruction;
     *result = hlo_eval_take(operands, 0);

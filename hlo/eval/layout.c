@@ -20,6 +20,7 @@ typedef struct Physical {
 } Physical;
 
 static bool describe(const HloShape *shape, Physical *physical) {
+    assert(hlo_shape_is_array(shape));
     *physical = (Physical){.rank = shape->rank, .is_identity = true};
     if (shape->rank > 24) return false;
     const HloLayout *layout = shape->layout;
@@ -104,6 +105,7 @@ static bool same_sequence(const Physical *a, const Physical *b) {
 
 // Moves elements between the row-major order of the shape and that of its physical dimensions.
 static void reorder(const Physical *physical, const char *from, char *to, int64_t bytes, bool to_physical) {
+    assert(bytes > 0 && from && to);
     int64_t logical_dims[MAX_PHYSICAL_RANK], logical_strides[MAX_PHYSICAL_RANK], strides[MAX_PHYSICAL_RANK];
     int64_t seen[MAX_PHYSICAL_RANK];
     for (int64_t i = 0; i < physical->rank; i++) {

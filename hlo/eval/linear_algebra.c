@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cholesky and triangular-solve, in double complex, matrix by matrix.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/base/complex.h"
@@ -13,6 +14,7 @@ static void decode(HloType type, const char *data, int64_t first, int64_t count,
 }
 
 static void encode(HloType type, const Complex *values, int64_t count, char *data, int64_t first) {
+    assert(count >= 0 && first >= 0);
     int64_t bytes = hlo_type_bytes(type);
     if (hlo_type_is_complex(type)) {
         hlo_eval_encode_complex(type, values, count, data + first * bytes);
@@ -31,6 +33,7 @@ static void factor(Complex *a, int64_t n) {
 }
 
 static void adjoint(Complex *a, int64_t n, bool conjugate) {
+    assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {
         if (conjugate) a[i * n + i] = conj(a[i * n + i]);
         for (int64_t j = 0; j < i; j++) {
@@ -43,6 +46,7 @@ static void adjoint(Complex *a, int64_t n, bool conjugate) {
 
 HloStatus hlo_eval_cholesky(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CHOLESKY));
     const HloShape *shape = instruction->shape;
     HLO_TRY(hlo_eval_new(device, shape, result));
     int64_t n = shape->dims[shape->rank - 1], count = hlo_shape_elements(shape);
@@ -61,6 +65,7 @@ HloStatus hlo_eval_cholesky(HloEvalDevice *device, const HloInstruction *instruc
 
 // Solves a x = b for x in place of b (n x m, columns apart by 1), a triangular.
 static void substitute(const Complex *a, Complex *b, int64_t n, int64_t m, bool lower, bool unit) {
+    assert(n >= 0 && m >= 0);
     for (int64_t step = 0; step < n; step++) {
         int64_t i = lower ? step : n - 1 - step;
         int64_t from = lower ? 0 : i + 1, to = lower ? i : n;
@@ -80,6 +85,7 @@ static void transpose(const Complex *from, Complex *to, int64_t rows, int64_t co
 
 HloStatus hlo_eval_triangular_solve(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                     HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));
     const HloTriangularSolveAttributes *solve = HLO_ATTRIBUTES(instruction, TriangularSolve);
     const HloShape *shape = instruction->shape;
     HLO_TRY(hlo_eval_new(device, shape, result));

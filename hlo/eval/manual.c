@@ -2,6 +2,7 @@
 // Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole
 // arrays; inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from
 // the annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static HloStatus refuse(const HloInstruction *instruction, const char *what) {
 // The position of `device` in an order of `count` devices; -1 if it is not there.
 static int64_t position_of(HloArena *arena, const HloIotaDevices *iota, HloInts devices, int64_t count,
                            int64_t device) {
+    assert(device >= 0 && count > 0);
     if (iota->dims.count == 0 && devices.count == 0) return device < count ? device : -1;
     const int64_t *order = devices.items;
     if (iota->dims.count > 0) {
@@ -40,6 +42,8 @@ static int64_t position_of(HloArena *arena, const HloIotaDevices *iota, HloInts 
 }
 
 static bool tiled_part(HloArena *arena, const HloSharding *sharding, int64_t rank, int64_t device, Part *part) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
+    assert(rank >= 0 && device >= 0);
     HloInts tile = sharding->tile_dims;
     int64_t count = 1;
     for (int64_t i = 0; i < tile.count; i++) count *= tile.items[i];
@@ -67,6 +71,7 @@ static void axis_part(const int64_t *sizes, int64_t axes, int64_t position, int6
 }
 
 static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t rank, int64_t device, Part *part) {
+    assert(rank >= 0 && device >= 0);
     if (named->whole == HLO_SHARDING_REPLICATED) return true;
     const HloMesh *mesh = &named->mesh;
     int64_t count = 1;
@@ -91,6 +96,7 @@ static Part whole_part(void) {
 
 static HloStatus sharding_part(HloEvalDevice *device, const HloInstruction *instruction, const HloSharding *sharding,
                                int64_t rank, Part *part) {
+    assert(sharding && part);
     *part = whole_part();
     if (!sharding) return refuse(instruction, "no sharding");
     bool known;
@@ -216,6 +222,7 @@ static HloStatus fit_part(const HloInstruction *instruction, const HloShape *who
 
 static void copy_part(const HloShape *whole, char *array, const HloShape *shard, char *piece, const Part *part,
                       bool out) {
+    assert(whole->rank == shard->rank);
     int64_t whole_strides[MAX_RANK], strides[MAX_RANK], offset = 0, bytes = hlo_type_bytes(whole->type);
     hlo_eval_strides(whole->dims, whole->rank, whole_strides);
     hlo_eval_strides(shard->dims, shard->rank, strides);
@@ -308,6 +315,7 @@ static HloStatus gather_value(const HloInstruction *instruction, HloEvalParty *p
 
 static HloStatus exchange_full(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                int64_t count) {
+    assert(count > 0 && parties);
     bool tuple = instruction->shape->type == HLO_TUPLE;
     for (int64_t p = 0; p < count && tuple; p++) {
         HLO_TRY(hlo_eval_new(parties[p].device, instruction->shape, &parties[p].result));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided copies, and the ops that only move elements.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
 void hlo_eval_strides(const int64_t *dims, int64_t rank, int64_t *strides) {
+    assert(rank >= 0);
     int64_t stride = 1;
     for (int64_t i = rank - 1; i >= 0; i--) {
         strides[i] = stride;
@@ -21,6 +23,7 @@ bool hlo_eval_next_index(const int64_t *dims, int64_t rank, int64_t *index) {
 }
 
 void hlo_eval_fill(void *target, const void *element, int64_t element_bytes, int64_t count) {
+    assert(element_bytes > 0 && count >= 0);
     if (count <= 0) return;
     size_t total = (size_t)(element_bytes * count), done = (size_t)element_bytes;
     char *bytes = target;
@@ -60,6 +63,7 @@ static void copy_run(char *target, int64_t target_stride, const char *source, in
 
 void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source,
                            const int64_t *source_strides, const int64_t *dims, int64_t rank, int64_t element_bytes) {
+    assert(rank >= 0 && element_bytes > 0);
     while (rank > 0 && dims[0] == 1) dims++, target_strides++, source_strides++, rank--;
     if (rank == 0) {
         memcpy(target, source, (size_t)element_bytes);
@@ -107,6 +111,7 @@ static HloStatus carry_sizes(HloEvalDevice *device, const HloEvalValue *operand,
 
 HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_BROADCAST));
     const HloEvalValue *operand = operands[0];
     HloInts dimensions = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions;
     const HloShape *shape = instruction->shape, *from = operand->shape;
@@ -127,6 +132,7 @@ HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instru
 
 void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation,
                              void *target) {
+    assert(value->shape->rank >= 0 && target);
     int64_t rank = value->shape->rank;
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
             *source_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
@@ -144,6 +150,7 @@ void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, c
 
 HloStatus hlo_eval_transpose(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_TRANSPOSE));
     const int64_t *permutation = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items;
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     hlo_eval_transpose_into(device, operands[0], permutation, (*result)->data);
@@ -161,6 +168,7 @@ HloStatus hlo_eval_reshape(HloEvalDevice *device, const HloInstruction *instruct
 
 HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_REVERSE));
     const HloEvalValue *operand = operands[0];
     const HloShape *shape = instruction->shape;
     HloInts dimensions = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions;
@@ -180,6 +188,7 @@ HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruct
 // The block of the operand that starts at `starts` and steps by `steps`.
 static HloStatus take_block(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalValue *operand,
                             const int64_t *starts, const int64_t *steps, HloEvalValue **result) {
+    assert(starts && result);
     const HloShape *from = operand->shape;
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, from->rank), offset = 0;
     hlo_eval_strides(from->dims, from->rank, strides);
@@ -193,6 +202,7 @@ static HloStatus take_block(HloEvalDevice *device, const HloInstruction *instruc
 
 HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SLICE));
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(instruction, Slice);
     HLO_TRY(take_block(device, instruction, operands[0], slice->starts.items,
                        slice->strides.count ? slice->strides.items : NULL, result));
@@ -210,6 +220,7 @@ HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instructio
 // Reads start indices (scalars, or one vector as in old programs) and clamps them so that `block` fits.
 static int64_t *read_starts(HloEvalDevice *device, const HloEvalValue *operand, HloEvalValue *const *indices,
                             int64_t index_count, const int64_t *block) {
+    assert(index_count >= 0 && index_count <= operand->shape->rank);
     int64_t rank = operand->shape->rank;
     int64_t *starts = HLO_EVAL_SCRATCH(device, int64_t, rank);
     bool vector = index_count == 1 && indices[0]->shape->rank == 1;
@@ -225,6 +236,7 @@ static int64_t *read_starts(HloEvalDevice *device, const HloEvalValue *operand, 
 
 HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_DYNAMIC_SLICE));
     const int64_t *starts =
         read_starts(device, operands[0], operands + 1, instruction->operand_count - 1, instruction->shape->dims);
     return take_block(device, instruction, operands[0], starts, NULL, result);
@@ -232,6 +244,7 @@ HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *in
 
 HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruction *instruction,
                                         HloEvalValue **operands, HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const HloEvalValue *update = operands[1];
     const int64_t *starts =
         read_starts(device, operands[0], operands + 2, instruction->operand_count - 2, update->shape->dims);
@@ -251,6 +264,7 @@ HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruct
 
 HloStatus hlo_eval_concatenate(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_CONCATENATE));
     const HloShape *shape = instruction->shape;
     int64_t dim = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
     HLO_TRY(hlo_eval_new(device, shape, result));
@@ -272,6 +286,7 @@ HloStatus hlo_eval_concatenate(HloEvalDevice *device, const HloInstruction *inst
 // The part of one dimension of the operand that lands inside the padded result: indices first .. first+count-1.
 static void visible_range(const HloPadDimension *padding, int64_t size, int64_t result_size, int64_t *first,
                           int64_t *count) {
+    assert(size >= 0 && result_size >= 0);
     int64_t step = padding->interior + 1, start = 0, end = size;
     if (padding->low < 0) start = (-padding->low + step - 1) / step;
     int64_t room = result_size - padding->low;  // positions below this one are inside
@@ -283,6 +298,7 @@ static void visible_range(const HloPadDimension *padding, int64_t size, int64_t 
 
 HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_PAD));
     const HloEvalValue *operand = operands[0];
     const HloShape *shape = instruction->shape, *from = operand->shape;
     const HloPadDimension *padding = HLO_ATTRIBUTES(instruction, Pad)->padding.items;
@@ -310,6 +326,7 @@ HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction,
 
 HloStatus hlo_eval_iota(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_IOTA));
     (void)operands;
     const HloShape *shape = instruction->shape;
     int64_t dim = HLO_ATTRIBUTES(instruction, Iota)->dimension, outer = 1, inner = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of any element type as doubles, floats, 64-bit integers or complex numbers, and back.
+#include <assert.h>
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -112,6 +113,7 @@ static void encode_small(HloType type, uint64_t pattern, void *out, int64_t inde
 }
 
 void hlo_eval_encode_double(HloType type, const double *values, int64_t count, void *out) {
+    assert(count >= 0);
     switch (type) {
         case HLO_F64: memcpy(out, values, (size_t)count * sizeof(double)); return;
         case HLO_F32:
@@ -124,6 +126,7 @@ void hlo_eval_encode_double(HloType type, const double *values, int64_t count, v
 }
 
 void hlo_eval_encode_float(HloType type, const float *values, int64_t count, void *out) {
+    assert(count >= 0);
     switch (type) {
         case HLO_F64:
             for (int64_t i = 0; i < count; i++) ((double *)out)[i] = values[i];
@@ -142,6 +145,7 @@ void hlo_eval_encode_float(HloType type, const float *values, int64_t count, voi
 }
 
 void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count) {
+    assert(count >= 0);
     int bits = hlo_type_info(type)->bits;
     if (bits >= 8) return;
     int8_t *values = data;
@@ -153,6 +157,7 @@ void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count) {
 }
 
 void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, void *out) {
+    assert(count >= 0);
     switch (hlo_type_bytes(type)) {
         case 1:
             for (int64_t i = 0; i < count; i++) {
@@ -171,6 +176,7 @@ void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, v
 }
 
 void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, double _Complex *out) {
+    assert(hlo_type_is_complex(type) || hlo_type_is_float(type) || hlo_type_is_integer(type) || type == HLO_PRED);
     if (type == HLO_C128) {
         memcpy(out, data, (size_t)count * sizeof(double _Complex));
     } else if (type == HLO_C64) {
@@ -184,6 +190,7 @@ void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, doub
 }
 
 void hlo_eval_encode_complex(HloType type, const double _Complex *values, int64_t count, void *out) {
+    assert(count >= 0);
     if (type == HLO_C128) {
         memcpy(out, values, (size_t)count * sizeof(double _Complex));
         return;

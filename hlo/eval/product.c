@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of matrix products: accumulators, passes, and one blocked loop.
+#include <assert.h>
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -25,6 +26,7 @@ void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const
 
 void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count,
                                void *out) {
+    assert(count >= 0);
     int64_t bytes = hlo_type_bytes(type);
     if (accumulator == HLO_EVAL_COMPLEX) {
         hlo_eval_encode_complex(type, data, count, out);
@@ -51,6 +53,7 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 // ---- passes
 
 static HloEvalPasses passes_of(int parts, int count) {
+    assert(parts > 0 && count > 0);
     // Smallest products first; with three parts: 0 high, 1 middle, 2 low.
     static const HloEvalPasses one = {1, {0}, {0}};
     static const HloEvalPasses three = {3, {1, 0, 0}, {0, 1, 0}};
@@ -85,6 +88,7 @@ HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType 
 }
 
 void hlo_eval_split_part(const double *values, int64_t count, int part, double *out) {
+    assert(part >= 0 && count >= 0);
     for (int64_t i = 0; i < count; i++) {
         float rest = (float)values[i];
         for (int p = 0; p < part; p++) rest -= hlo_eval_round_bf16(rest);
@@ -175,6 +179,7 @@ static void multiply_complex(const double _Complex *a, const double _Complex *b,
 
 void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m,
                               int64_t n, int64_t k) {
+    assert(m >= 0 && n >= 0 && k >= 0);
     switch (accumulator) {
         case HLO_EVAL_DOUBLE: multiply_double(a, b, c, m, n, k); return;
         case HLO_EVAL_INT64: multiply_integer(a, b, c, m, n, k); return;
@@ -184,6 +189,7 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
 
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
                               double *c, int64_t m, int64_t n, int64_t k) {
+    assert(m >= 0 && n >= 0 && k >= 0);
     HloArenaMark mark = hlo_arena_mark(device->scratch);
     double *part_a = HLO_EVAL_SCRATCH(device, double, m *k), *part_b = HLO_EVAL_SCRATCH(device, double, k *n);
     for (int p = 0; p < passes->count; p++) {

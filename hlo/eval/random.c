@@ -46,6 +46,7 @@ static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t words[4])
 
 // Writes random bits as an element of any type that holds that many or fewer.
 static void put_bits(const HloShape *shape, void *data, int64_t index, uint64_t bits) {
+    assert(index >= 0);
     int64_t bytes = hlo_type_bytes(shape->type), value = (int64_t)bits;
     char *target = (char *)data + index * bytes;
     if (hlo_type_is_integer(shape->type)) {
@@ -59,6 +60,7 @@ static void put_bits(const HloShape *shape, void *data, int64_t index, uint64_t 
 
 // The dimension whose neighbours share a threefry block of 32-bit numbers: the first even one, else the largest.
 static int32_t split_dimension(const HloShape *shape) {
+    assert(shape->rank > 0);
     int32_t largest = 0;
     for (int32_t i = 0; i < shape->rank; i++) {
         if (shape->dims[i] % 2 == 0) return i;
@@ -118,6 +120,7 @@ static void fill_philox(const HloShape *shape, uint64_t key, uint64_t counter[2]
 
 HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_RNG_BIT_GENERATOR));
     int32_t algorithm = HLO_ATTRIBUTES(instruction, RngBits)->algorithm;
     HloEvalValue *parts[2] = {NULL, NULL};
     bool tuple = instruction->shape->type == HLO_TUPLE;
@@ -214,6 +217,7 @@ HloStatus hlo_eval_rng(HloEvalDevice *device, const HloInstruction *instruction,
 
 HloStatus hlo_eval_rng_state(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_RNG_GET_AND_UPDATE_STATE));
     (void)operands;
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     hlo_draw_state(&device->draws, (uint64_t)HLO_ATTRIBUTES(instruction, RngState)->delta, (*result)->data,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce and map.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -12,6 +13,7 @@ typedef struct Reduction {
 } Reduction;
 
 static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, HloInts dimensions) {
+    assert(hlo_shape_is_array(shape));
     Reduction plan = {.rank = shape->rank, .outer = 1, .inner = 1, .identity = true};
     plan.order = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
     for (int64_t pass = 0; pass < 2; pass++) {
@@ -34,6 +36,7 @@ static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, Hl
 // Elements of a dynamic operand, one by one, those beyond its actual sizes left out.
 static HloStatus reduce_dynamic(HloEvalFold *fold, const Reduction *plan, const HloEvalValue *operand,
                                 const char *const *inputs, int64_t count, const HloType *types) {
+    assert(operand->sizes && count > 0);
     const HloShape *shape = operand->shape;
     for (int64_t linear = 0; linear < plan->outer * plan->inner; linear++) {
         int64_t rest = linear;
@@ -60,6 +63,7 @@ static HloStatus carry_kept_sizes(HloEvalDevice *device, const Reduction *plan, 
 
 static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char **inputs, int64_t count,
                            const HloType *types) {
+    assert(count > 0);
     for (int64_t row = 0; row < plan->outer && plan->inner > 0; row++) {
         const void *rows[HLO_EVAL_MAX_VALUES];
         for (int64_t v = 0; v < count; v++) rows[v] = inputs[v] + row * plan->inner * hlo_type_bytes(types[v]);
@@ -70,6 +74,7 @@ static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char 
 
 HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_REDUCE));
     int64_t count = instruction->operand_count / 2;
     const HloEvalValue *first = operands[0];
     Reduction plan = plan_reduction(device, first->shape, HLO_ATTRIBUTES(instruction, Dimensions)->dimensions);
@@ -103,6 +108,7 @@ HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instructi
 
 HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_MAP));
     HloEvalScalar *scalar;
     HloType *types = HLO_EVAL_SCRATCH(device, HloType, instruction->operand_count);
     for (int32_t k = 0; k < instruction->operand_count; k++) types[k] = operands[k]->shape->type;

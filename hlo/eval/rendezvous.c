@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives;
 // when nobody is left to work while some still wait, the run ends with the names of who waits where.
+#include <assert.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@ typedef struct HloEvalRendezvous {
 
 // The first failure counts; everybody is woken to see it.
 static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
+    assert(status);
     if (rendezvous->stopped) {
         hlo_status_free(status);
     } else {
@@ -93,6 +95,7 @@ static void give_slot(HloEvalRendezvous *rendezvous) {
 
 // The open meeting of this instruction and group, made if need be. NULL when memory is short.
 static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
+    assert(group.count > 0);
     for (Meeting *m = rendezvous->meetings; m; m = m->next) {
         if (!m->closed && m->instruction == instruction && m->count == group.count && m->group[0] == group.items[0])
             return m;
@@ -156,6 +159,7 @@ static HloStatus stopped_status(void) {
 
 static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instruction, HloInts group, int64_t position,
                              HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
+    assert(position >= 0 && position < group.count);
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
     if (rendezvous->stopped) return stopped_status();
     Meeting *meeting = find_meeting(rendezvous, instruction, group);
@@ -174,6 +178,7 @@ static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instru
 
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
+    assert(group.count > 0 && exchange);
     int64_t position = -1;
     for (int64_t i = 0; i < group.count; i++) {
         if (group.items[i] == device->number) position = i;
@@ -235,6 +240,7 @@ static int64_t slot_count(const HloEvalOptions *options) {
 
 // Starts a thread a worker and waits for all of them.
 static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int64_t count) {
+    assert(count > 0 && workers);
     pthread_attr_t attributes;
     HLO_FAIL_IF(pthread_attr_init(&attributes), HLO_RESOURCE_EXHAUSTED, "no thread can be made");
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -255,6 +261,7 @@ static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int
 
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
                              const HloLiteral *const *const *arguments, HloLiteral **results) {
+    assert(world->device_count > 0 && results);
     int64_t count = world->device_count;
     HloEvalRendezvous *rendezvous = HLO_ARENA_NEW(world->arena, HloEvalRendezvous, 1);
     rendezvous->active = count;

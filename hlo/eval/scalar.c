@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. What has no
 // kernel (calls, loops inside) is interpreted call by call.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -120,6 +121,7 @@ static void prepare_kernels(HloEvalScalar *scalar) {
 
 HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *computation, int64_t width,
                                   HloEvalScalar **result) {
+    assert(width > 0 && result);
     HloArena *arena = device->scratch;
     HloEvalScalar *scalar = HLO_ARENA_NEW(arena, HloEvalScalar, 1);
     *scalar = (HloEvalScalar){.device = device, .computation = computation, .width = width > 0 ? width : 1};
@@ -142,6 +144,7 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
 }
 
 static HloStatus interpret_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t index) {
+    assert(index >= 0);
     HloEvalDevice *device = scalar->device;
     const HloInstructionVector *parameters = &scalar->computation->parameters;
     HloArenaMark mark = hlo_arena_mark(device->scratch);
@@ -175,6 +178,7 @@ static void write_results(const HloEvalScalar *scalar, void *const *outputs, int
 }
 
 HloStatus hlo_eval_scalar_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t count) {
+    assert(count >= 0 && inputs && outputs);
     HLO_BUG_IF(count > scalar->width);
     if (scalar->interpreted) {
         for (int64_t i = 0; i < count; i++) HLO_TRY(interpret_call(scalar, inputs, outputs, i));

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan: a computation run along one dimension with carried values.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
 // Element `step` along a dimension: a block with that dimension left out, between two arrays of row-major order.
 static void copy_step(const HloShape *whole, int64_t dimension, int64_t step, char *array, char *part, bool to_part) {
+    assert(dimension >= 0 && dimension < whole->rank);
+    assert(step >= 0);
     int64_t outer = 1, inner = hlo_type_bytes(whole->type);
     for (int64_t i = 0; i < dimension; i++) outer *= whole->dims[i];
     for (int64_t i = dimension + 1; i < whole->rank; i++) inner *= whole->dims[i];
@@ -29,6 +32,7 @@ static const HloShape *result_part(const HloShape *shape, int64_t index) {
 }
 
 static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
+    assert(step >= 0 && step < scan->length);
     HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, scan->inputs + scan->carries);
     for (int64_t i = 0; i < scan->inputs; i++) {
         const HloInstruction *parameter = scan->body->parameters.items[i];
@@ -51,6 +55,7 @@ static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
 
 HloStatus hlo_eval_scan(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SCAN));
     const HloScanAttributes *attributes = HLO_ATTRIBUTES(instruction, Scan);
     const HloShape *shape = instruction->shape;
     Scan scan = {.instruction = instruction, .body = instruction->called[0], .operands = operands};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Singular values by one-sided Jacobi rotations, which find even tiny ones to full relative precision.
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -18,6 +19,7 @@ static void turn(Complex *a, int64_t rows, int64_t n, int64_t p, int64_t q, doub
 
 // Makes columns p and q orthogonal; true if they were not.
 static bool separate(Complex *a, Complex *v, int64_t rows, int64_t n, int64_t p, int64_t q) {
+    assert(p < q && q < n);
     double alpha = 0, beta = 0;
     Complex overlap = 0;
     for (int64_t k = 0; k < rows; k++) {
@@ -47,6 +49,7 @@ static void scale_column(Complex *a, int64_t rows, int64_t n, int64_t j, Complex
 }
 
 void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t rows, int64_t n) {
+    assert(rows >= n && n >= 0);
     enum { kMaximumSweeps = 60 };
     bool turned = true;
     for (int64_t i = 0; i < n * n; i++) v[i] = i / n == i % n;
@@ -75,6 +78,7 @@ void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t ro
 
 void hlo_eval_complete_basis(Complex *q, int64_t rows, int64_t want, int64_t have, Complex *work, Complex *taus,
                              Complex *v) {
+    assert(have <= want && want <= rows);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < have; j++) work[i * have + j] = q[i * want + j];
     hlo_eval_factor_qr(work, rows, have, taus, v);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sort and topk.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -27,6 +28,7 @@ static HloStatus is_before(const Lane *lane, int64_t a, int64_t b, bool *before)
 
 // Merges the sorted halves [0, middle) and [middle, count); the right one comes first only when it is truly before.
 static HloStatus merge(const Lane *lane, const int64_t *from, int64_t middle, int64_t count, int64_t *to) {
+    assert(middle >= 0 && middle <= count);
     int64_t left = 0, right = middle, at = 0;
     while (left < middle && right < count) {
         bool before;
@@ -39,6 +41,7 @@ static HloStatus merge(const Lane *lane, const int64_t *from, int64_t middle, in
 }
 
 static HloStatus merge_sort(const Lane *lane, int64_t *indices, int64_t *spare, int64_t count) {
+    assert(count >= 0);
     int64_t *from = indices, *to = spare;
     for (int64_t width = 1; width < count; width *= 2) {
         for (int64_t start = 0; start < count; start += 2 * width) {
@@ -83,6 +86,7 @@ static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalV
 
 HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
                                HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays) {
+    assert(count > 0 && comparator);
     HLO_FAIL_IF(count > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED, "a sort of more than %d arrays cannot be evaluated",
                 HLO_EVAL_MAX_VALUES);
     const HloShape *shape = operands[0]->shape;
@@ -109,6 +113,7 @@ HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comp
 
 HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SORT));
     int64_t count = instruction->operand_count, dim = HLO_ATTRIBUTES(instruction, Sort)->dimensions.items[0];
     if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
@@ -120,6 +125,7 @@ HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction
 
 // A number whose integer order is the element's: total order for floats.
 static void order_keys(HloType type, const char *data, int64_t count, int64_t *keys) {
+    assert(count >= 0);
     if (!hlo_type_is_float(type)) {
         hlo_eval_decode_int64(type, data, count, keys);
         if (type == HLO_U64) {
@@ -137,6 +143,7 @@ static void order_keys(HloType type, const char *data, int64_t count, int64_t *k
 
 void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest,
                         HloEvalValue *values, HloEvalValue *indices) {
+    assert(k >= 0 && operand->shape->rank > 0);
     const HloShape *shape = operand->shape;
     int64_t size = shape->dims[shape->rank - 1], bytes = hlo_type_bytes(shape->type);
     int64_t rows = size ? hlo_shape_elements(shape) / size : 0, index_bytes = hlo_type_bytes(indices->shape->type);
@@ -161,6 +168,7 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
 
 HloStatus hlo_eval_topk(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_TOPK));
     const HloTopKAttributes *topk = HLO_ATTRIBUTES(instruction, TopK);
     HloEvalValue *arrays[2];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 2, result, arrays));

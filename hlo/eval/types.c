@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier lets float types mix (an f32 result of f64 operands); handlers copy and compute without looking again.
 // What mixes where a handler relies on one type is refused here, once, before anything runs.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -47,6 +48,7 @@ static HloStatus check_pairs(const HloInstruction *instruction, const HloShape *
 // Operands from `first` on go in as parameters; the root comes out as `result`.
 static HloStatus check_call(const HloInstruction *instruction, const HloComputation *called, int32_t first,
                             int64_t count, const HloShape *result) {
+    assert(first >= 0 && count >= 0);
     for (int64_t p = 0; p < count; p++) {
         const HloInstruction *parameter = p < called->parameters.count ? called->parameters.items[p] : NULL;
         if (parameter && !same_types(parameter->shape, instruction->operands[first + p]->shape))
@@ -147,6 +149,7 @@ static HloStatus check_scaled_dot(const HloInstruction *instruction) {
 }
 
 HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
+    assert(instruction->parent);
     int64_t operands = instruction->operand_count;
     const HloShape *shape = instruction->shape;
     switch (instruction->opcode) {
@@ -172,9 +175,7 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_REDUCE_SCATTER: return check_pairs(instruction, shape);
         case HLO_OP_ALL_GATHER_START:
         case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
-        case HLO_OP_TOPK:
-            HLO_TRY(check_top_k(instruction));
-            return check_pairs(instruction, shape);
+        case HLO_OP_TOPK: HLO_TRY(check_top_k(instruction)); return check_pairs(instruction, shape);
         case HLO_OP_COMPARE: return check_order(instruction);
         case HLO_OP_MAXIMUM:
         case HLO_OP_MINIMUM: return check_extreme(instruction);
@@ -213,6 +214,7 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
 
 HloStatus hlo_eval_check_scalars(const HloComputation *computation, const HloType *parameters, int64_t count,
                                  const HloType *results, int64_t result_count) {
+    assert(count >= 0 && result_count >= 0);
     const HloShape *root = computation->root->shape;
     bool fits = computation->parameters.count == count && hlo_eval_scalar_results(computation) == result_count;
     for (int64_t p = 0; fits && p < count; p++) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a run: creation, sharing, release.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
 static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
+    assert(shape && value);
     HloEvalValue *made = hlo_allocate_zeroed(1, sizeof(*made));
     HLO_FAIL_IF(!made, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
     made->shape = shape;
@@ -36,6 +38,7 @@ HloEvalValue *hlo_eval_retain(HloEvalValue *value) {
 }
 
 void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value) {
+    assert(!value || value->references > 0);
     if (!value || --value->references > 0) return;
     if (value->elements) {
         for (int32_t i = 0; i < value->shape->element_count; i++) hlo_eval_release(device, value->elements[i]);
@@ -48,6 +51,7 @@ void hlo_eval_release_all(HloEvalDevice *device) {
 }
 
 HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
+    assert(shape && value);
     HLO_TRY(new_header(device, shape, value));
     if (shape->type == HLO_TUPLE) {
         (*value)->elements = hlo_allocate_zeroed((size_t)shape->element_count, sizeof(HloEvalValue *));
@@ -90,6 +94,7 @@ HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEv
 
 HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
                                HloEvalValue **arrays) {
+    assert(count > 0);
     HLO_TRY(hlo_eval_new(device, shape, result));
     if (shape->type != HLO_TUPLE) {
         arrays[0] = *result;
@@ -114,6 +119,7 @@ void hlo_eval_fill_elided(const HloShape *shape, void *data) {
 }
 
 HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloEvalValue **value) {
+    assert(literal && value);
     const HloShape *shape = literal->shape;
     if (shape->type == HLO_TUPLE) {
         HLO_TRY(hlo_eval_new(device, shape, value));
@@ -141,6 +147,7 @@ HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloE
 }
 
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes) {
+    assert(hlo_shape_is_array(value->shape));
     (void)device;
     const HloShape *shape = value->shape;
     bool full = true;
@@ -158,6 +165,7 @@ HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const i
 
 HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape,
                               HloEvalValue **result) {
+    assert(value && shape);
     if (!hlo_shape_is_array(shape) || hlo_shape_bytes(shape) != hlo_shape_bytes(value->shape)) {
         return hlo_error(HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size");
     }
@@ -176,6 +184,7 @@ HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const 
 }
 
 HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy) {
+    assert(value && copy);
     HLO_TRY(hlo_eval_new(device, value->shape, copy));
     if (value->elements) {
         for (int32_t i = 0; i < value->shape->element_count; i++) {
@@ -189,6 +198,7 @@ HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, 
 
 // The elements within the actual sizes, one behind the other.
 static void pack_actual(const HloEvalValue *value, char *to) {
+    assert(value->sizes);
     const HloShape *shape = value->shape;
     int64_t bytes = hlo_type_bytes(shape->type), count = hlo_shape_elements(shape);
     for (int64_t linear = 0; linear < count; linear++) {
@@ -242,6 +252,7 @@ static HloStatus to_literal(void *argument) {
 }
 
 HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal) {
+    assert(value && literal);
     Conversion conversion = {.value = value, .scratch = hlo_arena_new()};
     HLO_FAIL_IF(!conversion.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
     HloStatus status = hlo_protect(to_literal, &conversion);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -36,6 +37,7 @@ static WindowWalk new_walk(HloEvalDevice *device, const HloShape *input, const i
 
 // Linear position in the input for the current indices of the first `dims` dimensions; -1 outside.
 static int64_t walk_offset(const WindowWalk *walk, int64_t dims) {
+    assert(dims >= 0);
     int64_t offset = 0;
     for (int64_t i = 0; i < dims; i++) {
         int64_t position =
@@ -49,6 +51,7 @@ static int64_t walk_offset(const WindowWalk *walk, int64_t dims) {
 // Adds the current window element to the row of outputs that starts at linear position `first`.
 static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValue *const *operands, int64_t count,
                           int64_t first) {
+    assert(count > 0 && first >= 0);
     int64_t last = walk->rank - 1, offset = walk_offset(walk, last);
     if (offset < 0) return HLO_SUCCESS;
     const HloWindowDimension *dim = &walk->window->dims[last];
@@ -74,6 +77,7 @@ static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValu
 }
 
 static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue *const *operands, int64_t count) {
+    assert(count > 0);
     for (int64_t i = 0; i < walk->rank; i++) {
         if (walk->window_sizes[i] == 0) return HLO_SUCCESS;
     }
@@ -89,6 +93,7 @@ static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue 
 
 HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW));
     int64_t count = instruction->operand_count / 2;
     const HloShape *shape =
         instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
@@ -120,6 +125,7 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
 // only: the first stays while select(it, candidate) holds.
 static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const char *data, int64_t bytes,
                                   int64_t *selected) {
+    assert(bytes > 0 && selected);
     *selected = -1;
     memset(walk->window_index, 0, (size_t)walk->rank * sizeof(int64_t));
     do {
@@ -138,6 +144,7 @@ static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const
 
 HloStatus hlo_eval_select_and_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
+    assert(hlo_is(instruction, HLO_OP_SELECT_AND_SCATTER));
     const HloEvalValue *operand = operands[0], *source = operands[1];
     HloEvalScalar *select;
     HloEvalFold *fold;

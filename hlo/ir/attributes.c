@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/attributes.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/map.h"
@@ -88,6 +89,7 @@ const HloFamilyInfo *hlo_family_info(HloFamily family) {
 }
 
 int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length) {
+    assert(table && (text || length == 0));
     for (int32_t i = 0; i < table->count; i++) {
         const char *name = table->texts[i];
         if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;
@@ -107,6 +109,7 @@ bool hlo_ints_equal(HloInts a, HloInts b) {
 }
 
 void hlo_ints_print(HloText *text, HloInts ints) {
+    assert(ints.count >= 0);
     for (int64_t i = 0; i < ints.count; i++) {
         if (i > 0) hlo_text_char(text, ',');
         hlo_text_int64(text, ints.items[i]);
@@ -124,6 +127,7 @@ bool hlo_ints_contain(HloInts ints, int64_t value) {
 // Copying
 
 static HloAliases copy_aliases(HloArena *arena, HloAliases from) {
+    assert(from.count >= 0);
     HloAlias *items = hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(*items));
     for (int64_t i = 0; i < from.count; i++) {
         items[i].output_index = hlo_ints_copy(arena, from.items[i].output_index);
@@ -230,6 +234,7 @@ static void copy_field(HloArena *arena, const HloField *field, void *to) {
 }
 
 void *hlo_attributes_copy(HloArena *arena, HloFamily family, const void *attributes) {
+    assert(family >= 0 && family < HLO_FAMILY_COUNT);
     const HloFamilyInfo *info = hlo_family_info(family);
     if (!attributes) return NULL;
     char *copy = hlo_arena_copy(arena, attributes, info->bytes);
@@ -363,6 +368,7 @@ static bool equal_field(const HloField *field, const void *a, const void *b) {
 }
 
 bool hlo_attributes_equal(HloFamily family, const void *a, const void *b) {
+    assert(family >= 0 && family < HLO_FAMILY_COUNT);
     if (a == b) return true;
     if (!a || !b) return false;
     const HloFamilyInfo *info = hlo_family_info(family);
@@ -423,6 +429,7 @@ static uint64_t hash_field(const HloField *field, const void *value) {
 }
 
 uint64_t hlo_attributes_hash(HloFamily family, const void *attributes) {
+    assert(family >= 0 && family < HLO_FAMILY_COUNT);
     uint64_t hash = (uint64_t)family;
     if (!attributes) return hash;
     const HloFamilyInfo *info = hlo_family_info(family);

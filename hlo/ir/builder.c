@@ -2,11 +2,13 @@
 // The core of the builder: appending one checked instruction, and the annotations it gets. The ops: builder_*.c.
 #include "hlo/ir/builder.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/builder_internal.h"
 
 HloBuilder *hlo_builder_new(HloModule *module, const char *name) {
+    assert(module);
     HloBuilder *builder = hlo_allocate_zeroed(1, sizeof(*builder));
     HloArena *scratch = hlo_arena_new();
     if (!builder || !scratch) {
@@ -28,6 +30,7 @@ HloStatus hlo_builder_make_computation(void *argument) {
 }
 
 void hlo_builder_run(HloBuilder *builder, HloStatus (*body)(void *), void *argument) {
+    assert(builder && body);
     if (builder->status) return;
     HloArenaMark mark = hlo_arena_mark(builder->scratch);
     builder->status = hlo_protect(body, argument);
@@ -48,6 +51,7 @@ HloModule *hlo_builder_module(HloBuilder *builder) {
 
 // Everything that must hold before a computation may be called.
 static HloStatus finish(HloBuilder *builder, HloInstruction *root) {
+    assert(builder->computation && !builder->status);
     HLO_FAIL_IF(!root, HLO_INVALID_ARGUMENT, "computation %s has no root", builder->computation->name);
     HLO_FAIL_IF(root->parent != builder->computation, HLO_INVALID_ARGUMENT, "%s is not in computation %s", root->name,
                 builder->computation->name);
@@ -87,6 +91,7 @@ typedef struct Emit {
 } Emit;
 
 static HloStatus operand_shapes(const Emit *emit, const HloShape **shapes) {
+    assert(emit->builder && shapes);
     const HloBuildRequest *request = emit->request;
     for (int64_t i = 0; i < request->operand_count; i++) {
         const HloInstruction *operand = request->operands[i];
@@ -165,6 +170,7 @@ HloInstruction *hlo_build(HloBuilder *builder, const HloBuildRequest *request) {
 }
 
 void hlo_builder_fail(HloBuilder *builder, HloStatus status) {
+    assert(builder && status);
     if (builder->status)
         hlo_status_free(status);
     else

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: linear algebra, reductions, windows and order.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/ir/builder_internal.h"
@@ -55,6 +56,7 @@ HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, H
 // The window with its zeros filled in: sizes from `sizes` (NULL: kept), strides and dilations 1.
 static HloWindow completed(const HloWindow *window, HloWindowDimension *dims, const HloShape *kernel,
                            const HloConvolutionLabels *labels) {
+    assert(window && labels && kernel);
     int64_t count = window ? window->count : labels ? labels->kernel_spatial.count : 0;
     if (count > MAXIMUM_DIMS) return window ? *window : (HloWindow){NULL, 0};
     for (int64_t i = 0; i < count; i++) {
@@ -120,6 +122,8 @@ typedef struct MakeCombiner {
 
 // A computation of the module that is op(parameter 0, parameter 1) of scalars already.
 static HloComputation *existing_combiner(const HloModule *module, HloOpcode opcode, HloType type) {
+    assert(module);
+    assert(hlo_type_is_array(type));
     for (int64_t i = 0; i < module->computations.count; i++) {
         HloComputation *computation = module->computations.items[i];
         if (computation->root && computation->root->shape->type == type && computation->instruction_count == 3 &&
@@ -190,6 +194,7 @@ HloInstruction *hlo_build_identity_value(HloBuilder *builder, HloOpcode opcode, 
 static HloInstruction *reduction(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *arrays,
                                  HloInstruction *const *initial, int64_t count, const void *attributes,
                                  HloComputation *combiner) {
+    assert(count >= 0);
     HloInstruction *operands[2 * MAXIMUM_ARRAYS];
     if (count > MAXIMUM_ARRAYS) {
         hlo_builder_fail(builder,
@@ -235,6 +240,7 @@ HloInstruction *hlo_build_reduce_window_op(HloBuilder *builder, HloOpcode opcode
 HloInstruction *hlo_build_select_and_scatter(HloBuilder *builder, HloInstruction *x, HloInstruction *source,
                                              HloInstruction *initial, const HloWindow *window, HloComputation *select,
                                              HloComputation *scatter) {
+    assert(select && scatter);
     HloWindowDimension dims[MAXIMUM_DIMS];
     HloWindow complete = completed(window, dims, NULL, NULL);
     HloInstruction *operands[] = {x, source, initial};

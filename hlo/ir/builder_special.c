@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: special functions that are no ops of HLO, as graphs.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/ir/builder_internal.h"
@@ -58,6 +59,7 @@ static const Range kDouble[] = {{6.25, false, 3.125, COUNTED(kDoubleCentre)},
 
 // Horner's rule with the same coefficients for all elements.
 static HloInstruction *polynomial(HloBuilder *builder, HloInstruction *x, const double *coefficients, int count) {
+    assert(count > 0);
     HloInstruction *sum = x ? hlo_build_splat_like(builder, x, coefficients[0]) : NULL;
     for (int i = 1; i < count && sum; i++) {
         sum = hlo_build_mul(builder, sum, x);
@@ -68,6 +70,7 @@ static HloInstruction *polynomial(HloBuilder *builder, HloInstruction *x, const 
 
 // p(w), each element by the polynomial of its range.
 static HloInstruction *of_ranges(HloBuilder *builder, HloInstruction *w, const Range *ranges, int count) {
+    assert(count > 0);
     HloInstruction *root = hlo_build_sqrt(builder, w);
     HloInstruction *result = NULL;
     for (int i = count - 1; i >= 0; i--) {

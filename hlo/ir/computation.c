@@ -8,12 +8,14 @@
 #include "hlo/ir/names.h"
 
 void hlo_computation_set_name(HloComputation *computation, const char *name) {
+    assert(computation && !computation->removed);
     HloModule *module = computation->module;
     computation->name = hlo_unique_name(module->arena, &module->computation_names, &module->computation_name_counters,
                                         name, computation);
 }
 
 HloComputation *hlo_computation_new(HloModule *module, const char *name) {
+    assert(module);
     HloComputation *computation = HLO_ARENA_NEW(module->arena, HloComputation, 1);
     computation->module = module;
     computation->id = module->computation_limit++;
@@ -23,11 +25,14 @@ HloComputation *hlo_computation_new(HloModule *module, const char *name) {
 }
 
 void hlo_computation_set_root(HloComputation *computation, HloInstruction *root) {
+    assert(root && root->parent == computation);
     HLO_BUG_IF(root->parent != computation);
     computation->root = root;
 }
 
 void hlo_computation_remove(HloComputation *computation) {
+    assert(!computation->removed);
+    assert(computation != computation->module->entry);
     HLO_BUG_IF(computation->callers.count > 0 || computation->module->entry == computation);
     for (HloInstruction *i = computation->first; i; i = i->next) {
         if (i->called_count) hlo_instruction_set_called(i, NULL, 0);
@@ -83,6 +88,7 @@ static void visit(Walk *walk, HloInstruction *start) {
 }
 
 HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
+    assert(computation && arena && count);
     Walk walk = {.arena = arena};
     walk.order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
     // The table spans the computation's own ids only: a module may have thousands of computations.
@@ -128,6 +134,7 @@ typedef struct CloneState {
 static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name);
 
 static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstruction *from) {
+    assert(clone->opcode == from->opcode);
     HloComputation **called = HLO_ARENA_NEW(state->module->arena, HloComputation *, from->called_count);
     for (int32_t i = 0; i < from->called_count; i++) {
         const HloComputation *source = from->called[i];
@@ -140,6 +147,7 @@ static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstr
 }
 
 static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name) {
+    assert(computation && computation->root);
     HloModule *module = state->module;
     HloArena *scratch = hlo_arena_scratch_new();
     HloComputation *copy = hlo_computation_new(module, name);
@@ -167,6 +175,7 @@ static HloComputation *clone_computation(CloneState *state, const HloComputation
 }
 
 HloComputation *hlo_computation_clone(HloModule *module, const HloComputation *computation, const char *name) {
+    assert(module && computation);
     CloneState state = {.module = module, .from = computation->module};
     if (module != computation->module) {
         state.computations = HLO_ARENA_NEW(module->arena, HloComputation *, computation->module->computation_limit);
@@ -201,6 +210,7 @@ bool hlo_computation_has_effects(const HloComputation *computation) {
 }
 
 HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
+    assert(computation);
     const HloInstruction *root = computation->root;
     if (!root || computation->parameters.count != 2 || root->operand_count != 2 ||
         !hlo_op_is(root->opcode, HLO_OP_IS_ELEMENTWISE) || !hlo_shape_is_scalar(root->shape) ||

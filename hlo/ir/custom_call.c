@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/custom_call.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static const struct {
 };
 
 int32_t hlo_custom_call_row(const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
     for (size_t i = 0; target && i < HLO_COUNT_OF(rows); i++)
         if (!strcmp(rows[i].target, target)) return (int32_t)i;
@@ -83,6 +85,7 @@ static bool read_shape(Signature *s, const HloShape *shape) {
 }
 
 HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const int32_t row = hlo_custom_call_row(instruction);
     if (row < 0 || !rows[row].signature) return HLO_SUCCESS;
     const bool tuple = hlo_shape_is_tuple(instruction->shape);
@@ -110,6 +113,7 @@ HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
 // ---- options
 
 int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && name);
     const size_t length = strlen(name);
     const char *at = instruction->backend_config;
     while (at && (at = strstr(at, name)) != NULL) {

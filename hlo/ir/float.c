@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One number of any floating type to and from double, by the columns of types.def. Slow and plain: conversions of whole
 // arrays have loops of their own.
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ typedef struct Format {
 } Format;
 
 static Format format_of(HloType type) {
+    assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
     HLO_BUG_IF(info->kind != HLO_KIND_FLOAT);
     Format format = {info->bits, info->exponent_bits, info->mantissa_bits, (1 << (info->exponent_bits - 1)) - 1, IEEE};
@@ -47,6 +49,7 @@ static double decode_scale(uint64_t pattern) {
 }
 
 double hlo_float_decode(HloType type, uint64_t pattern) {
+    assert(hlo_type_is_float(type));
     if (type == HLO_F64) {
         double value;
         memcpy(&value, &pattern, sizeof(value));
@@ -118,6 +121,7 @@ static uint64_t largest_finite(Format format) {
 }
 
 uint64_t hlo_float_encode(HloType type, double value) {
+    assert(hlo_type_is_float(type));
     if (type == HLO_F64) {
         uint64_t pattern;
         memcpy(&pattern, &value, sizeof(pattern));

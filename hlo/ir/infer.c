@@ -2,6 +2,8 @@
 // Dispatch of shape inference to the family files infer_*.c.
 #include "hlo/ir/infer.h"
 
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 
 static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
@@ -11,6 +13,9 @@ static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
 };
 
 HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result) {
+    assert(request->arena && result);
+    assert(request->opcode >= 0 && request->opcode < HLO_OPCODE_COUNT);
+    assert(request->operand_count >= 0 && request->called_count >= 0);
     const HloOpInfo *info = hlo_op_info(request->opcode);
     HLO_REFUSE_IF(info->arity >= 0 && request->operand_count != info->arity, "%s takes %d operands, but has %lld",
                   info->text, info->arity, (long long)request->operand_count);
@@ -19,6 +24,7 @@ HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **resul
         complete.attributes = hlo_arena_allocate(request->arena, hlo_family_info(info->family)->bytes);
     HloStatus status = handlers[request->opcode](&complete, result);
     if (status) return hlo_status_annotate(status, "%s", info->text);
+    assert(*result);  // every rule gives a shape or an error
     // The user's own spelling carries the layout.
     if (request->hint && hlo_shape_equal(request->hint, *result, HLO_COMPARE_IGNORE_LAYOUT)) *result = request->hint;
     return HLO_SUCCESS;
@@ -41,6 +47,7 @@ static int64_t layout_source(const HloInferRequest *request) {
 
 // minor_to_major of a transposed array: where each dimension went.
 static const HloLayout *transposed_layout(const HloInferRequest *request, const HloLayout *layout) {
+    assert(layout->minor_to_major.count == request->operands[0]->rank);
     HloInts permutation = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     int64_t *order = HLO_ARENA_NEW(request->arena, int64_t, layout->minor_to_major.count);
     for (int64_t i = 0; i < layout->minor_to_major.count; i++) {

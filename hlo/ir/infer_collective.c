@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of collectives, and of transfers between memories, hosts and devices.
+#include <assert.h>
+
 #include "hlo/ir/infer_reducer.h"
 
 // Results of the given operands: the operand shapes themselves.
 static HloStatus same_as_operands(const HloInferRequest *request, int64_t count, const HloShape **result) {
+    assert(count <= request->operand_count);
     HLO_REFUSE_IF(count < 1, "no operands");
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) {
@@ -43,6 +46,7 @@ static int64_t group_size(const HloInferRequest *request) {
 
 // The one dimension of all-gather and reduce-scatter.
 static HloStatus collective_dimension(const HloInferRequest *request, int64_t *dimension) {
+    assert(dimension);
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
     HLO_REFUSE_IF(request->operand_count < 1, "no operands");
     HLO_REFUSE_IF(dimensions.count != 1, "%lld dimensions instead of one", (long long)dimensions.count);
@@ -66,6 +70,7 @@ static const HloShape *hinted_result(const HloInferRequest *request, const HloSh
 // groups are not known. A group of one says nothing, as XLA has it: one device is what a module without counts has.
 static HloStatus growth(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers,
                         int64_t *factor) {
+    assert(dimension >= 0 && dimension < request->operands[0]->rank);
     *factor = group_size(request);
     const HloShape *operand = request->operands[0], *given = hinted_result(request, hint, 0);
     if (*factor > 1 || (*factor == 1 && !given)) return HLO_SUCCESS;
@@ -124,6 +129,7 @@ static const HloShape *hinted_results(const HloInferRequest *request) {
 }
 
 HloStatus hlo_infer_all_gather_start(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_ALL_GATHER_START);
     const HloShape *results = NULL;
     HLO_TRY(gathered(request, hinted_results(request), &results));
     return with_operands(request, results, result);
@@ -134,6 +140,7 @@ HloStatus hlo_infer_collective_done(const HloInferRequest *request, const HloSha
 }
 
 HloStatus hlo_infer_all_reduce(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_ALL_REDUCE || request->opcode == HLO_OP_ALL_REDUCE_START);
     HLO_TRY(same_as_operands(request, request->operand_count, result));
     HLO_TRY(hlo_infer_need_called(request, 1));
     // One reducer of two scalars serves all operands, whatever their precision.
@@ -143,6 +150,7 @@ HloStatus hlo_infer_all_reduce(const HloInferRequest *request, const HloShape **
 }
 
 HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_REDUCE_SCATTER);
     int64_t dimension = 0, factor = 1;
     HLO_TRY(collective_dimension(request, &dimension));
     HLO_TRY(growth(request, request->hint, dimension, false, &factor));
@@ -162,6 +170,7 @@ HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShap
 }
 
 HloStatus hlo_infer_all_to_all(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_ALL_TO_ALL);
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
     int64_t size = group_size(request);
     if (dimensions.count > 0) {
@@ -197,6 +206,7 @@ static bool is_in_place(const HloInferRequest *request) {
 }
 
 HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE);
     if (is_in_place(request)) {
         HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
                       (long long)request->operand_count);
@@ -207,6 +217,7 @@ HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const Hlo
 }
 
 HloStatus hlo_infer_collective_permute_start(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE_START);
     if (is_in_place(request)) {
         HLO_TRY(hlo_infer_need_hint(request, false));
         *result = request->hint;
@@ -218,6 +229,7 @@ HloStatus hlo_infer_collective_permute_start(const HloInferRequest *request, con
 }
 
 HloStatus hlo_infer_ragged_all_to_all(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RAGGED_ALL_TO_ALL);
     HLO_REFUSE_IF(request->operand_count != 6, "takes 6 operands, but has %lld", (long long)request->operand_count);
     HLO_TRY(hlo_infer_need_arrays(request));
     for (int64_t i = 2; i < 6; i++) {
@@ -250,6 +262,8 @@ static HloStatus need_token(const HloInferRequest *request, int64_t index) {
 
 // (destination, source, context)
 HloStatus hlo_infer_copy_start(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COPY_START);
+    assert(request->operand_count == 1);
     const HloShape *operand = hlo_shape_without_layout(request->arena, request->operands[0]);
     const HloShape *hint = request->hint;
     bool hinted = hint && hlo_shape_is_tuple(hint) && hint->element_count == 3;
@@ -259,6 +273,8 @@ HloStatus hlo_infer_copy_start(const HloInferRequest *request, const HloShape **
 }
 
 HloStatus hlo_infer_copy_done(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COPY_DONE);
+    assert(request->operand_count == 1);
     const HloShape *start = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(start) || start->element_count != 3,
                   "operand 0 must be what a copy-start gives, not %s", hlo_shape_message(request->arena, start));
@@ -267,6 +283,8 @@ HloStatus hlo_infer_copy_done(const HloInferRequest *request, const HloShape **r
 }
 
 HloStatus hlo_infer_send(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SEND);
+    assert(request->operand_count == 2);
     HLO_TRY(need_token(request, 1));
     *result = tuple_of(request->arena, request->operands[0], hlo_shape_scalar(request->arena, HLO_U32),
                        hlo_shape_token(request->arena));
@@ -282,12 +300,16 @@ static HloStatus need_transfer(const HloInferRequest *request) {
 }
 
 HloStatus hlo_infer_send_done(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SEND_DONE);
+    assert(request->operand_count == 1);
     HLO_TRY(need_transfer(request));
     *result = hlo_shape_token(request->arena);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_infer_recv(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RECV);
+    assert(request->operand_count == 1);
     HLO_TRY(need_token(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, false));
     const HloShape *hint = request->hint;
@@ -299,12 +321,16 @@ HloStatus hlo_infer_recv(const HloInferRequest *request, const HloShape **result
 }
 
 HloStatus hlo_infer_recv_done(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RECV_DONE);
+    assert(request->operand_count == 1);
     HLO_TRY(need_transfer(request));
     *result = tuple_of(request->arena, request->operands[0]->elements[0], hlo_shape_token(request->arena), NULL);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_infer_infeed(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_INFEED);
+    assert(request->operand_count == 1);
     HLO_TRY(need_token(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, false));
     const HloShape *hint = request->hint;
@@ -314,6 +340,8 @@ HloStatus hlo_infer_infeed(const HloInferRequest *request, const HloShape **resu
 }
 
 HloStatus hlo_infer_outfeed(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_OUTFEED);
+    assert(request->operand_count == 2);
     HLO_TRY(need_token(request, 1));
     const HloShape *shape = HLO_INFER_ATTRIBUTES(request, Outfeed)->shape;
     HLO_REFUSE_IF(shape && !hlo_shapes_mix(shape, request->operands[0]), "outfeed_shape %s for operand %s",

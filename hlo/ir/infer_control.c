@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of calls, control flow, tuples, tokens, async wrappers and custom calls.
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 
 static const HloShape *root_shape(const HloInferRequest *request, int64_t index) {
@@ -18,6 +20,7 @@ HloStatus hlo_infer_fusion(const HloInferRequest *request, const HloShape **resu
 }
 
 HloStatus hlo_infer_conditional(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CONDITIONAL);
     HLO_REFUSE_IF(request->operand_count < 1, "no operands");
     const HloShape *index = request->operands[0];
     int64_t branches = request->operand_count - 1;
@@ -37,6 +40,8 @@ HloStatus hlo_infer_conditional(const HloInferRequest *request, const HloShape *
 }
 
 HloStatus hlo_infer_while(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_WHILE);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_called(request, 2));
     HLO_TRY(hlo_infer_check_parameters(request, 0, request->operands, 1));
     HLO_TRY(hlo_infer_check_parameters(request, 1, request->operands, 1));
@@ -57,6 +62,8 @@ HloStatus hlo_infer_tuple(const HloInferRequest *request, const HloShape **resul
 }
 
 HloStatus hlo_infer_get_tuple_element(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_GET_TUPLE_ELEMENT);
+    assert(request->operand_count == 1);
     int64_t index = HLO_INFER_ATTRIBUTES(request, TupleIndex)->index;
     const HloShape *tuple = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(tuple), "operand 0 must be a tuple, not %s",
@@ -68,6 +75,7 @@ HloStatus hlo_infer_get_tuple_element(const HloInferRequest *request, const HloS
 }
 
 HloStatus hlo_infer_after_all(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_AFTER_ALL);
     for (int64_t i = 0; i < request->operand_count; i++) {
         HLO_REFUSE_IF(request->operands[i]->type != HLO_TOKEN, "operand %lld must be a token, not %s", (long long)i,
                       hlo_shape_message(request->arena, request->operands[i]));
@@ -87,6 +95,7 @@ HloStatus hlo_infer_identity(const HloInferRequest *request, const HloShape **re
 }
 
 HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CUSTOM_CALL);
     const HloCustomCallAttributes *call = HLO_INFER_ATTRIBUTES(request, CustomCall);
     HLO_TRY(hlo_infer_need_hint(request, false));
     HLO_REFUSE_IF(call->operand_layouts.count && call->operand_layouts.count != request->operand_count,
@@ -105,6 +114,7 @@ HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape *
 
 // ((operands), result, contexts...): what an async op carries from start to done.
 HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_ASYNC_START);
     HLO_TRY(hlo_infer_need_called(request, 1));
     HLO_TRY(hlo_infer_check_parameters(request, 0, request->operands, request->operand_count));
     const HloShape *hint = request->hint, *root = root_shape(request, 0);
@@ -135,6 +145,7 @@ HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape *
 }
 
 HloStatus hlo_infer_async_update(const HloInferRequest *request, const HloShape **result) {
+    assert(request->operand_count == 1);
     const HloShape *chain = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(chain) || chain->element_count < 2,
                   "operand 0 must be what an async-start gives, not %s", hlo_shape_message(request->arena, chain));
@@ -143,6 +154,7 @@ HloStatus hlo_infer_async_update(const HloInferRequest *request, const HloShape 
 }
 
 HloStatus hlo_infer_async_done(const HloInferRequest *request, const HloShape **result) {
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_async_update(request, result));
     *result = (*result)->elements[1];
     return HLO_SUCCESS;

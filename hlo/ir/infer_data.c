@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of leaves, random numbers and data movement.
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 
 HloStatus hlo_infer_constant(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CONSTANT);
     const HloLiteral *literal = HLO_INFER_ATTRIBUTES(request, Constant)->literal;
     if (!literal) {
         HLO_TRY(hlo_infer_need_hint(request, false));
@@ -14,6 +17,7 @@ HloStatus hlo_infer_constant(const HloInferRequest *request, const HloShape **re
 }
 
 HloStatus hlo_infer_iota(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_IOTA);
     HLO_TRY(hlo_infer_need_hint(request, true));
     int64_t dimension = HLO_INFER_ATTRIBUTES(request, Iota)->dimension;
     HLO_REFUSE_IF(request->hint->rank == 0, "a scalar has no dimension to count along");
@@ -25,6 +29,7 @@ HloStatus hlo_infer_iota(const HloInferRequest *request, const HloShape **result
 }
 
 HloStatus hlo_infer_parameter(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_PARAMETER);
     HLO_TRY(hlo_infer_need_hint(request, false));
     int64_t number = HLO_INFER_ATTRIBUTES(request, Parameter)->number;
     HLO_REFUSE_IF(number < 0, "parameter number %lld", (long long)number);
@@ -38,6 +43,8 @@ HloStatus hlo_infer_device_id(const HloInferRequest *request, const HloShape **r
 }
 
 HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BROADCAST);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     const HloShape *operand = request->operands[0], *hint = request->hint;
@@ -67,6 +74,7 @@ HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **r
 }
 
 HloStatus hlo_infer_concatenate(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CONCATENATE);
     HLO_REFUSE_IF(request->operand_count == 0, "nothing to concatenate");
     HLO_TRY(hlo_infer_need_arrays(request));
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
@@ -108,6 +116,8 @@ static bool same_elements(const HloShape *a, const HloShape *b) {
 }
 
 HloStatus hlo_infer_reshape(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RESHAPE);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, true));
     const HloShape *operand = request->operands[0], *hint = request->hint;
@@ -124,6 +134,7 @@ HloStatus hlo_infer_reshape(const HloInferRequest *request, const HloShape **res
 }
 
 HloStatus hlo_infer_dynamic_reshape(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_DYNAMIC_RESHAPE);
     HLO_REFUSE_IF(request->operand_count < 1, "no operand");
     HLO_TRY(hlo_infer_need_hint(request, true));
     HLO_REFUSE_IF(request->operand_count - 1 != request->hint->rank, "%lld sizes for %s",
@@ -138,6 +149,7 @@ HloStatus hlo_infer_dynamic_reshape(const HloInferRequest *request, const HloSha
 
 // Start indices from operand `first` on: one integer scalar a dimension, or (an old form) one vector of them.
 static HloStatus check_start_indices(const HloInferRequest *request, int64_t first, int64_t rank) {
+    assert(first >= 1 && rank >= 0);
     int64_t given = request->operand_count - first;
     if (given == 1 && hlo_shape_is_array(request->operands[first]) && request->operands[first]->rank == 1) {
         const HloShape *starts = request->operands[first];
@@ -157,6 +169,7 @@ static HloStatus check_start_indices(const HloInferRequest *request, int64_t fir
 }
 
 HloStatus hlo_infer_dynamic_slice(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_DYNAMIC_SLICE);
     HLO_REFUSE_IF(request->operand_count < 1, "no operand");
     HLO_TRY(hlo_infer_need_array(request, 0));
     HloInts sizes = HLO_INFER_ATTRIBUTES(request, DynamicSlice)->sizes;
@@ -178,6 +191,7 @@ HloStatus hlo_infer_dynamic_slice(const HloInferRequest *request, const HloShape
 }
 
 HloStatus hlo_infer_dynamic_update_slice(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE);
     HLO_REFUSE_IF(request->operand_count < 2, "%lld operands", (long long)request->operand_count);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_TRY(hlo_infer_need_array(request, 1));
@@ -199,6 +213,7 @@ HloStatus hlo_infer_dynamic_update_slice(const HloInferRequest *request, const H
 
 // size + low + high + interior * (size - 1).
 static HloStatus padded_size(const HloPadDimension *padding, int64_t dimension, int64_t size, int64_t *result) {
+    assert(size >= 0 || size == HLO_UNBOUNDED);
     HLO_REFUSE_IF(padding->interior < 0, "negative interior padding %lld in dimension %lld",
                   (long long)padding->interior, (long long)dimension);
     int64_t gaps = size > 1 ? size - 1 : 0, total;
@@ -214,6 +229,8 @@ static HloStatus padded_size(const HloPadDimension *padding, int64_t dimension, 
 }
 
 HloStatus hlo_infer_pad(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_PAD);
+    assert(request->operand_count == 2);
     HLO_TRY(hlo_infer_need_arrays(request));
     HloPadding padding = HLO_INFER_ATTRIBUTES(request, Pad)->padding;
     const HloShape *operand = request->operands[0], *value = request->operands[1];
@@ -231,6 +248,8 @@ HloStatus hlo_infer_pad(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_reverse(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_REVERSE);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     HLO_TRY(hlo_infer_check_dimensions(request->arena, dimensions, request->operands[0]->rank, "dimensions"));
@@ -239,6 +258,8 @@ HloStatus hlo_infer_reverse(const HloInferRequest *request, const HloShape **res
 }
 
 HloStatus hlo_infer_slice(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SLICE);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloSliceAttributes *slice = HLO_INFER_ATTRIBUTES(request, Slice);
     const HloShape *operand = request->operands[0];
@@ -263,6 +284,8 @@ HloStatus hlo_infer_slice(const HloInferRequest *request, const HloShape **resul
 }
 
 HloStatus hlo_infer_transpose(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_TRANSPOSE);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HloInts permutation = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     const HloShape *operand = request->operands[0];
@@ -285,6 +308,8 @@ static HloStatus one_dimension(const HloInferRequest *request, int64_t *dimensio
 }
 
 HloStatus hlo_infer_get_dimension_size(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_GET_DIMENSION_SIZE);
+    assert(request->operand_count == 1);
     int64_t dimension = 0;
     HLO_TRY(one_dimension(request, &dimension));
     HLO_REFUSE_IF(request->operands[0]->dims[dimension] > INT32_MAX, "size %lld of dimension %lld does not fit in s32",
@@ -294,6 +319,8 @@ HloStatus hlo_infer_get_dimension_size(const HloInferRequest *request, const Hlo
 }
 
 HloStatus hlo_infer_set_dimension_size(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SET_DIMENSION_SIZE);
+    assert(request->operand_count == 2);
     int64_t dimension = 0;
     HLO_TRY(one_dimension(request, &dimension));
     const HloShape *size = request->operands[1];
@@ -307,6 +334,7 @@ HloStatus hlo_infer_set_dimension_size(const HloInferRequest *request, const Hlo
 }
 
 HloStatus hlo_infer_rng(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RNG);
     HLO_TRY(hlo_infer_need_hint(request, true));
     HLO_REFUSE_IF(request->operand_count != 2, "%lld parameters of the distribution instead of two",
                   (long long)request->operand_count);
@@ -324,6 +352,8 @@ HloStatus hlo_infer_rng(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RNG_BIT_GENERATOR);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, false));
     const HloShape *state = request->operands[0], *hint = request->hint;
@@ -343,6 +373,7 @@ HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloS
 }
 
 HloStatus hlo_infer_rng_state(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RNG_GET_AND_UPDATE_STATE);
     static const int64_t two = 2;
     *result = hlo_shape_array(request->arena, HLO_U64, &two, 1);
     return HLO_SUCCESS;

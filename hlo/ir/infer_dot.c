@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of linear algebra: dot and its relatives, Cholesky, triangular solve, FFT, batch normalisation.
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 
 // The two sides of a dot with its dimension lists.
@@ -37,6 +39,7 @@ static HloStatus check_disjoint(HloArena *arena, HloInts batch, HloInts contract
 // Batch dimensions, then the free ones of each side; `prefix` leading dimensions are left for the caller, and
 // dimension `skip_rhs` of the right side is left out (-1: none).
 static HloDims dot_dims(HloArena *arena, const DotSides *sides, int64_t prefix, int64_t skip_rhs) {
+    assert(prefix == HLO_ABSENT || prefix >= 0);
     HloDims dims = hlo_dims_new(arena, prefix + sides->lhs->rank + sides->rhs->rank);
     int64_t at = prefix;
     for (int64_t i = 0; i < sides->lhs_batch.count; i++) {
@@ -74,6 +77,7 @@ static HloType product_type(const HloInferRequest *request, HloType lhs, HloType
 }
 
 HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_DOT);
     HLO_REFUSE_IF(request->operand_count != 2, "takes 2 operands, but has %lld", (long long)request->operand_count);
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
@@ -82,6 +86,8 @@ HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SCALED_DOT);
+    assert(request->operand_count == 4);
     // Operands: left, right, the left's scales, the right's. A scale array has the rank of its side (or is a scalar),
     // and each of its dimensions divides the side's.
     DotSides sides;
@@ -103,6 +109,8 @@ HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **
 }
 
 HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_RAGGED_DOT);
+    assert(request->operand_count == 3);
     const HloDotAttributes *dot = HLO_INFER_ATTRIBUTES(request, Dot);
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
@@ -147,12 +155,16 @@ static HloStatus check_square(const HloInferRequest *request) {
 }
 
 HloStatus hlo_infer_cholesky(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CHOLESKY);
+    assert(request->operand_count == 1);
     HLO_TRY(check_square(request));
     *result = hlo_shape_without_layout(request->arena, request->operands[0]);
     return HLO_SUCCESS;
 }
 
 HloStatus hlo_infer_triangular_solve(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_TRIANGULAR_SOLVE);
+    assert(request->operand_count == 2);
     const HloTriangularSolveAttributes *solve = HLO_INFER_ATTRIBUTES(request, TriangularSolve);
     HLO_TRY(check_square(request));
     HLO_TRY(hlo_infer_need_array(request, 1));
@@ -195,6 +207,8 @@ static HloStatus check_fft_sizes(const HloInferRequest *request, int64_t minor_l
 }
 
 HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_FFT);
+    assert(request->operand_count == 1);
     const HloFftAttributes *fft = HLO_INFER_ATTRIBUTES(request, Fft);
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *operand = request->operands[0];
@@ -252,6 +266,8 @@ static const HloShape *data_and_two_features(const HloInferRequest *request, con
 }
 
 HloStatus hlo_infer_batch_norm_training(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BATCH_NORM_TRAINING);
+    assert(request->operand_count == 3);
     const HloShape *feature;
     HLO_TRY(check_batch_norm(request, -1, &feature));
     *result = data_and_two_features(request, feature);
@@ -259,6 +275,8 @@ HloStatus hlo_infer_batch_norm_training(const HloInferRequest *request, const Hl
 }
 
 HloStatus hlo_infer_batch_norm_inference(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BATCH_NORM_INFERENCE);
+    assert(request->operand_count == 5);
     const HloShape *feature;
     HLO_TRY(check_batch_norm(request, -1, &feature));
     *result = hlo_shape_without_layout(request->arena, request->operands[0]);
@@ -266,6 +284,8 @@ HloStatus hlo_infer_batch_norm_inference(const HloInferRequest *request, const H
 }
 
 HloStatus hlo_infer_batch_norm_grad(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BATCH_NORM_GRAD);
+    assert(request->operand_count == 5);
     const HloShape *feature;
     HLO_TRY(check_batch_norm(request, 4, &feature));
     *result = data_and_two_features(request, feature);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of elementwise ops: equal dimensions everywhere, and a table of which element types each op takes
 // (measured on XLA's parser, jaxlib 0.10.2).
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 
 enum {
@@ -52,6 +54,7 @@ static int allowed_kinds(HloOpcode opcode) {
 }
 
 static HloStatus check_kind(const HloInferRequest *request, int64_t index) {
+    assert(index >= 0 && index < request->operand_count);
     HLO_TRY(hlo_infer_need_array(request, index));
     const HloShape *shape = request->operands[index];
     HLO_REFUSE_IF(!(allowed_kinds(request->opcode) & 1 << hlo_type_kind(shape->type)),
@@ -61,6 +64,7 @@ static HloStatus check_kind(const HloInferRequest *request, int64_t index) {
 }
 
 HloStatus hlo_infer_unary(const HloInferRequest *request, const HloShape **result) {
+    assert(request->operand_count == 1);
     HLO_TRY(check_kind(request, 0));
     const HloShape *operand = request->operands[0];
     HloType type = operand->type;
@@ -75,6 +79,7 @@ HloStatus hlo_infer_unary(const HloInferRequest *request, const HloShape **resul
 
 // Same dimensions for all operands from number `first` on, and element types that mix.
 static HloStatus common_shape(const HloInferRequest *request, int64_t first, const HloShape **result) {
+    assert(first >= 0 && first < request->operand_count);
     HLO_TRY(hlo_infer_need_arrays(request));
     const HloShape *start = request->operands[first];
     HloDims dims = hlo_dims_of(request->arena, start);
@@ -90,6 +95,7 @@ static HloStatus common_shape(const HloInferRequest *request, int64_t first, con
 }
 
 HloStatus hlo_infer_binary(const HloInferRequest *request, const HloShape **result) {
+    assert(request->operand_count == 2);
     HLO_TRY(check_kind(request, 0));
     HLO_TRY(check_kind(request, 1));
     HLO_TRY(common_shape(request, 0, result));
@@ -101,6 +107,8 @@ HloStatus hlo_infer_binary(const HloInferRequest *request, const HloShape **resu
 }
 
 HloStatus hlo_infer_compare(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COMPARE);
+    assert(request->operand_count == 2);
     int32_t type = HLO_INFER_ATTRIBUTES(request, Compare)->type;
     HLO_TRY(common_shape(request, 0, result));
     HloTypeKind kind = hlo_type_kind((*result)->type);
@@ -126,6 +134,8 @@ static HloStatus retyped(const HloInferRequest *request, const HloShape **result
 }
 
 HloStatus hlo_infer_convert(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CONVERT);
+    assert(request->operand_count == 1);
     HLO_TRY(retyped(request, result));
     HLO_REFUSE_IF(hlo_type_is_complex(request->operands[0]->type) && !hlo_type_is_complex(request->hint->type),
                   "cannot turn complex %s into %s", hlo_type_text(request->operands[0]->type),
@@ -134,6 +144,8 @@ HloStatus hlo_infer_convert(const HloInferRequest *request, const HloShape **res
 }
 
 HloStatus hlo_infer_stochastic_convert(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_STOCHASTIC_CONVERT);
+    assert(request->operand_count == 2);
     HLO_TRY(retyped(request, result));
     HLO_TRY(hlo_infer_need_array(request, 1));
     const HloShape *operand = request->operands[0], *random = request->operands[1];
@@ -148,6 +160,8 @@ HloStatus hlo_infer_stochastic_convert(const HloInferRequest *request, const Hlo
 }
 
 HloStatus hlo_infer_bitcast_convert(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BITCAST_CONVERT);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, true));
     const HloShape *operand = request->operands[0], *hint = request->hint;
@@ -171,6 +185,8 @@ HloStatus hlo_infer_bitcast_convert(const HloInferRequest *request, const HloSha
 }
 
 HloStatus hlo_infer_reduce_precision(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_REDUCE_PRECISION);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloReducePrecisionAttributes *attributes = HLO_INFER_ATTRIBUTES(request, ReducePrecision);
     const HloShape *operand = request->operands[0];
@@ -189,6 +205,8 @@ HloStatus hlo_infer_copy(const HloInferRequest *request, const HloShape **result
 }
 
 HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_BITCAST);
+    assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_hint(request, false));
     // What a bitcast may do depends on padded layouts; only the kind of thing is compared.
     HLO_REFUSE_IF(hlo_shape_is_array(request->operands[0]) != hlo_shape_is_array(request->hint), "cannot see %s as %s",
@@ -199,6 +217,8 @@ HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **res
 }
 
 HloStatus hlo_infer_clamp(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CLAMP);
+    assert(request->operand_count == 3);
     HLO_TRY(hlo_infer_need_arrays(request));
     const HloShape *operand = request->operands[1];
     HloDims dims = hlo_dims_of(request->arena, operand);
@@ -213,6 +233,8 @@ HloStatus hlo_infer_clamp(const HloInferRequest *request, const HloShape **resul
 }
 
 HloStatus hlo_infer_select(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SELECT);
+    assert(request->operand_count == 3);
     const HloShape *predicate = request->operands[0];
     HLO_REFUSE_IF(predicate->type != HLO_PRED, "operand 0 must be of type pred, not %s",
                   hlo_shape_message(request->arena, predicate));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of gather and scatter, batching dimensions included. Rules as the StableHLO specification numbers
 // them for gather (C1-C22) and scatter (C1-C23).
+#include <assert.h>
+
 #include "hlo/ir/infer_reducer.h"
 
 // Names of one op's dimension numbers, so that gather and scatter share the checks.
@@ -106,6 +108,8 @@ static HloStatus check_slice_sizes(const HloInferRequest *request, HloInts sizes
 }
 
 HloStatus hlo_infer_gather(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_GATHER);
+    assert(request->operand_count == 2);
     const HloGatherAttributes *gather = HLO_INFER_ATTRIBUTES(request, Gather);
     HLO_TRY(hlo_infer_need_arrays(request));
     const HloShape *operand = request->operands[0], *indices = request->operands[1];
@@ -162,6 +166,7 @@ static HloStatus check_update(const HloInferRequest *request, const IndexedDims 
 }
 
 HloStatus hlo_infer_scatter(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SCATTER);
     const HloScatterAttributes *scatter = HLO_INFER_ATTRIBUTES(request, Scatter);
     int64_t count = request->operand_count / 2;
     HLO_REFUSE_IF(count < 1 || request->operand_count % 2 == 0,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of reductions, map, sort, top-k and scan.
+#include <assert.h>
+
 #include "hlo/ir/infer_reducer.h"
 
 // The shape of result `index` of a computation that gives one thing or a tuple of `count`; NULL if it does not.
@@ -56,6 +58,7 @@ HloStatus hlo_infer_reduction_result(const HloInferRequest *request, const HloDi
 }
 
 HloStatus hlo_infer_reduce(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_REDUCE);
     HLO_TRY(hlo_infer_reduction_operands(request));
     HloInts reduced = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     const HloShape *array = request->operands[0];
@@ -69,6 +72,7 @@ HloStatus hlo_infer_reduce(const HloInferRequest *request, const HloShape **resu
 }
 
 HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_MAP);
     HLO_REFUSE_IF(request->operand_count == 0, "no operands");
     HLO_TRY(hlo_infer_need_arrays(request));
     HLO_TRY(hlo_infer_need_called(request, 1));
@@ -94,6 +98,7 @@ HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result)
 }
 
 HloStatus hlo_infer_sort(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SORT);
     int64_t count = request->operand_count;
     HLO_REFUSE_IF(count == 0, "no operands");
     HLO_TRY(hlo_infer_need_arrays(request));
@@ -118,6 +123,8 @@ HloStatus hlo_infer_sort(const HloInferRequest *request, const HloShape **result
 }
 
 HloStatus hlo_infer_topk(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_TOPK);
+    assert(request->operand_count == 1);
     int64_t k = HLO_INFER_ATTRIBUTES(request, TopK)->k;
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *operand = request->operands[0];
@@ -170,6 +177,7 @@ static HloStatus check_scan_operands(const HloInferRequest *request, int64_t dim
 }
 
 HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SCAN);
     const HloScanAttributes *scan = HLO_INFER_ATTRIBUTES(request, Scan);
     HLO_TRY(hlo_infer_need_called(request, 1));
     int64_t inputs = request->operand_count - scan->num_carries;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of ops with windows: convolution, reduce-window, select-and-scatter. Reducers: hlo/ir/infer_reduce.c.
+#include <assert.h>
+
 #include "hlo/ir/infer_reducer.h"
 #include "hlo/ir/infer_support.h"
 
@@ -81,6 +83,8 @@ static HloStatus convolution_spatial(const HloInferRequest *request, HloDims *di
 }
 
 HloStatus hlo_infer_convolution(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_CONVOLUTION);
+    assert(request->operand_count == 2);
     const HloConvolutionAttributes *conv = HLO_INFER_ATTRIBUTES(request, Convolution);
     HLO_TRY(hlo_infer_need_arrays(request));
     HLO_REFUSE_IF(!conv->labels, "no dim_labels");
@@ -112,6 +116,7 @@ static HloStatus windowed_dims(const HloInferRequest *request, const HloShape *b
 }
 
 HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_REDUCE_WINDOW);
     HloDims dims;
     HLO_TRY(hlo_infer_reduction_operands(request));
     HLO_TRY(windowed_dims(request, request->operands[0], &dims));
@@ -126,6 +131,8 @@ HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape
 }
 
 HloStatus hlo_infer_select_and_scatter(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_SELECT_AND_SCATTER);
+    assert(request->operand_count == 3);
     HLO_TRY(hlo_infer_need_arrays(request));
     HLO_TRY(hlo_infer_need_called(request, 2));
     const HloShape *operand = request->operands[0], *source = request->operands[1], *initial = request->operands[2];

@@ -11,6 +11,7 @@
 // Edges
 
 static void vector_remove(HloInstructionVector *vector, const HloInstruction *item) {
+    assert(vector && item);
     for (int64_t i = 0; i < vector->count; i++) {
         if (vector->items[i] != item) continue;
         memmove(&vector->items[i], &vector->items[i + 1], (size_t)(vector->count - i - 1) * sizeof(*vector->items));
@@ -59,6 +60,8 @@ static void drop_caller(HloComputation *computation, const HloInstruction *calle
 // The list of a computation
 
 static void link_after(HloInstruction *instruction, HloInstruction *position) {
+    assert(instruction->parent);
+    assert(!position || position->parent == instruction->parent);
     HloComputation *computation = instruction->parent;
     assert(!position || position->parent == computation);
     HloInstruction *next = position ? position->next : computation->first;
@@ -70,6 +73,7 @@ static void link_after(HloInstruction *instruction, HloInstruction *position) {
 }
 
 static void unlink_instruction(HloInstruction *instruction) {
+    assert(instruction->parent && instruction->parent->instruction_count > 0);
     HloComputation *computation = instruction->parent;
     *(instruction->previous ? &instruction->previous->next : &computation->first) = instruction->next;
     *(instruction->next ? &instruction->next->previous : &computation->last) = instruction->previous;
@@ -96,6 +100,7 @@ void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *pos
 // Making and unmaking
 
 static void register_parameter(HloInstruction *parameter) {
+    assert(hlo_is(parameter, HLO_OP_PARAMETER));
     HloComputation *computation = parameter->parent;
     int64_t number = hlo_parameter_number(parameter);
     while (computation->parameters.count <= number) {
@@ -107,6 +112,9 @@ static void register_parameter(HloInstruction *parameter) {
 HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcode, const HloShape *shape,
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     const char *name) {
+    assert(computation && !computation->removed);
+    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
+    assert(operand_count >= 0);
     HloModule *module = computation->module;
     assert(shape && operand_count >= 0 && !computation->removed);
     for (int64_t i = 0; i < operand_count; i++) assert(operands[i]->parent == computation);
@@ -135,6 +143,7 @@ void hlo_instruction_set_attributes(HloInstruction *instruction, const void *att
 }
 
 void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *const *called, int64_t count) {
+    assert(count >= 0 && instruction->parent);
     for (int32_t i = 0; i < instruction->called_count; i++) drop_caller(instruction->called[i], instruction);
     instruction->called = hlo_arena_copy(arena_of(instruction), called, (size_t)count * sizeof(*called));
     instruction->called_count = (int32_t)count;
@@ -147,6 +156,8 @@ void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *con
 }
 
 void hlo_instruction_set_operand(HloInstruction *instruction, int64_t index, HloInstruction *operand) {
+    assert(index >= 0 && index < instruction->operand_count);
+    assert(operand && operand->parent == instruction->parent);
     assert(index >= 0 && index < instruction->operand_count && operand->parent == instruction->parent);
     HloInstruction *former = instruction->operands[index];
     if (former == operand) return;
@@ -157,6 +168,7 @@ void hlo_instruction_set_operand(HloInstruction *instruction, int64_t index, Hlo
 }
 
 void hlo_instruction_set_operands(HloInstruction *instruction, HloInstruction *const *operands, int64_t count) {
+    assert(count >= 0 && instruction->parent);
     drop_uses(instruction);
     instruction->operands = hlo_arena_copy(arena_of(instruction), operands, (size_t)count * sizeof(*operands));
     instruction->operand_count = (int32_t)count;
@@ -164,6 +176,7 @@ void hlo_instruction_set_operands(HloInstruction *instruction, HloInstruction *c
 }
 
 void hlo_instruction_add_operand(HloInstruction *instruction, HloInstruction *operand) {
+    assert(operand && operand->parent == instruction->parent);
     int64_t count = instruction->operand_count;
     HloInstruction **operands = HLO_ARENA_NEW(arena_of(instruction), HloInstruction *, count + 1);
     if (count) memcpy(operands, instruction->operands, (size_t)count * sizeof(*operands));
@@ -180,6 +193,7 @@ void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *us
 }
 
 void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *replacement) {
+    assert(instruction->parent == replacement->parent);
     if (instruction == replacement) return;
     assert(instruction->parent == replacement->parent);
     HloInstructionVector users = instruction->users;
@@ -201,6 +215,7 @@ void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *r
 }
 
 void hlo_instruction_remove(HloInstruction *instruction) {
+    assert(instruction->parent);
     HLO_BUG_IF(instruction->users.count > 0 || instruction->parent->root == instruction);
     drop_uses(instruction);
     instruction->operand_count = 0;
@@ -255,6 +270,7 @@ HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
 }
 
 void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInstruction *from) {
+    assert(from && instruction->parent);
     instruction->backend_config_is_json = from->backend_config_is_json;
     if (instruction->parent->module == from->parent->module) {
         instruction->sharding = from->sharding;
@@ -276,6 +292,7 @@ void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInst
 
 HloInstruction *hlo_instruction_clone(HloComputation *computation, const HloInstruction *instruction,
                                       const HloShape *shape, HloInstruction *const *operands, int64_t operand_count) {
+    assert(computation && instruction && shape);
     HloArena *arena = computation->module->arena;
     bool same_module = computation->module == instruction->parent->module;
     const void *attributes = instruction->attributes;
@@ -299,6 +316,7 @@ void hlo_instruction_set_name(HloInstruction *instruction, const char *name) {
 }
 
 void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value) {
+    assert(key && value);
     HloArena *arena = arena_of(instruction);
     HloKeyValues old = instruction->frontend_attributes;
     HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
@@ -311,6 +329,7 @@ void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const c
 }
 
 const char *hlo_instruction_frontend_attribute(const HloInstruction *instruction, const char *key) {
+    assert(key);
     for (int64_t i = 0; i < instruction->frontend_attributes.count; i++) {
         if (strcmp(instruction->frontend_attributes.items[i].key, key) == 0) {
             return instruction->frontend_attributes.items[i].value;
@@ -361,6 +380,7 @@ static bool same_key_values(HloKeyValues a, HloKeyValues b) {
 }
 
 bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b) {
+    assert(a && b);
     if (a == b) return true;
     if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->called_count != b->called_count ||
         !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) || !hlo_sharding_equal(a->sharding, b->sharding) ||

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/literal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/map.h"
 
 // Builds the tree below `literal`. On the heap every node owns itself; false when memory is short.
 static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *shape) {
+    assert(literal && shape);
     literal->shape = shape;
     literal->owns_memory = !arena;
     if (hlo_shape_is_tuple(shape)) {
@@ -55,6 +57,7 @@ static HloStatus copy_shape(void *argument) {
 }
 
 HloLiteral *hlo_literal_new(const HloShape *shape) {
+    assert(shape);
     HeapLiteral *heap = hlo_allocate_zeroed(1, sizeof(*heap));
     if (!heap) return NULL;
     heap->arena = hlo_arena_new();
@@ -70,6 +73,7 @@ HloLiteral *hlo_literal_new(const HloShape *shape) {
 }
 
 HloLiteral *hlo_literal_of(HloType type, HloInts dims, const void *data) {
+    assert(dims.count >= 0);
     HloStatus status = hlo_shape_check_dims(type, dims.items, dims.count);
     bool bounded = !status && hlo_type_is_array(type);
     for (int64_t i = 0; i < dims.count; i++) bounded = bounded && dims.items[i] >= 0;
@@ -108,6 +112,7 @@ HloLiteral *hlo_literal_copy(const HloLiteral *literal) {
 }
 
 HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal) {
+    assert(arena && literal);
     HloLiteral *copy = HLO_ARENA_NEW(arena, HloLiteral, 1);
     copy->shape = hlo_shape_copy(arena, literal->shape);
     if (literal->elided && !literal->data) {
@@ -120,6 +125,7 @@ HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal
 }
 
 bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b) {
+    assert(a && b);
     if (a == b) return true;
     if (!hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT) || a->elided != b->elided) return false;
     for (int32_t i = 0; i < a->shape->element_count; i++) {
@@ -130,6 +136,7 @@ bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b) {
 }
 
 uint64_t hlo_literal_hash(const HloLiteral *literal) {
+    assert(literal);
     uint64_t hash = hlo_shape_hash(literal->shape);
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         hash = hlo_hash_mix(hash, hlo_literal_hash(literal->elements[i]));
@@ -173,6 +180,7 @@ static int64_t wrap(int64_t value, int bits, bool is_signed) {
 }
 
 int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index) {
+    assert(index >= 0);
     HloType type = literal->shape->type;
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind == HLO_KIND_FLOAT || info->kind == HLO_KIND_COMPLEX) {
@@ -183,6 +191,7 @@ int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index) {
 }
 
 double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index) {
+    assert(index >= 0);
     if (literal->shape->type == HLO_C64) {
         float parts[2];
         memcpy(parts, element_at(literal, index), sizeof(parts));
@@ -197,6 +206,7 @@ double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index
 }
 
 double hlo_literal_get_double(const HloLiteral *literal, int64_t index) {
+    assert(index >= 0);
     HloType type = literal->shape->type;
     switch (hlo_type_kind(type)) {
         case HLO_KIND_FLOAT: return hlo_float_decode(type, load_pattern(literal, index));
@@ -207,6 +217,7 @@ double hlo_literal_get_double(const HloLiteral *literal, int64_t index) {
 }
 
 void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value) {
+    assert(index >= 0 && literal->data);
     HloType type = literal->shape->type;
     const HloTypeInfo *info = hlo_type_info(type);
     switch (info->kind) {
@@ -218,6 +229,7 @@ void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value) {
 }
 
 void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value) {
+    assert(index >= 0 && literal->data);
     HloType type = literal->shape->type;
     switch (hlo_type_kind(type)) {
         case HLO_KIND_FLOAT: store_pattern(literal, index, hlo_float_encode(type, value)); break;
@@ -237,6 +249,7 @@ void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value) {
 }
 
 void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value) {
+    assert(index >= 0 && literal->data);
     void *place = (char *)literal->data + index * hlo_type_bytes(literal->shape->type);
     if (literal->shape->type == HLO_C64) {
         float parts[2] = {(float)creal(value), (float)cimag(value)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/module.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/names.h"
@@ -31,6 +32,7 @@ void hlo_module_free(HloModule *module) {
 }
 
 void hlo_module_set_entry(HloModule *module, HloComputation *entry) {
+    assert(entry && entry->module == module && !entry->removed);
     HLO_BUG_IF(entry->module != module);
     module->entry = entry;
 }
@@ -56,6 +58,7 @@ static void copy_stack(HloModule *module, const HloStackTables *from) {
 }
 
 static void copy_aliasing(HloModule *module, const HloModule *from) {
+    assert(module->arena != from->arena);
     HloArena *arena = module->arena;
     HloAlias *aliases = hlo_arena_copy(arena, from->aliases.items, (size_t)from->aliases.count * sizeof(*aliases));
     for (int64_t i = 0; i < from->aliases.count; i++) {
@@ -75,6 +78,7 @@ static HloBools copy_bools(HloArena *arena, HloBools from) {
 }
 
 void hlo_module_copy_header(HloModule *module, const HloModule *from) {
+    assert(module && from && module != from);
     HloArena *arena = module->arena;
     module->is_scheduled = from->is_scheduled;
     module->replica_count = from->replica_count;
@@ -110,6 +114,7 @@ static HloStatus clone_into(void *argument) {
 }
 
 HloModule *hlo_module_clone(const HloModule *module) {
+    assert(module);
     CloneCall call = {module, hlo_module_new(module->name)};
     if (!call.copy) return NULL;
     HloStatus status = hlo_protect(clone_into, &call);
@@ -130,6 +135,7 @@ typedef struct CallWalk {
 
 // Depth is bounded by the call depth of the program, which parsers limit.
 static void mark_reachable(CallWalk *walk, const HloComputation *computation) {
+    assert(computation->id >= 0);
     if (walk->reachable[computation->id]) return;
     walk->reachable[computation->id] = true;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -147,6 +153,7 @@ static void place(CallWalk *walk, HloComputation *computation) {
 }
 
 HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
+    assert(module && module->entry && arena && count);
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
                      .reachable = HLO_ARENA_NEW(arena, bool, module->computation_limit),
                      .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
@@ -162,6 +169,7 @@ HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena,
 }
 
 HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
+    assert(module && arena && count);
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
                      .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
     for (int64_t i = 0; i < module->computations.count; i++) place(&walk, module->computations.items[i]);
@@ -170,6 +178,7 @@ HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *
 }
 
 void hlo_module_remove_unreachable(HloModule *module) {
+    assert(module && module->entry);
     bool *reached = HLO_ARENA_NEW(module->arena, bool, module->computation_limit);
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, module->arena, &count);
@@ -207,6 +216,7 @@ static uint64_t hash_sharding(const HloSharding *sharding) {
 }
 
 static uint64_t hash_computation(const HloComputation *computation, HloArena *scratch, int64_t *position_of) {
+    assert(computation->root);
     uint64_t hash = (uint64_t)computation->instruction_count;
     int64_t position = 0;
     int64_t count;
@@ -236,6 +246,7 @@ static uint64_t hash_computation(const HloComputation *computation, HloArena *sc
 }
 
 uint64_t hlo_module_hash(const HloModule *module) {
+    assert(module);
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *position_of = HLO_ARENA_NEW(scratch, int64_t, module->instruction_limit);
     uint64_t hash = (uint64_t)module->computations.count;
@@ -249,6 +260,7 @@ uint64_t hlo_module_hash(const HloModule *module) {
 }
 
 void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line) {
+    assert(instruction && file && line);
     *file = NULL;
     *line = 0;
     const HloMetadata *metadata = instruction->metadata;

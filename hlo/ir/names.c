@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/names.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Length of `name` without a trailing ".123", whose number goes to *number; the whole length and 0 if there is none.
 static size_t stem_length(const char *name, size_t length, int64_t *number) {
+    assert(name);
     *number = 0;
     size_t end = length;
     while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') end--;
@@ -35,6 +37,7 @@ static size_t write_number(char *to, int64_t number) {
 
 // True if number `number` of a stem is in use. Number 0 is the bare stem and "stem.0": one name to XLA.
 static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *stem, size_t length, int64_t number) {
+    assert(number >= 0);
     if (number == 0 && hlo_string_map_get(taken, stem, length)) return true;
     char small[256];
     size_t room = length + 24;
@@ -54,6 +57,7 @@ static int64_t *counter_of(HloArena *arena, HloStringMap *counters, const char *
 
 const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
                             void *owner) {
+    assert(wanted && owner);
     size_t length = strlen(wanted);
     int64_t number;
     size_t stem = stem_length(wanted, length, &number);

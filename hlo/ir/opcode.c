@@ -30,6 +30,7 @@ const HloOpInfo *hlo_op_info(HloOpcode opcode) {
 }
 
 HloOpcode hlo_op_from_text(const char *text, size_t length) {
+    assert(text || length == 0);
     for (int opcode = 0; length && opcode < HLO_OPCODE_COUNT; opcode++) {
         const char *name = infos[opcode].text;
         if (name[0] == text[0] && strlen(name) == length && memcmp(name, text, length) == 0) return (HloOpcode)opcode;

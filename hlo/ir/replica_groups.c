@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/replica_groups.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/attributes.h"
 
 const HloReplicaGroups *hlo_replica_groups_list(HloArena *arena, const HloInts *groups, int64_t count) {
+    assert(arena && count >= 0);
     HloReplicaGroups *result = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
     HloInts *copies = HLO_ARENA_NEW(arena, HloInts, count);
     for (int64_t i = 0; i < count; i++) copies[i] = hlo_ints_copy(arena, groups[i]);
@@ -17,6 +19,7 @@ const HloReplicaGroups *hlo_replica_groups_list(HloArena *arena, const HloInts *
 
 const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int64_t groups, int64_t size, const int64_t *dims,
                                                 const int64_t *permutation, int64_t rank) {
+    assert(arena && groups >= 0 && size >= 0 && rank >= 0);
     HloReplicaGroups *result = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
     result->form = HLO_GROUPS_IOTA;
     result->count = groups;
@@ -28,6 +31,7 @@ const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int64_t groups,
 
 // The devices of a mesh in its order; `total` of them.
 static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena *arena) {
+    assert(total >= 0);
     if (mesh->device_ids.count > 0) return mesh->device_ids.items;
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, total);
     if (mesh->iota.dims.count > 0) {
@@ -41,6 +45,7 @@ static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena 
 // For a mesh position, the rank inside its group and the number of the group: the digits of the named (sub-)axes in
 // their order form the rank, all other digits the group.
 static void split_position(const HloReplicaGroups *groups, int64_t position, int64_t *rank, int64_t *group) {
+    assert(position >= 0);
     const HloInts sizes = groups->mesh.axis_sizes;
     *rank = 0;
     for (int64_t a = 0; a < groups->axis_count; a++) {
@@ -83,6 +88,7 @@ static void expand_mesh(const HloReplicaGroups *groups, HloArena *arena, const H
 }
 
 static void expand_iota(const HloReplicaGroups *groups, HloArena *arena, const HloInts **lists, int64_t *count) {
+    assert(groups->form == HLO_GROUPS_IOTA);
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, groups->count * groups->size);
     hlo_iota_devices_expand(&groups->iota, devices);
     HloInts *result = HLO_ARENA_NEW(arena, HloInts, groups->count);
@@ -92,6 +98,7 @@ static void expand_iota(const HloReplicaGroups *groups, HloArena *arena, const H
 }
 
 static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts **lists, int64_t *count) {
+    assert(device_count >= 0);
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, device_count);
     for (int64_t i = 0; i < device_count; i++) devices[i] = i;
     HloInts *result = HLO_ARENA_NEW(arena, HloInts, 1);
@@ -102,6 +109,7 @@ static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts
 
 HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                     const HloInts **lists, int64_t *count) {
+    assert(arena && lists && count);
     if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) {
         expand_everyone(device_count, arena, lists, count);
         return HLO_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/shape.h"
 
+#include <assert.h>
 #include <string.h>
 
 static HloShape *new_shape(HloArena *arena, HloType type) {
@@ -10,6 +11,8 @@ static HloShape *new_shape(HloArena *arena, HloType type) {
 }
 
 const HloShape *hlo_shape_array(HloArena *arena, HloType type, const int64_t *dims, int64_t rank) {
+    assert(hlo_type_is_array(type));
+    assert(rank >= 0 && (dims || rank == 0));
     HloShape *shape = new_shape(arena, type);
     shape->rank = (int32_t)rank;
     shape->dims = hlo_arena_copy(arena, dims, (size_t)rank * sizeof(*dims));
@@ -21,6 +24,7 @@ const HloShape *hlo_shape_scalar(HloArena *arena, HloType type) {
 }
 
 const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count) {
+    assert(count >= 0 && (elements || count == 0));
     HloShape *shape = new_shape(arena, HLO_TUPLE);
     shape->element_count = (int32_t)count;
     shape->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
@@ -36,6 +40,7 @@ static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
 }
 
 const HloShape *hlo_shape_with_layout(HloArena *arena, const HloShape *shape, const HloLayout *layout) {
+    assert(shape);
     HloShape *copy = duplicate(arena, shape);
     copy->layout = layout;
     return copy;
@@ -48,6 +53,7 @@ const HloShape *hlo_shape_with_type(HloArena *arena, const HloShape *shape, HloT
 }
 
 static const HloLayout *default_layout(HloArena *arena, int64_t rank) {
+    assert(rank >= 0);
     HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, rank);
     for (int64_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
@@ -113,6 +119,7 @@ const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
 }
 
 HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
+    assert(rank >= 0);
     int64_t bytes = hlo_type_bytes(type);
     if (bytes == 0) bytes = 1;
     for (int64_t i = 0; i < rank; i++) {
@@ -157,6 +164,7 @@ static bool is_dynamic_at(const HloShape *shape, int32_t i) {
 }
 
 bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare) {
+    assert(a && b);
     if (a == b) return true;
     bool arrays = hlo_shape_is_array(a) && hlo_shape_is_array(b);
     if (a->type != b->type && !(compare == HLO_COMPARE_DIMS_ONLY && arrays)) return false;
@@ -177,6 +185,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 }
 
 uint64_t hlo_shape_hash(const HloShape *shape) {
+    assert(shape);
     uint64_t hash = mix((uint64_t)shape->type, (uint64_t)shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) {
         hash = mix(hash, (uint64_t)shape->dims[i] * 2 + (is_dynamic_at(shape, i) ? 1 : 0));
@@ -204,6 +213,7 @@ bool hlo_shape_is_dynamic(const HloShape *shape) {
 }
 
 int64_t hlo_shape_elements(const HloShape *shape) {
+    assert(shape);
     if (!hlo_shape_is_array(shape)) return 0;
     int64_t count = 1;
     for (int32_t i = 0; i < shape->rank; i++) count *= shape->dims[i] == HLO_UNBOUNDED ? 0 : shape->dims[i];
@@ -224,6 +234,7 @@ int64_t hlo_shape_leaf_count(const HloShape *shape) {
 }
 
 const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
+    assert(index >= 0);
     while (hlo_shape_is_tuple(shape)) {
         int32_t i = 0;
         for (; i < shape->element_count; i++) {

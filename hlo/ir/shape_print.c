@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shapes as XLA prints them: f32[8,<=128]{1,0:T(8,128)S(1)}. What has its usual value is left out.
+#include <assert.h>
+
 #include "hlo/ir/shape.h"
 
 #include "hlo/ir/attributes.h"
@@ -66,6 +69,7 @@ static void print_extras(HloText *text, const HloLayout *layout) {
 
 // A scalar's layout shows only if it says more than that there are no dimensions.
 static void print_layout(HloText *text, const HloLayout *layout) {
+    assert(layout);
     bool extras = has_extras(layout);
     if (layout->minor_to_major.count == 0 && !extras) return;
     hlo_text_char(text, '{');
@@ -99,6 +103,7 @@ static void print_elements(HloText *text, const HloShape *shape, bool with_layou
 }
 
 void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout) {
+    assert(text && shape);
     if (shape->type == HLO_TUPLE) {
         print_elements(text, shape, with_layout);
     } else if (shape->type == HLO_BUFFER) {

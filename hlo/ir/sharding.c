@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/ir/sharding.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/attributes.h"
@@ -22,6 +23,7 @@ const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device) {
 }
 
 const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const *elements, int64_t count) {
+    assert(arena && count >= 0);
     HloSharding *sharding = new_sharding(arena, HLO_SHARDING_TUPLE);
     sharding->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
     sharding->element_count = count;
@@ -29,6 +31,8 @@ const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const 
 }
 
 void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
+    assert(iota->dims.count > 0);
+    assert(iota->permutation.count == 0 || iota->permutation.count == iota->dims.count);
     enum { MOST_DIMS = 64 };
     int64_t rank = iota->dims.count;
     HLO_BUG_IF(rank > MOST_DIMS);
@@ -68,6 +72,7 @@ void hlo_mesh_copy(HloArena *arena, HloMesh *mesh) {
 }
 
 bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b) {
+    assert(a && b);
     if (a->is_maximal != b->is_maximal || !hlo_ints_equal(a->axis_sizes, b->axis_sizes) ||
         !hlo_ints_equal(a->iota.dims, b->iota.dims) || !hlo_ints_equal(a->iota.permutation, b->iota.permutation) ||
         !hlo_ints_equal(a->device_ids, b->device_ids) || !a->axis_names != !b->axis_names) {
@@ -85,6 +90,7 @@ static HloAxisRefs copy_axes(HloArena *arena, HloAxisRefs axes) {
 }
 
 static const HloNamedSharding *copy_named(HloArena *arena, const HloNamedSharding *named) {
+    assert(named);
     HloNamedSharding *copy = hlo_arena_copy(arena, named, sizeof(*named));
     hlo_mesh_copy(arena, &copy->mesh);
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, named->dim_count);

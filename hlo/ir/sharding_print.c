@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings and replica groups in the three forms of their texts: device lists, iota tilings, named axes.
+#include <assert.h>
+
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/replica_groups.h"
 #include "hlo/ir/sharding.h"
@@ -50,6 +53,7 @@ static void print_axis(HloText *text, const HloMesh *mesh, const HloAxisRef *axi
 }
 
 static void print_axes(HloText *text, const HloMesh *mesh, const HloAxisRefs *axes, const char *separator) {
+    assert(mesh && axes);
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < axes->count; i++) {
         if (i > 0) hlo_text_string(text, separator);
@@ -77,6 +81,7 @@ static const char *kind_text(HloShardingKind kind) {
 }
 
 static void print_named(HloText *text, const HloNamedSharding *named) {
+    assert(named);
     print_mesh(text, &named->mesh);
     if (named->mesh.is_maximal) return;
     hlo_text_append(text, ", ", 2);
@@ -96,6 +101,7 @@ static void print_named(HloText *text, const HloNamedSharding *named) {
 }
 
 static void print_tiled(HloText *text, const HloSharding *sharding) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
     hlo_text_string(text, "devices=[");
     hlo_ints_print(text, sharding->tile_dims);
     hlo_text_char(text, ']');
@@ -116,6 +122,7 @@ static void print_tiled(HloText *text, const HloSharding *sharding) {
 }
 
 static void print_tuple(HloText *text, const HloSharding *sharding, bool metadata) {
+    assert(sharding->kind == HLO_SHARDING_TUPLE);
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < sharding->element_count; i++) {
         if (i > 0) hlo_text_append(text, ", ", 2);
@@ -130,6 +137,7 @@ void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
 }
 
 void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata) {
+    assert(text && sharding);
     if (sharding->kind == HLO_SHARDING_TUPLE) {
         print_tuple(text, sharding, metadata);
         return;
@@ -158,6 +166,7 @@ void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool me
 }
 
 void hlo_replica_groups_print(HloText *text, const HloReplicaGroups *groups) {
+    assert(text && groups);
     if (groups->form == HLO_GROUPS_IOTA) {
         hlo_text_format(text, "[%lld,%lld]<=", (long long)groups->count, (long long)groups->size);
         print_iota(text, &groups->iota);

@@ -17,6 +17,7 @@ const HloTypeInfo *hlo_type_info(HloType type) {
 }
 
 HloType hlo_type_from_text(const char *text, size_t length) {
+    assert(text || length == 0);
     for (int type = HLO_INVALID + 1; type < HLO_TYPE_COUNT; type++) {
         const char *name = infos[type].text;
         if (name[0] == text[0] && strlen(name) == length && memcmp(name, text, length) == 0) return (HloType)type;

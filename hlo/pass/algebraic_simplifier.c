@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebraic simplifier: a work list over the rules of simplify_*.c.
+#include <assert.h>
+
 #include "hlo/pass/simplify.h"
 
 typedef struct Simplifier {
@@ -52,6 +54,7 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
 }
 
 static void simplify(Simplifier *simplifier, HloComputation *computation) {
+    assert(computation && !computation->removed);
     simplifier->todo = (HloInstructionVector){0};
     simplifier->budget = 20 * computation->instruction_count + 100;
     // Operands first: the end of the list is taken first.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The halves of asynchronous ops become one op, where the second half stood: partitioning writes its own.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 // The op that a start and its done are together; HLO_OPCODE_COUNT for what has no halves.

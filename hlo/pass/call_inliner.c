@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls: the body takes the place of the call. A call that says inlineable="false", one to another thread of execution,
 // one with control edges, and one that the partitioner must see stay.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/pass/support.h"
@@ -17,6 +18,7 @@ static bool may_inline(const HloInstruction *call) {
 
 // The calls of one computation, bodies first because callees were done before.
 static bool inline_calls(HloComputation *computation, const HloPassEnv *env) {
+    assert(env->scratch);
     bool changed = false;
     for (HloInstruction *i = computation->first, *next; i; i = next) {
         next = i->next;

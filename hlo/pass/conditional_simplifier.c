@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditionals whose choice is known, and those whose branches are one and the same: the branch takes their place.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 // The branch that runs whatever happens, or -1.
 static int64_t known_branch(const HloInstruction *conditional) {
+    assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
     const HloInstruction *index = conditional->operands[0];
     int64_t value, last = conditional->called_count - 1;
     if (last == 0) return 0;

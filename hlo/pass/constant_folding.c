@@ -2,6 +2,7 @@
 // Constant folding: ops on constants are evaluated (hlo/eval/) once and for all. Elementwise ops on repeated scalars
 // fold to a repeated scalar, whatever their size; other results are limited in size, and ops that do much work for
 // their size are folded only when they are small.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -53,6 +54,7 @@ static int64_t elements_touched(const HloInstruction *i) {
 }
 
 static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
+    assert(env->fold_elements >= 0);
     int64_t touched = elements_touched(i);
     bool linear = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_RESHAPE ||
                   i->opcode == HLO_OP_TRANSPOSE || i->opcode == HLO_OP_SLICE || i->opcode == HLO_OP_CONCATENATE ||
@@ -62,6 +64,7 @@ static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
 
 // Evaluates `i` on `operands` into `target` (of its shape). False when it cannot be evaluated.
 static HloStatus evaluate(const HloInstruction *i, const HloLiteral *const *operands, HloLiteral *target, bool *done) {
+    assert(i && target && done);
     HloLiteral *result = NULL;
     HloStatus status = hlo_evaluate_instruction(i, operands, NULL, &result);
     *done = !status;
@@ -103,6 +106,7 @@ static HloInstruction *repeated_scalar(HloInstruction *i) {
 
 // Elementwise ops on repeated scalars: the op on the scalars, repeated.
 static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *changed) {
+    assert(changed);
     HloModule *module = i->parent->module;
     const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
     HloInstruction **scalars = HLO_ARENA_NEW(env->scratch, HloInstruction *, i->operand_count);

@@ -5,6 +5,8 @@
 //   columns   the input has size 1, padded for the whole kernel:   out[o] = in[0] * kernel[o]
 //   batch     size=n stride=n-1 lhs_dilate=n, n > 1:               out[o] = in[o] * kernel[o]
 // TPU pipelines write dots in these forms, and 1x1 convolutions are the first one.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 typedef enum Role { ROLE_NONE, ROLE_ROWS, ROLE_TERMS, ROLE_COLUMNS, ROLE_BATCH } Role;
@@ -30,6 +32,7 @@ typedef struct Plan {
 } Plan;
 
 static bool find_roles(Plan *plan, HloArena *scratch) {
+    assert(scratch);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(plan->convolution, Convolution);
     plan->labels = attributes->labels;
     plan->window = attributes->window;
@@ -120,6 +123,7 @@ static void append_free(const Plan *plan, bool left, int64_t *outputs, int64_t *
 
 // Brings the dot's dimensions in the order of the convolution's result; what the terms leave are dimensions of size 1.
 static HloInstruction *arrange(const Plan *plan, HloInstruction *dot) {
+    assert(hlo_is(dot, HLO_OP_DOT));
     const HloInstruction *convolution = plan->convolution;
     int64_t rank = dot->shape->rank, count = 0, at = 0;
     int64_t *outputs = hlo_pass_ints(convolution, convolution->shape->rank + 1);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots in one form: batch dimensions first, then at most one of rows and one of terms on the left, one of terms and at
 // most one of columns on the right. Other forms are transposed and reshaped into it, and the result back.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 // One side: its dimensions in canonical order, and the sizes of the parts.
@@ -19,6 +21,7 @@ static void append(int64_t *order, int64_t *at, HloInts dimensions) {
 
 // False when a product of sizes overflows, which an array without elements may bring about.
 static bool fill_side(Side *side, HloArena *scratch) {
+    assert(scratch);
     const HloShape *shape = side->operand->shape;
     int64_t *free_dims = HLO_ARENA_NEW(scratch, int64_t, shape->rank), at = 0;
     side->order = HLO_ARENA_NEW(scratch, int64_t, shape->rank);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call graph as a tree: a computation that several calls, loops or branches use is copied for each but the first.
 // Reducers, comparators and fused computations stay shared; they are no code of their own.
+#include <assert.h>
+
 #include "hlo/pass/pass.h"
 
 static bool is_sequential(const HloInstruction *caller) {
@@ -15,6 +17,7 @@ static bool is_sequential(const HloInstruction *caller) {
 
 // Gives `caller` copies of what it does not own; `owned` marks computations that a caller has taken.
 static bool flatten(HloInstruction *caller, const HloPassEnv *env, HloIntMap *owned) {
+    assert(owned && env);
     if (!is_sequential(caller)) return false;
     bool changed = false;
     HloComputation **called = HLO_ARENA_NEW(env->scratch, HloComputation *, caller->called_count);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers as loops: one dynamic-slice an index vector, put into its row of the result.
+#include <assert.h>
+
 #include "hlo/pass/indexed_loop.h"
 
 typedef struct GatherStep {
@@ -32,6 +34,7 @@ static void copy_row(void *context, HloInstruction *row, HloInstruction **carrie
 
 // Rows (batch dims, window dims) in the order of the result.
 static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *rows, const GatherStep *step) {
+    assert(hlo_is(gather, HLO_OP_GATHER) && step);
     HloInts offsets = HLO_ATTRIBUTES(gather, Gather)->offset_dims;
     int64_t rank = gather->shape->rank, batch = step->indices.batch_dims.count, next_batch = 0, next_offset = batch;
     int64_t *dims = hlo_pass_ints(gather, rank), *permutation = hlo_pass_ints(gather, rank);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/pass/indexed_loop.h"
 
+#include <assert.h>
+
 // The coordinate along batch dimension `dimension` of every index vector: s64[batch dims].
 static HloInstruction *coordinate(const HloInstruction *like, HloInts batch_dims, int64_t dimension) {
+    assert(dimension >= 0 && dimension < batch_dims.count);
     return hlo_pass_make(like, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
                                                   .attributes = &(HloIotaAttributes){dimension},
                                                   .type = HLO_S64,
@@ -13,6 +16,7 @@ static HloInstruction *coordinate(const HloInstruction *like, HloInts batch_dims
 // The indices with the index vector last: s64[batch dims, columns].
 static HloInstruction *vectors_last(const HloInstruction *like, HloInstruction *indices, int64_t vector,
                                     HloInts batch_dims) {
+    assert(vector >= 0 && vector <= indices->shape->rank);
     int64_t rank = indices->shape->rank;
     if (indices->shape->type != HLO_S64) indices = hlo_pass_convert(like, indices, HLO_S64);
     int64_t *dims = hlo_pass_ints(like, batch_dims.count + 1);
@@ -28,6 +32,7 @@ static HloInstruction *vectors_last(const HloInstruction *like, HloInstruction *
 }
 
 static HloInts batch_sizes(const HloInstruction *like, const HloShape *indices, int64_t vector, int64_t *rows) {
+    assert(vector >= 0 && rows);
     int64_t *dims = hlo_pass_ints(like, indices->rank), count = 0;
     *rows = 1;
     for (int64_t i = 0; i < indices->rank; i++) {
@@ -40,6 +45,8 @@ static HloInts batch_sizes(const HloInstruction *like, const HloShape *indices, 
 
 HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction *indices, int64_t index_vector_dim,
                                      HloInts to_operand, HloInts batching, HloInts index_batching) {
+    assert(index_vector_dim >= 0 && index_vector_dim <= indices->shape->rank);
+    assert(batching.count == index_batching.count);
     HloIndexMatrix result = {.columns = to_operand.count + batching.count};
     HloArena *arena = like->parent->module->arena;
     result.batch_dims = batch_sizes(like, indices->shape, index_vector_dim, &result.rows);
@@ -66,6 +73,8 @@ HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction 
 
 void hlo_pass_row_starts(HloInstruction *matrix, HloInstruction *row, HloInts to_operand, int64_t rank,
                          HloInstruction **starts) {
+    assert(matrix->shape->rank == 2);
+    assert(to_operand.count <= rank);
     HloInstruction *zero = hlo_pass_integer(row, HLO_S64, 0);
     HloInstruction *operands[] = {matrix, row, zero};
     for (int64_t i = 0; i < rank; i++) starts[i] = zero;
@@ -91,6 +100,7 @@ static HloInstruction *new_computation(const HloInstruction *like, const char *n
 
 HloInstruction *hlo_pass_row_loop(const HloInstruction *like, int64_t rows, HloInstruction *const *carried,
                                   int64_t count, HloRowStep *step, void *context) {
+    assert(rows >= 0 && count > 0 && step);
     HloArena *arena = like->parent->module->arena;
     HloInstruction **state = HLO_ARENA_NEW(arena, HloInstruction *, count + 1);
     state[0] = hlo_pass_integer(like, HLO_S64, 0);

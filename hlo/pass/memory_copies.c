@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between memories (layouts with different S(n)) become copy-start and copy-done, so that what lies between them
 // can run meanwhile: offloading to the host is a copy of this kind.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 static int64_t space_of(const HloShape *shape) {
@@ -13,6 +15,7 @@ static bool is_candidate(const HloInstruction *at) {
 }
 
 static void split(HloInstruction *copy) {
+    assert(hlo_is(copy, HLO_OP_COPY));
     HloArena *arena = copy->parent->module->arena;
     HloInstruction *operand = copy->operands[0];
     const HloShape *parts[] = {copy->shape, operand->shape, hlo_shape_scalar(arena, HLO_U32)};

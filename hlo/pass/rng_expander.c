@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rng-bit-generator in integer arithmetic: Threefry-2x32 with 20 rounds, Philox-4x32 with 10, numbered as XLA numbers
 // blocks (see hlo/eval/random.c, which this must agree with bit for bit).
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 // A 32-bit value of every block.
@@ -97,6 +99,7 @@ static void philox(const Bits *bits, HloInstruction *key, HloInstruction *low, H
 
 // Sizes around the dimension whose neighbours share a threefry block: the first even one, else the largest.
 static void split_shape(const HloShape *shape, int64_t *outer, int64_t *size, int64_t *inner) {
+    assert(hlo_shape_is_array(shape));
     int32_t split = 0;
     for (int32_t i = 0; i < shape->rank; i++) {
         if (shape->dims[i] % 2 == 0) {
@@ -114,6 +117,7 @@ static void split_shape(const HloShape *shape, int64_t *outer, int64_t *size, in
 // Words 0 .. count-1 of every block, beside each other along dimension 1 of (outer, blocks, count, inner).
 static HloInstruction *interleave(const Bits *bits, HloInstruction *const *words, int64_t count, HloInts outer_half,
                                   int64_t inner) {
+    assert(count > 0);
     HloInstruction *columns[4];
     int64_t outer = outer_half.items[0], half = outer_half.items[1];
     for (int64_t w = 0; w < count; w++) {
@@ -215,6 +219,7 @@ static bool may_expand(const HloInstruction *i) {
 }
 
 static bool expand(HloInstruction *i) {
+    assert(i->parent);
     if (!may_expand(i)) return false;
     bool is_threefry = HLO_ATTRIBUTES(i, RngBits)->algorithm == HLO_RandomAlgorithm_THREE_FRY;
     int64_t state_size = i->operands[0]->shape->dims[0];

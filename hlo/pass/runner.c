@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runner: verifies, times, dumps and checks, so that passes need not.
+#include <assert.h>
 #include <regex.h>
 
 #include "hlo/base/clock.h"
@@ -20,6 +21,7 @@ typedef struct Run {
 } Run;
 
 static HloStatus dump(const Run *run, const char *stage) {
+    assert(run->module && stage);
     HloText path = {0}, text = {0};
     HloPrintOptions print = hlo_print_default();
     hlo_text_format(&path, "%s/module_%04lld.%s.%s.txt", run->options.dump_folder,
@@ -96,6 +98,7 @@ static HloStatus hash_body(void *argument) {
 }
 
 static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before) {
+    assert(call && run->module);
     if (!call->changed) {
         HashCall after = {.module = run->module};
         HLO_TRY(hlo_protect(hash_body, &after));
@@ -113,6 +116,7 @@ static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before
 }
 
 static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
+    assert(pass && pass->run && changed);
     PassCall call = {
         .pass = pass,
         .module = run->module,
@@ -132,6 +136,7 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
 }
 
 static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
+    assert(pipeline);
     run->pipeline = pipeline->name;
     for (int32_t round = 0; round < pipeline->rounds; round++) {
         bool changed = false;
@@ -161,6 +166,7 @@ static HloStatus dump_if_wanted(const Run *run, const char *stage) {
 }
 
 static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
+    assert(count >= 0);
     HLO_TRY(dump_if_wanted(run, "before_optimizations"));
     for (int64_t i = 0; i < count; i++) {
         const HloPipeline *pipeline = hlo_pipeline_find(names[i]);
@@ -175,6 +181,7 @@ static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
 }
 
 HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t count, const HloPassOptions *options) {
+    assert(module && count >= 0 && (names || count == 0));
     for (int64_t i = 0; i < count; i++) {
         HLO_FAIL_IF(!hlo_pass_find(names[i]) && !hlo_pipeline_find(names[i]), HLO_NOT_FOUND,
                     "there is no pass or pipeline called %s", names[i]);
@@ -188,6 +195,7 @@ HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t co
 
 HloStatus hlo_run_pass_list(HloModule *module, const HloPass *const *passes, int64_t count,
                             const HloPassOptions *options, bool *changed) {
+    assert(module && count >= 0 && (passes || count == 0));
     Run run;
     HloStatus status = HLO_SUCCESS;
     HLO_TRY(start(&run, module, options));

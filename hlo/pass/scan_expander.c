@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan as a loop over the positions of its dimension. Its state: the position, the inputs, the outputs made so far, the
 // carried values.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 #include "hlo/pass/indexed_loop.h"
@@ -12,6 +14,7 @@ typedef struct ScanLoop {
 } ScanLoop;
 
 static ScanLoop loop_of(const HloInstruction *scan) {
+    assert(hlo_is(scan, HLO_OP_SCAN));
     const HloScanAttributes *attributes = HLO_ATTRIBUTES(scan, Scan);
     int64_t results = hlo_shape_is_tuple(scan->shape) ? scan->shape->element_count : 1;
     ScanLoop loop = {.scan = scan,
@@ -43,6 +46,7 @@ static HloInts step_dims(const ScanLoop *loop, const HloShape *shape, bool keep)
 }
 
 static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, HloInstruction *at) {
+    assert(loop && input && at);
     const HloShape *shape = input->shape;
     HloInstruction **operands = HLO_ARENA_NEW(at->parent->module->arena, HloInstruction *, shape->rank + 1);
     operands[0] = input;
@@ -57,6 +61,7 @@ static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, Hl
 
 static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, HloInstruction *part,
                                 HloInstruction *at) {
+    assert(loop && output && part && at);
     const HloShape *shape = output->shape;
     HloInstruction **operands = HLO_ARENA_NEW(at->parent->module->arena, HloInstruction *, shape->rank + 2);
     operands[0] = output;
@@ -90,6 +95,7 @@ static void run_step(void *context, HloInstruction *row, HloInstruction **state)
 }
 
 static bool expand(HloInstruction *scan) {
+    assert(scan->parent);
     if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan)) return false;
     for (int64_t i = 0; i < scan->operand_count; i++) {
         if (hlo_shape_is_dynamic(scan->operands[i]->shape)) return false;

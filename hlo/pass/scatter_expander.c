@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scatters of one array as loops: for each index vector, in row-major order, the window is read, combined with its
 // update and written back, unless any part of it lies outside. Scatters of several arrays at once stay.
+#include <assert.h>
+
 #include "hlo/pass/indexed_loop.h"
 
 typedef struct ScatterStep {
@@ -79,6 +81,7 @@ static void update_row(void *context, HloInstruction *row, HloInstruction **carr
 
 // The updates as (rows, window dims): batch dimensions first.
 static HloInstruction *updates_by_row(const HloInstruction *scatter, int64_t rows) {
+    assert(hlo_is(scatter, HLO_OP_SCATTER) && rows >= 0);
     HloInts window = HLO_ATTRIBUTES(scatter, Scatter)->update_window_dims;
     HloInstruction *updates = scatter->operands[2];
     int64_t rank = updates->shape->rank, at = 0, count = 1;
@@ -96,6 +99,7 @@ static HloInstruction *updates_by_row(const HloInstruction *scatter, int64_t row
 }
 
 static HloInts window_sizes(const HloInstruction *scatter) {
+    assert(hlo_is(scatter, HLO_OP_SCATTER));
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);
     const HloShape *operand = scatter->operands[0]->shape, *updates = scatter->operands[2]->shape;
     int64_t *sizes = hlo_pass_ints(scatter, operand->rank), next = 0;
@@ -109,6 +113,7 @@ static HloInts window_sizes(const HloInstruction *scatter) {
 
 // True when the window can lie inside at all, and all types are one.
 static bool may_expand(const HloInstruction *scatter) {
+    assert(scatter->parent);
     if (scatter->opcode != HLO_OP_SCATTER || scatter->operand_count != 3 || !hlo_pass_may_replace(scatter))
         return false;
     const HloShape *operand = scatter->operands[0]->shape, *updates = scatter->operands[2]->shape;

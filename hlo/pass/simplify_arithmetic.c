@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for sums, products and the like.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/pass/simplify.h"
@@ -37,6 +38,7 @@ static HloInstruction *add_nothing(HloInstruction *i) {
 
 // x + (-y) = x - y.
 static HloInstruction *add_negative(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ADD));
     HloInstruction *a = i->operands[0], *b = i->operands[1];
     if (b->opcode == HLO_OP_NEGATE) return hlo_pass_binary(i, HLO_OP_SUBTRACT, a, b->operands[0]);
     if (a->opcode == HLO_OP_NEGATE) return hlo_pass_binary(i, HLO_OP_SUBTRACT, b, a->operands[0]);
@@ -45,6 +47,7 @@ static HloInstruction *add_negative(HloInstruction *i) {
 
 // (x op c) op d = x op (c op d) of integers, for sums and products.
 static HloInstruction *merge_constants(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_MULTIPLY));
     HloInstruction *inner = i->operands[0];
     int64_t outer_value, inner_value, value;
     if (!is_integer(i) || inner->opcode != i->opcode || !hlo_pass_integer_value(i->operands[1], &outer_value) ||
@@ -59,6 +62,7 @@ static HloInstruction *merge_constants(HloInstruction *i) {
 
 // Constants of commuting integer ops stand on the right, where merge_constants() looks for them.
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_MULTIPLY));
     int64_t value;
     if (!is_integer(i) || !hlo_pass_integer_value(i->operands[0], &value)) return NULL;
     if (hlo_pass_integer_value(i->operands[1], &value)) return NULL;
@@ -66,6 +70,7 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
 }
 
 static HloInstruction *subtract_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SUBTRACT));
     HloInstruction *b = i->operands[1];
     if (!hlo_type_is_complex(b->shape->type) && hlo_pass_is_all(b, 0)) return i->operands[0];
     return NULL;
@@ -86,12 +91,14 @@ static HloInstruction *subtract_from_zero(HloInstruction *i) {
 }
 
 static HloInstruction *multiply_one(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
     if (hlo_type_is_complex(i->shape->type)) return NULL;
     if (hlo_pass_is_all(i->operands[1], 1)) return i->operands[0];
     return hlo_pass_is_all(i->operands[0], 1) ? i->operands[1] : NULL;
 }
 
 static HloInstruction *multiply_zero(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
     if (!is_integer(i)) return NULL;
     bool zero = hlo_pass_is_all(i->operands[0], 0) || hlo_pass_is_all(i->operands[1], 0);
     return zero ? zeros_like(i) : NULL;
@@ -110,6 +117,7 @@ static int power_of_two(const HloInstruction *i) {
 }
 
 static HloInstruction *divide_by_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DIVIDE));
     int power = is_unsigned(i) ? power_of_two(i->operands[1]) : -1;
     if (power < 0) return NULL;
     return hlo_pass_binary(i, HLO_OP_SHIFT_RIGHT_LOGICAL, i->operands[0], integers_like(i, power));
@@ -117,6 +125,7 @@ static HloInstruction *divide_by_power(HloInstruction *i) {
 
 // x / 2^k = x * 2^-k: both are the nearest number to the same value, as long as 2^-k is a normal number.
 static HloInstruction *divide_by_float_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DIVIDE));
     const HloLiteral *literal;
     if (i->shape->type != HLO_F32 && i->shape->type != HLO_F64) return NULL;
     if (!hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
@@ -129,6 +138,7 @@ static HloInstruction *divide_by_float_power(HloInstruction *i) {
 }
 
 static HloInstruction *remainder_by_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER));
     int power = is_integer(i) ? power_of_two(i->operands[1]) : -1;
     if (power == 0) return zeros_like(i);
     if (power < 0 || !is_unsigned(i)) return NULL;
@@ -162,6 +172,7 @@ static bool is_extreme(const HloInstruction *value, bool least) {
 
 // max(x, least) = x, min(x, greatest) = x.
 static HloInstruction *bounded_by_all(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     bool least = i->opcode == HLO_OP_MAXIMUM;
     if (hlo_type_is_complex(i->shape->type) || hlo_type_info(i->shape->type)->bits < 2) return NULL;
     if (is_extreme(i->operands[1], least)) return i->operands[0];
@@ -169,6 +180,7 @@ static HloInstruction *bounded_by_all(HloInstruction *i) {
 }
 
 static HloInstruction *small_power(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_POWER));
     HloInstruction *x = i->operands[0];
     if (!is_float(i) && !is_integer(i)) return NULL;
     if (hlo_pass_is_all(i->operands[1], 1)) return x;
@@ -183,6 +195,7 @@ static HloInstruction *part_of_complex(HloInstruction *i) {
 }
 
 static HloInstruction *complex_of_parts(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPLEX));
     HloInstruction *a = i->operands[0], *b = i->operands[1];
     bool parts = a->opcode == HLO_OP_REAL && b->opcode == HLO_OP_IMAG && a->operands[0] == b->operands[0] &&
                  hlo_type_is_complex(a->operands[0]->shape->type);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for reductions, products, maps, sorts, collectives and tuples.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/pass/simplify.h"
@@ -41,6 +42,7 @@ static HloOpcode reducer_of(const HloInstruction *i) {
 
 // One array whose reduced dimensions all have size 1, from a neutral initial value.
 static HloInstruction *reduce_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
     if (i->operand_count != 2 || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
     HloInstruction *x = i->operands[0];
@@ -53,6 +55,7 @@ static HloInstruction *reduce_nothing(HloInstruction *i) {
 
 // Reducing no elements leaves the initial value.
 static HloInstruction *reduce_of_empty(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *initial = i->operands[1];
     if (i->operand_count != 2 || hlo_shape_elements(i->operands[0]->shape) != 0) return NULL;
     if (initial->shape->type != i->shape->type) return NULL;
@@ -61,6 +64,7 @@ static HloInstruction *reduce_of_empty(HloInstruction *i) {
 
 // Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order.
 static HloInstruction *reduce_of_transpose(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
     if (i->operand_count != 2 || x->opcode != HLO_OP_TRANSPOSE) return NULL;
     if (!is_order_free(reducer_of(i), i->shape->type)) return NULL;
@@ -89,6 +93,7 @@ static HloInstruction *reduce_of_transpose(HloInstruction *i) {
 
 // A window of one element everywhere, without padding and gaps, from a neutral value.
 static HloInstruction *window_of_one(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
     const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
     if (i->operand_count != 2 || !window || !is_neutral(reducer_of(i), i->operands[1])) return NULL;
     for (int64_t d = 0; d < window->count; d++) {
@@ -100,6 +105,7 @@ static HloInstruction *window_of_one(HloInstruction *i) {
 
 // A sum of no products.
 static HloInstruction *dot_of_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
     for (int64_t d = 0; d < dot->lhs_contracting.count; d++) {
         if (i->operands[0]->shape->dims[dot->lhs_contracting.items[d]] == 0) {
@@ -130,6 +136,7 @@ static bool keeps_free_order(const HloInstruction *transpose, HloInts batch, Hlo
 
 // Transposed operands are read in their own order instead.
 static HloInstruction *dot_of_transpose(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DOT));
     HloDotAttributes dot = *HLO_ATTRIBUTES(i, Dot);
     HloInstruction *operands[] = {i->operands[0], i->operands[1]};
     HloInts *batch[] = {&dot.lhs_batch, &dot.rhs_batch}, *contracting[] = {&dot.lhs_contracting, &dot.rhs_contracting};
@@ -154,6 +161,7 @@ static HloInstruction *dot_of_transpose(HloInstruction *i) {
 
 // A map of a single op is that op.
 static HloInstruction *map_of_op(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAP));
     HloOpcode opcode = reducer_of(i);
     if (opcode == HLO_OPCODE_COUNT || i->operand_count != 2) return NULL;
     const HloInstruction *root = i->called[0]->root;
@@ -165,6 +173,7 @@ static HloInstruction *map_of_op(HloInstruction *i) {
 
 // Nothing to sort along the dimension.
 static HloInstruction *sort_of_one(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SORT));
     int64_t dimension = HLO_ATTRIBUTES(i, Sort)->dimensions.items[0];
     if (i->operands[0]->shape->dims[dimension] > 1) return NULL;
     return i->operand_count == 1 ? i->operands[0] : hlo_pass_tuple(i, i->operands, i->operand_count);

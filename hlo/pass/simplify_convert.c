@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for conversions and copies.
+#include <assert.h>
+
 #include "hlo/pass/simplify.h"
 
 static bool is_plain_float(HloType type) {
@@ -28,6 +30,7 @@ static HloInstruction *convert_same(HloInstruction *i) {
 
 // a -> b -> c is a -> c when a -> b loses nothing.
 static HloInstruction *convert_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CONVERT));
     HloInstruction *inner = i->operands[0];
     if (inner->opcode != HLO_OP_CONVERT) return NULL;
     HloInstruction *x = inner->operands[0];
@@ -42,6 +45,7 @@ static HloInstruction *convert_twice(HloInstruction *i) {
 }
 
 static HloInstruction *bitcast_convert_same(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_BITCAST_CONVERT));
     HloInstruction *x = i->operands[0];
     if (hlo_shape_equal(x->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT)) return x;
     if (x->opcode != HLO_OP_BITCAST_CONVERT) return NULL;
@@ -49,6 +53,7 @@ static HloInstruction *bitcast_convert_same(HloInstruction *i) {
 }
 
 static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE_PRECISION));
     const HloReducePrecisionAttributes *attributes = HLO_ATTRIBUTES(i, ReducePrecision);
     const HloTypeInfo *type = hlo_type_info(i->shape->type);
     bool keeps = attributes->exponent_bits >= type->exponent_bits && attributes->mantissa_bits >= type->mantissa_bits;
@@ -58,6 +63,7 @@ static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
 // A copy to the same layout and memory. One behind a parameter or before the root may be there for the sake of
 // aliasing, but means nothing for the values.
 static HloInstruction *copy_same(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COPY));
     HloInstruction *x = i->operands[0];
     if (!hlo_shape_equal(x->shape, i->shape, HLO_COMPARE_ALL)) return NULL;
     return i->backend_config || i->parent->module->is_scheduled ? NULL : x;

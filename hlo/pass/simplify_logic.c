@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for bits, comparisons and choices.
+#include <assert.h>
+
 #include "hlo/pass/simplify.h"
 
 static bool is_zero(const HloInstruction *i) {
@@ -15,6 +17,7 @@ static HloInstruction *pred_like(const HloInstruction *i, bool value) {
 
 // and: 0 wins, all ones change nothing. or: the other way around.
 static HloInstruction *with_constant(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_AND) || hlo_is(i, HLO_OP_OR));
     bool is_and = i->opcode == HLO_OP_AND;
     for (int k = 0; k < 2; k++) {
         HloInstruction *constant = i->operands[k], *other = i->operands[1 - k];
@@ -26,6 +29,7 @@ static HloInstruction *with_constant(HloInstruction *i) {
 }
 
 static HloInstruction *simplify_xor(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_XOR));
     if (i->operands[0] == i->operands[1]) {
         return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
     }
@@ -50,6 +54,7 @@ static int32_t opposite(int32_t direction) {
 
 // not(not(x)) = x; not(a < b) = a >= b where there are no NaN.
 static HloInstruction *simplify_not(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_NOT));
     HloInstruction *x = i->operands[0];
     if (x->opcode == HLO_OP_NOT) return x->operands[0];
     if (x->opcode != HLO_OP_COMPARE || x->users.count != 1) return NULL;
@@ -68,6 +73,7 @@ static HloInstruction *shift_by_nothing(HloInstruction *i) {
 }
 
 static HloInstruction *compare_same(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
     if (i->operands[0] != i->operands[1] || !is_exact(i->operands[0])) return NULL;
     int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
     return pred_like(i, direction == HLO_ComparisonDirection_EQ || direction == HLO_ComparisonDirection_GE ||
@@ -76,6 +82,7 @@ static HloInstruction *compare_same(HloInstruction *i) {
 
 // Nothing unsigned is below zero.
 static HloInstruction *compare_unsigned_with_zero(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
     bool is_unsigned = hlo_type_kind(i->operands[0]->shape->type) == HLO_KIND_UNSIGNED;
     if (!is_unsigned || !is_zero(i->operands[1])) return NULL;
     int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
@@ -85,6 +92,7 @@ static HloInstruction *compare_unsigned_with_zero(HloInstruction *i) {
 
 // x == true is x, x == false is not x; and so on for !=.
 static HloInstruction *compare_with_pred(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *x = i->operands[0], *constant = i->operands[1];
     int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
     bool equal = direction == HLO_ComparisonDirection_EQ;
@@ -95,6 +103,7 @@ static HloInstruction *compare_with_pred(HloInstruction *i) {
 }
 
 static HloInstruction *select_known(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
     if (i->operands[1] == i->operands[2]) return i->operands[1];
     if (is_zero(predicate)) return i->operands[2];
@@ -102,12 +111,14 @@ static HloInstruction *select_known(HloInstruction *i) {
 }
 
 static HloInstruction *select_of_not(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
     if (predicate->opcode != HLO_OP_NOT) return NULL;
     return hlo_pass_select(i, predicate->operands[0], i->operands[2], i->operands[1]);
 }
 
 static HloInstruction *select_of_truth(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];
     bool same_sizes = hlo_shape_equal(predicate->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT);
     if (i->shape->type != HLO_PRED || !same_sizes) return NULL;
@@ -118,6 +129,7 @@ static HloInstruction *select_of_truth(HloInstruction *i) {
 
 // select(p, select(p, a, b), c) = select(p, a, c), and the same on the other side.
 static HloInstruction *select_again(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];
     bool on_yes = yes->opcode == HLO_OP_SELECT && yes->operands[0] == predicate;
     bool on_no = no->opcode == HLO_OP_SELECT && no->operands[0] == predicate;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
+#include <assert.h>
+
 #include "hlo/pass/simplify.h"
 
 static HloInts dimensions_of(const HloInstruction *i) {
@@ -22,6 +24,7 @@ static HloInstruction *reshape_twice(HloInstruction *i) {
 }
 
 static HloInstruction *reshape_of_splat(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_RESHAPE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0) return NULL;
     if (i->shape->rank == 0) return x->operands[0];
@@ -36,6 +39,7 @@ static HloInstruction *transpose_identity(HloInstruction *i) {
 }
 
 static HloInstruction *transpose_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_TRANSPOSE) return NULL;
     HloInts outer = dimensions_of(i), inner = dimensions_of(x);
@@ -45,6 +49,7 @@ static HloInstruction *transpose_twice(HloInstruction *i) {
 }
 
 static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_BROADCAST) return NULL;
     HloInts permutation = dimensions_of(i), mapping = dimensions_of(x);
@@ -59,6 +64,7 @@ static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
 
 // Moving dimensions of size 1 only is a reshape.
 static HloInstruction *transpose_of_ones(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInts permutation = dimensions_of(i);
     const HloShape *x = i->operands[0]->shape;
     int64_t last = -1;
@@ -80,6 +86,7 @@ static HloInstruction *broadcast_same(HloInstruction *i) {
 }
 
 static HloInstruction *broadcast_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_BROADCAST) return NULL;
     HloInts outer = dimensions_of(i), inner = dimensions_of(x);
@@ -106,6 +113,7 @@ static bool skips_ones(const HloShape *from, const HloShape *to, HloInts outer, 
 }
 
 static HloInstruction *broadcast_of_reshape(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_RESHAPE) return NULL;
     const HloShape *from = x->operands[0]->shape;
@@ -117,6 +125,7 @@ static HloInstruction *broadcast_of_reshape(HloInstruction *i) {
 
 // A broadcast of an iota is an iota; one along a dimension of size 1 is zero.
 static HloInstruction *broadcast_of_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_IOTA) return NULL;
     int64_t dimension = dimensions_of(i).items[HLO_ATTRIBUTES(x, Iota)->dimension];
@@ -145,6 +154,7 @@ static HloInstruction *reverse_dims(const HloInstruction *i, HloInstruction *x, 
 
 // Dimensions of size 1, and those that a broadcast repeats along, look the same from both ends.
 static HloInstruction *reverse_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REVERSE));
     HloInstruction *x = i->operands[0];
     HloInts dimensions = dimensions_of(i);
     int64_t *kept = hlo_pass_ints(i, dimensions.count), count = 0;
@@ -157,6 +167,7 @@ static HloInstruction *reverse_nothing(HloInstruction *i) {
 }
 
 static HloInstruction *reverse_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REVERSE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_REVERSE) return NULL;
     HloInts outer = dimensions_of(i), inner = dimensions_of(x);
@@ -184,6 +195,7 @@ static bool is_empty(const HloInstruction *i) {
 
 // Operands without elements go; operands that are concatenations along the same dimension are taken apart.
 static HloInstruction *concatenate_flat(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloArena *arena = i->parent->module->arena;
     HloInstructionVector flat = {0};
     bool changed = i->operand_count == 1;
@@ -205,6 +217,7 @@ static HloInstruction *concatenate_flat(HloInstruction *i) {
 
 // All operands repeat one scalar: so does the whole.
 static HloInstruction *concatenate_splats(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloInstruction *scalar = NULL;
     for (int64_t k = 0; k < i->operand_count; k++) {
         const HloInstruction *operand = i->operands[k];
@@ -229,6 +242,7 @@ static bool continues(const HloInstruction *a, const HloInstruction *b, int64_t 
 }
 
 static HloInstruction *concatenate_slices(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CONCATENATE));
     int64_t dimension = dimensions_of(i).items[0];
     for (int64_t k = 0; k + 1 < i->operand_count; k++) {
         const HloInstruction *a = i->operands[k], *b = i->operands[k + 1];
@@ -246,6 +260,7 @@ static HloInstruction *concatenate_slices(HloInstruction *i) {
 // Pad
 
 static HloInstruction *pad_nothing(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_PAD));
     return hlo_same_dims(i->shape, i->operands[0]->shape) &&
                    hlo_attributes_equal(
                        HLO_FAMILY_Pad, i->attributes,
@@ -257,6 +272,7 @@ static HloInstruction *pad_nothing(HloInstruction *i) {
 
 // Padding an array without elements, or with the value that it repeats, repeats the value.
 static HloInstruction *pad_of_splat(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_PAD));
     HloInstruction *x = i->operands[0], *value = i->operands[1];
     bool same = x->opcode == HLO_OP_BROADCAST && x->operands[0] == value;
     if ((!same && !is_empty(x)) || value->shape->type != i->shape->type) return NULL;
@@ -266,6 +282,7 @@ static HloInstruction *pad_of_splat(HloInstruction *i) {
 
 // Padding by nothing or less everywhere takes a slice.
 static HloInstruction *pad_less(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_PAD));
     HloPadding padding = HLO_ATTRIBUTES(i, Pad)->padding;
     const HloShape *x = i->operands[0]->shape;
     if (x->type != i->shape->type) return NULL;
@@ -286,6 +303,7 @@ static HloInstruction *pad_less(HloInstruction *i) {
 
 // pad(pad(x)) with one value, growing only.
 static HloInstruction *pad_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_PAD));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_PAD || x->operands[1] != i->operands[1] || x->shape->type != i->shape->type) return NULL;
     HloPadding outer = HLO_ATTRIBUTES(i, Pad)->padding, inner = HLO_ATTRIBUTES(x, Pad)->padding;

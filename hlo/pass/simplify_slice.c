@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for slices, and for dynamic slices whose place is known.
+#include <assert.h>
+
 #include "hlo/pass/simplify.h"
 
 // Lists of starts, limits and strides for `rank` dimensions, in one allocation.
@@ -19,6 +21,7 @@ static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x,
 }
 
 static HloInstruction *slice_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_SLICE) return NULL;
     const HloSliceAttributes *outer = HLO_ATTRIBUTES(i, Slice), *inner = HLO_ATTRIBUTES(x, Slice);
@@ -36,6 +39,7 @@ static HloInstruction *slice_twice(HloInstruction *i) {
 
 // A slice of a broadcast along dimensions that it repeats is a smaller broadcast.
 static HloInstruction *slice_of_broadcast(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_BROADCAST) return NULL;
     HloInts mapping = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
@@ -56,6 +60,7 @@ static HloInstruction *slice_of_broadcast(HloInstruction *i) {
 
 // A slice that leaves the counted dimension alone.
 static HloInstruction *slice_of_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_IOTA) return NULL;
     int64_t dimension = HLO_ATTRIBUTES(x, Iota)->dimension;
@@ -69,6 +74,7 @@ static HloInstruction *slice_of_iota(HloInstruction *i) {
 
 // A slice within one operand of a concatenation.
 static HloInstruction *slice_of_concatenate(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_CONCATENATE || hlo_shape_elements(i->shape) == 0) return NULL;
     int64_t dimension = HLO_ATTRIBUTES(x, Dimensions)->dimensions.items[0], begin = 0;
@@ -93,6 +99,7 @@ static HloInstruction *slice_of_concatenate(HloInstruction *i) {
 
 // A slice of what was padded around, within the original.
 static HloInstruction *slice_of_pad(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_PAD || x->operands[0]->shape->type != i->shape->type) return NULL;
     if (hlo_shape_elements(i->shape) == 0) return NULL;
@@ -115,6 +122,7 @@ static HloInstruction *slice_of_pad(HloInstruction *i) {
 
 // Slices through elementwise ops are left alone; those of a transpose go below it, where they may meet other slices.
 static HloInstruction *slice_of_transpose(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_TRANSPOSE || x->users.count != 1) return NULL;
     HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
@@ -144,6 +152,7 @@ static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64
 }
 
 static HloInstruction *dynamic_slice_known(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInts sizes = hlo_shape_dims(i->shape);
     int64_t start;
     for (int64_t d = 0; d < sizes.count; d++) {
@@ -159,6 +168,7 @@ static HloInstruction *dynamic_slice_known(HloInstruction *i) {
 }
 
 static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0 || i->shape->rank == 0) return NULL;
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/pass/support.h"
 
+#include <assert.h>
 #include <string.h>
 
 static HloArena *arena_of(const HloInstruction *like) {
@@ -14,6 +15,7 @@ static bool has_layout(const HloShape *shape) {
 }
 
 HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request) {
+    assert(like->parent && request);
     HloModule *module = like->parent->module;
     const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) shapes[i] = request->operands[i]->shape;
@@ -149,6 +151,7 @@ bool hlo_pass_may_replace(const HloInstruction *instruction) {
 
 // Moves the sharding of `old` to its replacement; false when that would change what the replacement says already.
 static bool move_sharding(const HloInstruction *old, HloInstruction *replacement) {
+    assert(old != replacement);
     if (!old->sharding || hlo_sharding_equal(old->sharding, replacement->sharding)) return true;
     bool fixed = replacement->opcode == HLO_OP_PARAMETER || replacement->users.count > 0;
     if (replacement->sharding || fixed) return false;
@@ -186,6 +189,8 @@ bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruc
 }
 
 bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
+    assert(old != replacement);
+    assert(old->parent == replacement->parent);
     if (old == replacement || !hlo_pass_may_replace(old)) return false;
     if (!hlo_shape_equal(old->shape, replacement->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
     if (!move_sharding(old, replacement) || !move_frontend_attributes(old, replacement)) return false;
@@ -199,6 +204,7 @@ bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
 // Constants
 
 bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal) {
+    assert(literal);
     while (instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_RESHAPE) {
         instruction = instruction->operands[0];
     }
@@ -230,6 +236,7 @@ bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
 }
 
 bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
+    assert(value);
     const HloLiteral *literal;
     if (!hlo_pass_is_splat(instruction, &literal)) return false;
     HloType type = literal->shape->type;
@@ -258,6 +265,7 @@ static void copy_control_edges(const HloComputation *body, const HloIntMap *copi
 
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch) {
+    assert(like->parent && body->root && like->parent != body);
     HloIntMap copies = {0};
     for (const HloInstruction *i = body->first; i; i = i->next) {
         HloInstruction *copy;

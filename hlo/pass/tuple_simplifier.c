@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuples that are taken apart at once: an element of a tuple is the operand; a tuple of all elements of a tuple, in
 // order, is that tuple.
+#include <assert.h>
+
 #include "hlo/pass/support.h"
 
 // The tuple that `tuple` only rebuilds, or NULL.
 static HloInstruction *rebuilt(const HloInstruction *tuple) {
+    assert(hlo_is(tuple, HLO_OP_TUPLE));
     HloInstruction *source = NULL;
     for (int64_t i = 0; i < tuple->operand_count; i++) {
         const HloInstruction *element = tuple->operands[i];

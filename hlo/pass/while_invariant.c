@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop-invariant code: what a body computes from invariant elements and constants alone is computed once, before the
 // loop, and carried in as a new element of the state. Cheap ops that make more data than they read stay inside.
+#include <assert.h>
+
 #include "hlo/analysis/loop.h"
 #include "hlo/pass/while_support.h"
 
@@ -45,6 +47,7 @@ static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
 
 // Finds what is invariant; makes nothing yet but the values that chains need.
 static void find_invariants(Hoist *hoist) {
+    assert(hoist->loop);
     HloComputation *body = hoist->loop->called[1];
     const HloInstruction *parameter = hlo_pass_loop_parameter(hoist->loop, 1);
     for (HloInstruction *i = body->first; i; i = i->next) {
@@ -61,6 +64,7 @@ static void find_invariants(Hoist *hoist) {
 
 // The value of `i` in front of the loop: copies it and what it needs, once.
 static HloInstruction *value_before(Hoist *hoist, HloInstruction *i) {
+    assert(hoist->loop);
     HloInstruction *known = hoist->outside[i->id];
     if (known != i) return known;
     HloInstruction *value;
@@ -87,6 +91,7 @@ static bool is_read_inside(const Hoist *hoist, const HloInstruction *i) {
 
 // Puts `count` values behind the loop's state, and reads them in the body instead of computing them.
 static void widen(Hoist *hoist, HloInstruction *const *inside, int64_t count) {
+    assert(count > 0 && inside);
     HloInstruction *loop = hoist->loop, *root = loop->called[1]->root;
     HloArena *arena = loop->parent->module->arena;
     int64_t old = loop->shape->element_count, total = old + count;
@@ -112,6 +117,7 @@ static void widen(Hoist *hoist, HloInstruction *const *inside, int64_t count) {
 
 // Readers of the whole state see the old part of it.
 static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && old >= 0);
     HloInstructionVector readers = {0};
     for (int64_t u = 0; u < loop->users.count; u++) {
         HloInstruction *user = loop->users.items[u];
@@ -133,6 +139,7 @@ static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch)
 }
 
 static bool hoist_from(HloInstruction *loop, HloArena *scratch) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && scratch);
     if (!hlo_pass_is_plain_loop(loop)) return false;
     Hoist hoist = {.loop = loop, .scratch = scratch};
     hlo_computation_sort(loop->called[1]);

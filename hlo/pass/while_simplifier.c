@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that run at most once disappear; elements of the state that never change are read from before the loop,
 // constants among them inside it; elements that nothing reads are dropped.
+#include <assert.h>
+
 #include "hlo/analysis/loop.h"
 #include "hlo/pass/while_support.h"
 
 static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     if (loop->control_predecessors.count || loop->control_successors.count || loop->sharding) return false;
     if (hlo_pass_has_partitioner_attributes(loop)) return false;
     HloCountedLoop counted;
@@ -17,6 +20,7 @@ static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
 
 // Users outside of the loop need not wait for an element that comes out as it went in.
 static bool read_invariants_before(HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     bool changed = false;
     for (int64_t i = loop->users.count - 1; i >= 0; i--) {
         HloInstruction *user = loop->users.items[i];
@@ -30,6 +34,7 @@ static bool read_invariants_before(HloInstruction *loop) {
 
 // Invariant elements that start as scalar constants are constants inside.
 static bool sink_constants(HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     bool changed = false;
     if (loop->operands[0]->opcode != HLO_OP_TUPLE) return false;
     for (int64_t called = 0; called < 2; called++) {
@@ -74,6 +79,7 @@ static void mark_needed(HloInstruction *start, bool *needed, HloArena *scratch) 
 
 // Which elements of the state the rest of the program, the condition, or effects in the body depend on.
 static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     HloModule *module = loop->parent->module;
     int64_t count = loop->shape->element_count;
     bool *live = HLO_ARENA_NEW(scratch, bool, count), *needed = HLO_ARENA_NEW(scratch, bool, module->instruction_limit);
@@ -118,6 +124,7 @@ static void renumber(HloInstruction *tuple, const int64_t *new_index) {
 }
 
 static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     HloArena *arena = loop->parent->module->arena;
     int64_t count = loop->shape->element_count, kept = 0;
     if (hlo_instruction_is_root(loop)) return false;
@@ -150,6 +157,7 @@ static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
 }
 
 static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     if (run_at_most_once(loop, env)) return true;
     if (!hlo_pass_is_plain_loop(loop)) return false;
     bool changed = read_invariants_before(loop);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/pass/while_support.h"
 
+#include <assert.h>
+
 static bool only_taken_apart(const HloInstruction *tuple) {
     for (int64_t i = 0; i < tuple->users.count; i++) {
         if (tuple->users.items[i]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
@@ -13,6 +15,7 @@ HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t call
 }
 
 bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && loop->called_count == 2);
     if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
     if (hlo_pass_has_partitioner_attributes(loop)) return false;
     if (loop->control_predecessors.count || loop->control_successors.count) return false;
@@ -27,6 +30,7 @@ bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
 }
 
 HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && index >= 0);
     HloInstruction *initial = loop->operands[0];
     if (initial->opcode == HLO_OP_TUPLE) return initial->operands[index];
     HloInstruction *element = hlo_pass_get(loop, initial, index);
@@ -35,6 +39,7 @@ HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
 }
 
 void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloInstruction *initial) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && hlo_shape_equal(state, initial->shape, HLO_COMPARE_IGNORE_LAYOUT));
     loop->shape = state;
     hlo_pass_loop_parameter(loop, 0)->shape = state;
     hlo_pass_loop_parameter(loop, 1)->shape = state;
@@ -44,6 +49,7 @@ void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloIns
 }
 
 bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && result);
     if (loop->sharding && !hlo_sharding_equal(loop->sharding, result->sharding)) {
         if (result->sharding || result->users.count || result->opcode == HLO_OP_PARAMETER) return false;
         result->sharding = loop->sharding;
@@ -55,6 +61,7 @@ bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
 }
 
 void hlo_pass_remove_unused(HloComputation *computation) {
+    assert(!computation->removed);
     hlo_computation_sort(computation);
     for (HloInstruction *i = computation->last, *previous; i; i = previous) {
         previous = i->previous;

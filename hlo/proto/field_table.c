@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/proto/field_table.h"
 
+#include <assert.h>
+
 static const HloProtoRow rows[] = {
 #define PROTO_FIELD(family, field, message, number) \
     {HLO_FAMILY_##family, offsetof(Hlo##family##Attributes, field), message, number},
@@ -9,6 +11,7 @@ static const HloProtoRow rows[] = {
 };
 
 const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count) {
+    assert(family >= 0 && family < HLO_FAMILY_COUNT && count);
     const HloProtoRow *first = NULL;
     *count = 0;
     for (size_t i = 0; i < HLO_COUNT_OF(rows); i++) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a HloInstructionProto as typed attributes.
+#include <assert.h>
+
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
@@ -230,6 +232,7 @@ static HloStatus read_int(const HloProtoSource *source, const HloWireField *wire
 
 static HloStatus read_field(const HloProtoSource *source, const HloField *field, const HloWireField *wire,
                             void *value) {
+    assert(field && value);
     switch (field->kind) {
         case HLO_FIELD_INT:
         case HLO_FIELD_OPTIONAL_INT:
@@ -265,6 +268,7 @@ static HloStatus read_field(const HloProtoSource *source, const HloField *field,
 // Hands each field of a message (number `message`, 0 for the instruction itself) to the row that it belongs to.
 static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count, int32_t message,
                           const HloWireField *wire, void *attributes) {
+    assert(row_count >= 0);
     for (int64_t i = 0; i < row_count; i++) {
         if (rows[i].message != message || rows[i].number != wire->number) continue;
         HLO_TRY(read_field(source, hlo_proto_row_field(&rows[i]), wire, (char *)attributes + rows[i].offset));
@@ -338,6 +342,7 @@ static void set_absent(const HloFamilyInfo *family, void *attributes) {
 
 HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields, int64_t field_count,
                                     HloOpcode opcode, void *attributes) {
+    assert(attributes && opcode < HLO_OPCODE_COUNT && field_count >= 0);
     HloFamily family = hlo_op_info(opcode)->family;
     set_absent(hlo_family_info(family), attributes);
     if (family == HLO_FAMILY_Slice) return read_slices(source, fields, field_count, attributes);

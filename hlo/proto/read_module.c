@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto in. Field numbers: xla/service/hlo.proto.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "hlo/proto/parts.h"
@@ -95,6 +96,7 @@ HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, 
 }
 
 static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloArena *arena, FieldVector *fields) {
+    assert(arena && fields);
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
     HloStatus status;
@@ -129,6 +131,7 @@ static HloStatus field_ints(const ModuleReader *reader, const FieldVector *field
 
 static HloStatus find_instructions(const ModuleReader *reader, const HloInt64Vector *ids, const char *user,
                                    HloInstruction ***result) {
+    assert(ids && user && result);
     HloInstruction **items = HLO_ARENA_NEW(reader->scratch, HloInstruction *, ids->count);
     for (int64_t i = 0; i < ids->count; i++) {
         const int64_t *found = hlo_int_map_find(&reader->current->instructions, (uint64_t)ids->items[i]);
@@ -233,6 +236,7 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
 }
 
 static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
+    assert(computation->module == reader->module);
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
     const HloWireField *opcode_field = find_field(&fields, 2), *shape_field = find_field(&fields, 3);
@@ -570,6 +574,7 @@ static HloStatus read_protected(void *argument) {
 }
 
 HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **result) {
+    assert(result && (bytes || length == 0));
     ReadRequest request = {{bytes, length}, hlo_module_new("")};
     HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = hlo_protect(read_protected, &request);

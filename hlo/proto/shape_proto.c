@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShapeProto, LayoutProto and LiteralProto. Field numbers: xla/xla_data.proto.
+#include <assert.h>
+
 #include "hlo/proto/parts.h"
 
 enum { DEEPEST_NESTING = 64 };
@@ -15,6 +17,7 @@ HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner)
 // Layouts
 
 static void write_layout(HloText *text, int32_t number, const HloLayout *layout) {
+    assert(layout);
     size_t mark = hlo_wire_begin(text, number);
     hlo_wire_ints(text, 1, layout->minor_to_major);
     for (int64_t i = 0; i < layout->tile_count; i++) {
@@ -123,6 +126,7 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
 // Shapes
 
 void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape) {
+    assert(text && shape);
     size_t mark = hlo_wire_begin(text, number);
     hlo_wire_varint(text, 2, (uint64_t)shape->type);
     hlo_wire_ints(text, 3, (HloInts){shape->dims, shape->rank});
@@ -146,6 +150,7 @@ static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t 
 }
 
 HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
+    assert(result);
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
     HloArena *arena = source->arena;
@@ -200,6 +205,7 @@ typedef struct LiteralField {
 } LiteralField;
 
 static LiteralField literal_field(HloType type) {
+    assert(hlo_type_is_array(type));
     switch (type) {
         case HLO_PRED: return (LiteralField){2, RAW};  // packed bools are bytes of 0 and 1
         case HLO_S8: return (LiteralField){15, RAW};
@@ -282,6 +288,7 @@ static void write_values(HloText *text, const HloLiteral *literal) {
 }
 
 void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal) {
+    assert(text && literal);
     size_t mark = hlo_wire_begin(text, number);
     hlo_proto_write_shape(text, 1, literal->shape);
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
@@ -382,6 +389,7 @@ static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *pa
 }
 
 HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
+    assert(result);
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
     LiteralParts parts = {0};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpSharding, NamedShardingProto, CollectiveDeviceListProto. Field numbers: xla/xla_data.proto.
+#include <assert.h>
+
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
@@ -60,6 +62,7 @@ static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
 }
 
 static void write_named(HloText *text, int32_t number, const HloNamedSharding *named) {
+    assert(named);
     size_t mark = hlo_wire_begin(text, number);
     write_mesh(text, 2, &named->mesh);
     for (int64_t i = 0; i < named->dim_count; i++) {
@@ -74,6 +77,7 @@ static void write_named(HloText *text, int32_t number, const HloNamedSharding *n
 }
 
 static void write_content(HloText *text, const HloSharding *sharding) {
+    assert(text && sharding);
     if (sharding->kind == HLO_SHARDING_NAMED) {
         write_named(text, 14, sharding->named);
         return;
@@ -142,6 +146,7 @@ static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGro
 }
 
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
+    assert(text && groups);
     if (!groups) return;
     size_t mark = hlo_wire_begin(text, number);
     if (groups->form == HLO_GROUPS_IOTA) write_iota_groups(text, 2, groups);
@@ -322,6 +327,7 @@ typedef struct ShardingParts {
 } ShardingParts;
 
 static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *parts, HloSharding *sharding) {
+    assert(parts && sharding);
     HloArena *arena = source->arena;
     int64_t tiles;
     HLO_TRY(tile_product(parts->dims, &tiles));
@@ -356,6 +362,7 @@ static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *pa
 }
 
 HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, const HloSharding **result) {
+    assert(result);
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
     HloArena *arena = source->arena;
@@ -482,6 +489,7 @@ HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number
 }
 
 HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span, const HloReplicaGroups **result) {
+    assert(result);
     HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);
     HLO_VECTOR(HloInts) lists = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);

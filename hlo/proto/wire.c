@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/proto/wire.h"
 
+#include <assert.h>
+
 HloWireReader hlo_wire_reader(const unsigned char *begin, HloSpan span) {
     // A field that is no text has no bytes, and no place either.
     static const unsigned char nothing;
@@ -27,6 +29,7 @@ static bool read_varint(HloWireReader *reader, uint64_t *value) {
 }
 
 static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
+    assert(bytes <= sizeof(*value));
     if ((size_t)(reader->end - reader->next) < bytes) return false;
     *value = 0;
     memcpy(value, reader->next, bytes);
@@ -35,6 +38,7 @@ static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
 }
 
 bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status) {
+    assert(field && status);
     *status = HLO_SUCCESS;
     if (reader->next == reader->end) return false;
     uint64_t tag;
@@ -64,6 +68,7 @@ bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status
 
 HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
                              HloInt64Vector *list) {
+    assert(arena && begin && list);
     if (field->type != HLO_WIRE_BYTES) {
         hlo_vector_push(arena, list, (int64_t)field->value);
         return HLO_SUCCESS;
@@ -148,6 +153,7 @@ size_t hlo_wire_begin(HloText *text, int32_t number) {
 }
 
 void hlo_wire_end(HloText *text, size_t mark) {
+    assert(text->failed || mark <= text->length);
     if (text->failed) return;
     char length[10];
     size_t content = text->length - mark;

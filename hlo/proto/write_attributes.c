@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The typed attributes of an instruction as fields of HloInstructionProto.
+#include <assert.h>
+
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
@@ -38,6 +40,7 @@ static void write_labels(HloText *text, int32_t number, const HloConvolutionLabe
 }
 
 static void write_padding(HloText *text, int32_t number, const HloPadding *padding) {
+    assert(padding);
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < padding->count; i++) {
         size_t inner = hlo_wire_begin(text, 1);
@@ -109,6 +112,7 @@ static void write_enum(HloText *text, const HloProtoRow *row, const HloField *fi
 }
 
 static void write_field(HloText *text, const HloProtoRow *row, const HloField *field, const void *value) {
+    assert(field && value);
     int32_t number = row->number;
     switch (field->kind) {
         case HLO_FIELD_OPTIONAL_INT:
@@ -204,6 +208,7 @@ static void write_ragged(HloText *text, const HloDotAttributes *dot) {
 }
 
 void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction) {
+    assert(text && instruction);
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     if (family == HLO_FAMILY_Slice) {
         write_slices(text, HLO_ATTRIBUTES(instruction, Slice));

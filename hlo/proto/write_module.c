@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto out. Field numbers: xla/service/hlo.proto.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
 void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata) {
+    assert(text);
     size_t mark = hlo_wire_begin(text, number);
     if (metadata) {
         hlo_wire_string_field(text, 1, metadata->op_type);
@@ -59,6 +61,7 @@ static void write_called(HloText *text, const HloInstruction *instruction) {
 }
 
 static void write_instruction(HloText *text, const HloInstruction *instruction) {
+    assert(instruction->parent);
     size_t mark = hlo_wire_begin(text, 2);
     hlo_wire_string_field(text, 1, instruction->name);
     hlo_wire_string_field(text, 2, hlo_op_text(instruction->opcode));
@@ -86,6 +89,7 @@ static void write_with_layout(HloText *text, int32_t number, const HloShape *sha
 
 static void write_program_shape(HloText *text, int32_t number, const HloComputation *computation,
                                 const HloModule *entry_layouts) {
+    assert(computation->root);
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
         const HloShape *shape = computation->parameters.items[i]->shape;
@@ -110,6 +114,7 @@ static bool is_fusion(const HloComputation *computation) {
 }
 
 static void write_computation(HloText *text, const HloComputation *computation) {
+    assert(computation->root);
     size_t mark = hlo_wire_begin(text, 3);
     hlo_wire_string_field(text, 1, computation->name);
     HloArena *scratch = hlo_arena_scratch_new();
@@ -126,6 +131,7 @@ static void write_computation(HloText *text, const HloComputation *computation) 
 }
 
 static void write_schedule(HloText *text, HloComputation *const *order, int64_t count) {
+    assert(count >= 0);
     size_t mark = hlo_wire_begin(text, 7);
     for (int64_t i = 0; i < count; i++) {
         if (is_fusion(order[i])) continue;  // what fuses has no order of its own

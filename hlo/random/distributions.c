@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distributions: bits made into floats and integers by the steps that jax.random takes, so that the values agree.
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/random/internal.h"
@@ -36,6 +37,7 @@ static HloInstruction *with_float(HloBuilder *builder, HloRandomBinary *op, HloI
 
 HloInstruction *hlo_random_uniform(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                    HloInts dims, double low, double high) {
+    assert(builder);
     if (!key) return NULL;
     const FloatLayout *layout = layout_of(builder, type, "uniform");
     if (!layout) return NULL;
@@ -87,6 +89,7 @@ static bool holds_range(HloType type, int64_t low, int64_t high) {
 
 HloInstruction *hlo_random_integers(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                     HloInts dims, int64_t low, int64_t high) {
+    assert(builder);
     if (!key) return NULL;
     int bits = hlo_type_info(type)->bits;
     if (!hlo_type_is_integer(type) || bits < 8)
@@ -132,6 +135,7 @@ static HloComputation *compare_keys(HloBuilder *builder, HloType value_type) {
 
 HloInstruction *hlo_random_shuffle(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloInstruction *x,
                                    int64_t dimension) {
+    assert(builder);
     if (!key || !x) return NULL;
     if (!hlo_shape_is_array(x->shape) || dimension < 0 || dimension >= x->shape->rank)
         return hlo_random_refuse(builder, "shuffle", "the array has no such dimension");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threefry-2x32 as a graph, and the keys and bits that are made with it.
+#include <assert.h>
+
 #include "hlo/random/internal.h"
 
 // The rotations of the eight rounds after which they repeat, and the constant of the key schedule: Salmon et al. 2011.
@@ -38,6 +40,7 @@ static HloInstruction *rotate_left(HloBuilder *builder, HloInstruction *x, uint3
 }
 
 void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstruction *words[2]) {
+    assert(builder && words);
     HloInstruction *x0 = words[0], *x1 = words[1];
     words[0] = words[1] = NULL;
     if (!key || !x0 || !x1) return;
@@ -72,6 +75,7 @@ HloInstruction *hlo_random_key(HloBuilder *builder, uint64_t seed) {
 }
 
 HloInstruction *hlo_random_row(HloBuilder *builder, HloInstruction *rows, int64_t index) {
+    assert(index >= 0);
     if (!rows) return NULL;
     const HloShape *shape = rows->shape;
     if (!hlo_shape_is_array(shape) || shape->rank < 1 || shape->rank > HLO_RANDOM_MAXIMUM_RANK || index < 0 ||
@@ -86,6 +90,7 @@ HloInstruction *hlo_random_row(HloBuilder *builder, HloInstruction *rows, int64_
 
 // The row-major number of each element, as its high and low 32 bits.
 static void element_counters(HloBuilder *builder, HloInts dims, int64_t elements, HloInstruction *words[2]) {
+    assert(elements >= 0);
     bool wide = elements > (int64_t)1 << 32;
     HloType type = wide ? HLO_U64 : HLO_U32;
     HloInstruction *sum = dims.count ? NULL : hlo_random_fill(builder, type, dims, 0);
@@ -105,6 +110,7 @@ static void element_counters(HloBuilder *builder, HloInts dims, int64_t elements
 // The original form's hash of 0, 1, … count - 1, u32[count]: the first half are first words of blocks, the second half
 // second ones; an odd last counter is paired with 0.
 static HloInstruction *hash_of_halves(HloBuilder *builder, HloInstruction *key, int64_t count) {
+    assert(count >= 0);
     int64_t half = count / 2 + count % 2;
     HloInstruction *first = hlo_build_iota(builder, HLO_U32, HLO_DIMS(half), 0);
     HloInstruction *second = hlo_random_with(builder, hlo_build_add, first, (uint64_t)half);
@@ -153,6 +159,7 @@ static HloInstruction *join_words(HloBuilder *builder, HloInstruction *high, Hlo
 
 // The original form's array of `count` numbers of 8 or 16 bits: each word of the hash gives several, low ones first.
 static HloInstruction *narrow_halves(HloBuilder *builder, HloInstruction *key, HloType type, int64_t count) {
+    assert(count >= 0);
     int64_t bits = hlo_type_info(type)->bits, each = 32 / bits, words = count / each + (count % each != 0);
     HloInstruction *hash =
         hlo_build_broadcast(builder, hash_of_halves(builder, key, words), HLO_DIMS(words, each), HLO_DIMS(0));
@@ -164,6 +171,7 @@ static HloInstruction *narrow_halves(HloBuilder *builder, HloInstruction *key, H
 }
 
 static HloInstruction *original_bits(HloBuilder *builder, HloInstruction *key, HloType type, int64_t count) {
+    assert(count >= 0);
     if (hlo_type_info(type)->bits < 32) return narrow_halves(builder, key, type, count);
     if (type == HLO_U32) return hash_of_halves(builder, key, count);
     HloInstruction *words = hash_of_halves(builder, key, 2 * count);
@@ -173,6 +181,7 @@ static HloInstruction *original_bits(HloBuilder *builder, HloInstruction *key, H
 
 static HloInstruction *partitionable_bits(HloBuilder *builder, HloInstruction *key, HloType type, HloInts dims,
                                           int64_t elements) {
+    assert(elements >= 0);
     HloInstruction *words[2];
     element_counters(builder, dims, elements, words);
     hlo_random_threefry(builder, key, words);
@@ -183,6 +192,7 @@ static HloInstruction *partitionable_bits(HloBuilder *builder, HloInstruction *k
 
 HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                 HloInts dims) {
+    assert(builder);
     if (!key) return NULL;
     if (type != HLO_U8 && type != HLO_U16 && type != HLO_U32 && type != HLO_U64)
         return hlo_random_refuse(builder, "random bits", "the element type is one of u8, u16, u32 and u64");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of MLIR text, but for tensors and those of sdy.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -185,6 +187,7 @@ static bool find_field(const char *fields, AsmSlice word, int64_t *index, MlirFi
 
 // The fields of a structure, behind its `<`.
 static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) {
+    assert(fields);
     enum { MOST_FIELDS = 16 };
     const MlirAttribute *items[MOST_FIELDS] = {0};
     MlirFieldInfo field;
@@ -214,6 +217,7 @@ static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) 
 
 // [b, 0, 1, f]: where each role stands. `batch` and `feature` are the letters of the others.
 static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, int64_t *feature, HloInts *spatial) {
+    assert(letters && batch && feature && spatial);
     enum { MOST_SPATIAL = 64 };
     int64_t places[MOST_SPATIAL], position = 0, largest = -1;
     for (int i = 0; i < MOST_SPATIAL; i++) places[i] = -1;
@@ -308,6 +312,7 @@ static const MlirAttribute *parse_operand_alias(AsmParser *parser, const char *t
 }
 
 static const MlirAttribute *parse_word(AsmParser *parser, AsmSlice kind, const char *words) {
+    assert(words);
     AsmSlice word = asm_word(parser);
     int64_t number = mlir_word_number(words, word.text, word.length);
     if (number < 0) {

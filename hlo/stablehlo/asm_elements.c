@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of MLIR text: dense<...> and dense_resource<...>. Their type follows them, so what stands between the angle
 // brackets is found first and read afterwards.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -16,6 +18,7 @@ static const signed char *hex_values(void) {
 
 // The bytes of `length` digits; NULL with an error when they are no pairs of hexadecimal digits.
 static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t length, uint64_t *count) {
+    assert(digits && count);
     const signed char *values = hex_values();
     if (length % 2) {
         asm_fail_at(parser, digits, "an odd number of hexadecimal digits");
@@ -133,6 +136,7 @@ static bool parse_element(AsmParser *parser, Elements *elements) {
 }
 
 static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension) {
+    assert(dimension >= 0);
     if (dimension == elements->shape->rank) return parse_element(parser, elements);
     int64_t size = elements->shape->dims[dimension];
     if (!asm_enter(parser) || !asm_expect(parser, '[')) return false;
@@ -145,6 +149,7 @@ static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension)
 }
 
 static bool splat(AsmParser *parser, Elements *elements) {
+    assert(elements);
     size_t each = (size_t)hlo_type_bytes(elements->shape->type);
     if (elements->count == 0) {
         // A value for none: still read, for what it may hold.

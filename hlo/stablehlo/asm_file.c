@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files of MLIR text: aliases and resources are found first, then the module is read.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -7,6 +9,7 @@
 
 // `#name = ...` and `!name = ...` at the beginning of a line. No string or operation can stand there with such a mark.
 static void note_alias(AsmParser *parser, const char *line) {
+    assert(line);
     const char *at = line + 1;
     while ((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '_' ||
            *at == '$') {
@@ -106,6 +109,7 @@ static MlirOperation *parse_file(AsmParser *parser) {
 }
 
 HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length, MlirOperation **top) {
+    assert(arena && top && (text || length == 0));
     AsmParser *parser = HLO_ARENA_NEW(arena, AsmParser, 1);
     parser->arena = arena;
     parser->file = file;
@@ -119,6 +123,7 @@ HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, si
 }
 
 HloStatus mlir_parse_attribute(HloArena *arena, const char *text, size_t length, const MlirAttribute **attribute) {
+    assert(arena && attribute && (text || length == 0));
     AsmParser *parser = HLO_ARENA_NEW(arena, AsmParser, 1);
     parser->arena = arena;
     parser->begin = parser->at = hlo_arena_string(arena, text, length);

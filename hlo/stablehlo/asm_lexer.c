@@ -25,6 +25,7 @@ HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, 
 }
 
 bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) {
+    assert(where && format);
     if (parser->status) return false;
     char message[400];
     va_list arguments;
@@ -86,6 +87,7 @@ bool asm_expect(AsmParser *parser, char mark) {
 }
 
 bool asm_eat_mark(AsmParser *parser, const char *mark) {
+    assert(mark[0]);
     asm_peek(parser);
     size_t length = strlen(mark);
     if (parser->status || strncmp(parser->at, mark, length) != 0) return false;
@@ -121,6 +123,7 @@ bool asm_slice_is(AsmSlice slice, const char *text) {
 }
 
 bool asm_eat_word(AsmParser *parser, const char *word) {
+    assert(word[0]);
     asm_peek(parser);
     size_t length = strlen(word);
     if (parser->status || strncmp(parser->at, word, length) != 0 || is_word(parser->at[length])) return false;
@@ -143,6 +146,7 @@ static int hex_digit(char c) {
 
 // Resolves \" \\ \n \t and \XX; the length, or -1.
 static int64_t unescape(const char *from, const char *end, char *to) {
+    assert(from <= end);
     char *out = to;
     while (from < end) {
         if (*from != '\\') {
@@ -259,6 +263,7 @@ bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints) {
 }
 
 bool asm_skip_balanced(AsmParser *parser, char open) {
+    assert(open == '(' || open == '[' || open == '{' || open == '<');
     if (parser->status) return false;
     char closing[ASM_DEEPEST];
     int depth = 0;

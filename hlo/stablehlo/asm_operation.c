@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values, operations and regions of MLIR text; the generic form of every op.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 static bool is_name_character(char c) {
@@ -20,6 +22,7 @@ static AsmSlice value_name(AsmParser *parser) {
 
 // Gives a name a meaning until the region that is open now ends.
 static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int64_t count) {
+    assert(values && count > 0);
     AsmName *name = hlo_string_map_get(&parser->names, slice.text, slice.length);
     if (!name) {
         name = HLO_ARENA_NEW(parser->arena, AsmName, 1);
@@ -35,6 +38,7 @@ static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int
 }
 
 static bool look_up(AsmParser *parser, MlirValue **value) {
+    assert(value);
     const char *start = parser->at;
     if (!asm_expect(parser, '%')) return false;
     AsmSlice slice = value_name(parser);
@@ -74,6 +78,7 @@ bool asm_operand_list(AsmParser *parser, AsmOperands *operands) {
 
 bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOperands *operands,
                       const MlirType *const *types, int64_t type_count) {
+    assert(operation && operands && type_count >= 0);
     if (parser->status) return false;
     if (operands->count != type_count) {
         const char *where = operands->count ? operands->items[0].at : parser->at;
@@ -93,6 +98,7 @@ bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOper
 }
 
 void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType *const *types, int64_t count) {
+    assert(operation && count >= 0);
     operation->results = HLO_ARENA_NEW(parser->arena, MlirValue *, count);
     operation->result_count = count;
     MlirValue *values = HLO_ARENA_NEW(parser->arena, MlirValue, count);
@@ -103,6 +109,7 @@ void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType
 }
 
 bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name) {
+    assert(arguments && name);
     if (!asm_expect(parser, '%')) return false;
     *name = value_name(parser);
     if (!asm_expect(parser, ':')) return false;
@@ -171,6 +178,7 @@ static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *a
 
 bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names,
                 bool isolated) {
+    assert(region);
     if (!asm_expect(parser, '{') || !asm_enter(parser)) return false;
     // Names from outside are not seen in an isolated region: they may be used again there.
     HloStringMap outside = parser->names;
@@ -261,6 +269,7 @@ static bool parse_result_names(AsmParser *parser, ResultNames *names) {
 }
 
 static bool bind_results(AsmParser *parser, const MlirOperation *operation, const ResultNames *names, const char *at) {
+    assert(operation && names);
     int64_t next = 0;
     for (int64_t i = 0; i < names->count; i++) {
         int64_t count = names->items[i].count;
@@ -280,6 +289,7 @@ static bool bind_results(AsmParser *parser, const MlirOperation *operation, cons
 
 // The full name of an op: those of builtin and func may leave out their dialect.
 static const MlirOpInfo *find_op(AsmParser *parser, AsmSlice word, const char **name) {
+    assert(name);
     const MlirOpInfo *info = hlo_string_map_get(&parser->ops, word.text, word.length);
     if (!info && !memchr(word.text, '.', word.length)) {
         static const char *const dialects[] = {"func.", "builtin."};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops whose pretty form no table can say: modules, functions, constants, loops, reductions and those of shardy.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -238,6 +240,7 @@ static bool parse_reduction_tail(AsmParser *parser, MlirOperation *operation, Re
 
 static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirValue *const *operands, int64_t count,
                                      const MlirAttribute *location) {
+    assert(name && count >= 0);
     MlirOperation *operation = asm_new_operation(parser, name);
     operation->operands = hlo_arena_copy(parser->arena, operands, sizeof(*operands) * (size_t)count);
     operation->operand_count = count;
@@ -247,6 +250,7 @@ static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirVa
 
 // The region that `applies stablehlo.add` stands for. All of it has the location of the reduction.
 static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Reduction *reduction) {
+    assert(operation && reduction);
     const MlirType *input = operation->operand_count ? operation->operands[0]->type : NULL, *scalar = NULL;
     const char *at = reduction->inner.text;
     if (!input || input->kind != MLIR_TYPE_SHAPE || operation->operand_count != 2) {
@@ -345,6 +349,7 @@ static bool own_mesh(AsmParser *parser, AsmAttributes *attributes) {
 // %0 <sharding> : type, and ops like it: what is between the operand and the colon is read by the caller.
 static bool finish_unary(AsmParser *parser, MlirOperation *operation, AsmOperands *operands, AsmAttributes *attributes,
                          bool has_result) {
+    assert(operation && operands);
     if (asm_peek(parser) == '{' && !asm_dictionary(parser, attributes)) return false;
     const MlirType *type = asm_expect(parser, ':') ? asm_type(parser) : NULL;
     if (!type) return false;
@@ -438,6 +443,7 @@ static bool own_computation(AsmParser *parser, MlirOperation *operation, AsmAttr
 }
 
 bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
+    assert(operation->name);
     const char *name = operation->name;
     const char *short_name = strchr(name, '.') + 1;
     if (strcmp(name, "builtin.module") == 0) return own_module(parser, operation, attributes);

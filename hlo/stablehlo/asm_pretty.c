@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pretty forms that the op table describes: operands, attributes and types as dialect.def says.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 typedef struct Pretty {
@@ -20,6 +22,7 @@ static bool add_ints(Pretty *pretty, const char *name, HloInts ints) {
 // Attributes without their names
 
 static bool find_attribute(const MlirOpInfo *info, const char *name, size_t length, MlirFieldInfo *field) {
+    assert(info && name && field);
     const char *list = info->attributes;
     while (mlir_next_field(&list, field)) {
         if (field->text_length == length && memcmp(field->text, name, length) == 0) return true;
@@ -32,6 +35,7 @@ static bool kind_is(const MlirFieldInfo *field, const char *kind) {
 }
 
 static bool parse_bare(Pretty *pretty, const MlirFieldInfo *field) {
+    assert(field);
     AsmParser *parser = pretty->parser;
     MlirAttribute attribute = {0};
     const char *words = mlir_words(field->kind, field->kind_length);
@@ -277,6 +281,7 @@ static bool parse_trailing_commas(Pretty *pretty) {
 
 // Behind the `$`; moves *form behind the directive.
 static bool parse_directive(Pretty *pretty, const char **form) {
+    assert(form && *form);
     const char *at = *form;
     char mark = strchr("?@*", *at) ? *at++ : 0;
     size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
@@ -417,6 +422,7 @@ static bool parse_types(Pretty *pretty) {
 }
 
 bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes) {
+    assert(operation && info && attributes);
     Pretty pretty = {parser, operation, info, attributes, {0}};
     // Barriers print their attributes first, and () where they have no operands.
     bool first = info->types == MLIR_TYPES_PAIRS;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of MLIR text.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 static bool is_digit(char c) {
@@ -54,6 +56,7 @@ static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
 
 // The sizes of 2x?x3xf32, up to the element type.
 static bool parse_sizes(AsmParser *parser, HloInt64Vector *sizes) {
+    assert(sizes);
     for (;;) {
         char next = asm_peek(parser);
         int64_t size = -1;
@@ -239,6 +242,7 @@ bool asm_at_type(AsmParser *parser) {
 }
 
 bool asm_type_list(AsmParser *parser, AsmTypes *types) {
+    assert(types);
     do {
         const MlirType *type = asm_type(parser);
         if (!type) return false;
@@ -248,6 +252,7 @@ bool asm_type_list(AsmParser *parser, AsmTypes *types) {
 }
 
 bool asm_result_types(AsmParser *parser, AsmTypes *types) {
+    assert(types);
     if (asm_peek(parser) != '(') {
         const MlirType *type = asm_type(parser);
         if (type) hlo_vector_push(parser->arena, types, type);

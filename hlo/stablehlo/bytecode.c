@@ -2,6 +2,7 @@
 // The container: header, sections and the string, dialect, attribute and type tables.
 #include "hlo/stablehlo/bytecode.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ enum {
 // Reading
 
 void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) {
+    assert(format);
     if (cursor->error) return;
     char what[160];
     va_list arguments;
@@ -80,6 +82,7 @@ const char *mlir_read_string(MlirFile *file, MlirCursor *cursor) {
 }
 
 const char *mlir_read_bytes_string(MlirFile *file, MlirCursor *cursor, int64_t *length) {
+    assert(length);
     uint64_t index = mlir_read_varint(cursor);
     if (!cursor->error && index >= (uint64_t)file->string_count) {
         mlir_cursor_fail(cursor, "there is no string %llu", (unsigned long long)index);
@@ -228,6 +231,7 @@ static void read_dialects(MlirFile *file, MlirCursor *cursor) {
 
 // One of the two halves of the offset section: `count` entries in groups of one dialect.
 static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *data, int64_t count) {
+    assert(count >= 0);
     MlirEntry *entries = HLO_ARENA_NEW(file->arena, MlirEntry, count);
     for (int64_t done = 0; done < count && !offsets->error && !data->error;) {
         const MlirDialect *dialect = dialect_at(file, offsets, mlir_read_varint(offsets));
@@ -294,6 +298,7 @@ static HloStatus read_sections(MlirFile *file) {
 static const unsigned char magic[4] = {0x4D, 0x4C, 0xEF, 0x52};
 
 HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top) {
+    assert(arena && top);
     MlirFile file = {.arena = arena};
     file.cursor = (MlirCursor){.begin = bytes, .next = bytes, .end = (const unsigned char *)bytes + length};
     const unsigned char *start = mlir_read_bytes(&file.cursor, sizeof(magic));

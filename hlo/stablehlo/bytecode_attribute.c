@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of the builtin, vhlo and sdy dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp,
 // shardy bytecode.td.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/bytecode.h"
@@ -13,6 +14,7 @@ enum { DEEPEST_NESTING = 200 };
 
 static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *entries, int64_t count, uint64_t index,
                                 bool is_type) {
+    assert(count >= 0);
     if (from->error) return NULL;
     if (index >= (uint64_t)count) {
         mlir_cursor_fail(from, "there is no %s %llu", is_type ? "type" : "attribute", (unsigned long long)index);
@@ -405,6 +407,7 @@ static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
 }
 
 const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
+    assert(entry && cursor);
     if (!entry->is_custom) {
         // Assembly text: kept as a string, which is what attributes that nobody reads are good for.
         const char *text = hlo_arena_string(file->arena, (const char *)entry->data, entry->length);

@@ -3,6 +3,7 @@
 //
 // A region owns `numValues` consecutive value numbers, which start behind those of the regions around it in the same
 // isolation scope; inside, numbers go in order of definition. An isolated operation starts a scope at 0.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/bytecode.h"
@@ -42,6 +43,7 @@ static MlirValue *value_at(IrReader *reader, Scope *scope, uint64_t number) {
 
 // Room for `more` numbers behind those in use; the values exist before they are defined, since uses may come first.
 static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
+    assert(more >= 0);
     int64_t total = scope->count + more;
     if (total > scope->capacity) {
         scope->values = hlo_vector_grow(reader->file->arena, scope->values, scope->count, &scope->capacity, total,
@@ -150,6 +152,7 @@ static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operatio
 }
 
 static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, MlirOperation *operation) {
+    assert(operation);
     int64_t count = mlir_read_count(reader->cursor);
     operation->results = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
     for (int64_t i = 0; i < count && !reader->cursor->error; i++) {
@@ -245,6 +248,7 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
 }
 
 HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top) {
+    assert(top);
     IrReader reader = {file, &file->ir, 0};
     Scope scope = {0};
     MlirBlock block = {0};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of the builtin and vhlo dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp.
+#include <assert.h>
+
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/bytecode_entry.h"
 
@@ -110,6 +112,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
 }
 
 const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
+    assert(entry && cursor);
     if (!entry->is_custom) return mlir_other_type(file->arena, "a type in assembly form");
     if (entry->dialect == MLIR_DIALECT_BUILTIN) return decode_builtin(file, cursor);
     if (entry->dialect == MLIR_DIALECT_VHLO) return decode_vhlo(file, cursor);

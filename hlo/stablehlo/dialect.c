@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/stablehlo/dialect.h"
 
+#include <assert.h>
 #include <string.h>
 
 typedef struct NamedList {
@@ -69,6 +70,7 @@ const char *mlir_fields(const char *kind, size_t length) {
 }
 
 int64_t mlir_word_number(const char *words, const char *word, size_t length) {
+    assert(words && word);
     int64_t number = 0;
     while (*words) {
         size_t this_length = strcspn(words, " ");
@@ -81,6 +83,7 @@ int64_t mlir_word_number(const char *words, const char *word, size_t length) {
 }
 
 const char *mlir_number_word(const char *words, int64_t number, size_t *length) {
+    assert(words && length);
     for (; *words && number > 0; number--) {
         words += strcspn(words, " ");
         words += *words == ' ';
@@ -105,6 +108,7 @@ bool mlir_next_field(const char **list, MlirFieldInfo *field) {
 }
 
 bool mlir_op_commutes(const char *name) {
+    assert(name);
     static const char *const names[] = {"add", "and", "maximum", "minimum", "multiply", "or", "xor"};
     if (strncmp(name, "stablehlo.", 10) != 0) return false;
     for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {

@@ -2,6 +2,7 @@
 // The exporter's frame: the module, functions, regions, locations, and what all handlers use.
 #include "hlo/stablehlo/export.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };
 // Types and attributes
 
 HloStatus export_error(const ExportPlace *place, HloCode code, const char *format, ...) {
+    assert(place->instruction && format);
     char message[400];
     va_list arguments;
     va_start(arguments, format);
@@ -26,6 +28,7 @@ HloStatus export_error(const ExportPlace *place, HloCode code, const char *forma
 }
 
 HloStatus export_type(const ExportPlace *place, const HloShape *shape, const MlirType **type) {
+    assert(shape && type);
     Exporter *exporter = place->exporter;
     bool known = hlo_shape_is_array(shape) || shape->type == HLO_TOKEN;
     bool narrow = shape->type == HLO_S1 || shape->type == HLO_U1;
@@ -90,6 +93,7 @@ const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute 
 }
 
 const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numbers, int64_t rows, int64_t columns) {
+    assert(rows >= 0 && columns >= 0);
     HloArena *arena = place->exporter->arena;
     int64_t dims[2] = {rows, columns};
     const HloShape *shape = hlo_shape_array(arena, HLO_S64, dims, 2);
@@ -123,6 +127,7 @@ static const MlirAttribute *name_location(const ExportPlace *place, const char *
 
 // The call stack of a frame, innermost first: callsite(f at callsite(g at ...)).
 static const MlirAttribute *stack_location(const ExportPlace *place, int64_t frame_id, int depth) {
+    assert(depth >= 0);
     const HloStackTables *stack = &place->exporter->module->stack;
     if (frame_id < 1 || frame_id > stack->frames.count || depth > DEEPEST_CALL) return NULL;
     const HloStackFrame *frame = &stack->frames.items[frame_id - 1];
@@ -161,6 +166,7 @@ static const MlirAttribute *location_of(const ExportPlace *place) {
 // Operations
 
 void export_attribute(ExportPlace *place, MlirOperation *operation, const char *name, const MlirAttribute *attribute) {
+    assert(operation && name);
     (void)place;
     if (!attribute) return;
     HLO_BUG_IF(operation->attribute_count == MOST_ATTRIBUTES);
@@ -186,6 +192,7 @@ static MlirValue *new_value(Exporter *exporter, const MlirType *type, const Mlir
 
 MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
                              const MlirType *const *results, int64_t result_count) {
+    assert(name && operand_count >= 0 && result_count >= 0);
     Exporter *exporter = place->exporter;
     MlirOperation *operation = new_operation(exporter, name);
     operation->location = location_of(place);
@@ -203,6 +210,7 @@ ExportLeaves export_results(const MlirOperation *operation) {
 }
 
 HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result, MlirOperation **operation) {
+    assert(name && result);
     const MlirType **types;
     int64_t count;
     HLO_TRY(export_leaf_types(place, place->instruction->shape, &types, &count));
@@ -236,6 +244,7 @@ static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues
 
 // Sharding and frontend attributes of the instruction stand at the last operation that it became.
 static void annotate(ExportPlace *place, int64_t operations_before) {
+    assert(operations_before >= 0);
     const HloInstruction *instruction = place->instruction;
     if (place->block->count == operations_before) return;
     MlirOperation *operation = place->block->items[place->block->count - 1];
@@ -257,6 +266,7 @@ static void collect_operands(ExportPlace *place) {
 }
 
 static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *block, const HloInstruction *instruction) {
+    assert(instruction->parent);
     ExportPlace place = {.exporter = exporter, .block = block, .instruction = instruction};
     ExportHandler *handler = export_data_handler(instruction->opcode);
     if (!handler) handler = export_compute_handler(instruction->opcode);
@@ -281,6 +291,7 @@ static void append_return(Exporter *exporter, MlirOperationVector *block, const 
 
 static HloStatus export_body(Exporter *exporter, const HloComputation *computation, const char *return_name,
                              MlirOperationVector *operations) {
+    assert(computation->root);
     if (++exporter->depth > DEEPEST_CALL) {
         return hlo_error(HLO_INVALID_ARGUMENT, "computation %s: calls nest too deep", computation->name);
     }
@@ -323,6 +334,7 @@ static MlirBlock *new_block(Exporter *exporter, MlirRegion *region) {
 
 HloStatus export_region(ExportPlace *place, const HloComputation *computation, const ExportLeaves *bound,
                         MlirRegion *region) {
+    assert(computation->root && region);
     Exporter *exporter = place->exporter;
     MlirBlock *block = new_block(exporter, region);
     MlirOperationVector operations = {0};
@@ -427,6 +439,7 @@ static const MlirAttribute *result_attributes(Exporter *exporter, const HloCompu
 }
 
 static HloStatus make_function(Exporter *exporter, const HloComputation *computation, bool is_entry) {
+    assert(computation->root);
     ExportPlace place = {.exporter = exporter};
     MlirOperation *function = new_operation(exporter, "func.func");
     MlirType type = {.kind = MLIR_TYPE_FUNCTION};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/export.h"
@@ -75,6 +76,7 @@ static HloStatus add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperat
 }
 
 static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_DOT));
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Dot);
     if (place->operands.count != 2) return export_error(place, HLO_UNIMPLEMENTED, "a dot of more than two operands");
     MlirOperation *operation;
@@ -93,6 +95,7 @@ static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
 // One property of every dimension of a window, as a list; *differs tells whether any is not `fallback`.
 static HloInts window_list(const ExportPlace *place, const HloWindow *window, size_t offset, int64_t fallback,
                            bool *differs) {
+    assert(window);
     int64_t *items = HLO_ARENA_NEW(place->exporter->arena, int64_t, window->count);
     *differs = false;
     for (int64_t i = 0; i < window->count; i++) {
@@ -171,6 +174,7 @@ static void add_labels(ExportPlace *place, MlirOperation *operation, const HloCo
 }
 
 static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Convolution);
     static const HloWindow none = {0};
     const HloWindow *window = attributes->window ? attributes->window : &none;
@@ -218,6 +222,7 @@ static HloStatus export_map(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_sort(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_SORT));
     const HloSortAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Sort);
     MlirOperation *operation;
     if (attributes->dimensions.count != 1) return export_error(place, HLO_INVALID_ARGUMENT, "one dimension is needed");
@@ -241,6 +246,7 @@ static HloStatus export_topk(ExportPlace *place, ExportLeaves *result) {
 // Linear algebra, normalisation, random numbers
 
 static HloStatus export_fft(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_FFT));
     const HloFftAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Fft);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.fft", result, &operation));
@@ -250,6 +256,7 @@ static HloStatus export_fft(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_cholesky(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_CHOLESKY));
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.cholesky", result, &operation));
     if (HLO_ATTRIBUTES(place->instruction, Cholesky)->lower) {
@@ -259,6 +266,7 @@ static HloStatus export_cholesky(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_triangular_solve(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_TRIANGULAR_SOLVE));
     const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TriangularSolve);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.triangular_solve", result, &operation));
@@ -287,6 +295,7 @@ static HloStatus export_batch_norm(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_rng_bit_generator(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_RNG_BIT_GENERATOR));
     MlirOperation *operation;
     if (!hlo_shape_is_tuple(place->instruction->shape)) {
         return export_error(place, HLO_UNIMPLEMENTED, "random bits without their state");
@@ -299,6 +308,7 @@ static HloStatus export_rng_bit_generator(ExportPlace *place, ExportLeaves *resu
 
 // The shape is a third operand in StableHLO.
 static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_RNG));
     const HloShape *shape = place->instruction->shape;
     HloArena *arena = place->exporter->arena;
     int64_t rank = shape->rank;

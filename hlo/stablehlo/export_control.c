@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops, branches, custom calls, collectives, tokens and transfers.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -60,6 +61,7 @@ static HloStatus export_call(ExportPlace *place, ExportLeaves *result) {
 // Loops and branches
 
 static HloStatus export_while(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_WHILE));
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.while", result, &operation));
     operation->regions = HLO_ARENA_NEW(place->exporter->arena, MlirRegion, 2);
@@ -72,6 +74,7 @@ static HloStatus export_while(ExportPlace *place, ExportLeaves *result) {
 
 // Branches see what they are given from outside. A predicate selects the first branch when it is true.
 static HloStatus export_conditional(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_CONDITIONAL));
     const HloInstruction *instruction = place->instruction;
     Exporter *exporter = place->exporter;
     bool is_if = instruction->operands[0]->shape->type == HLO_PRED;
@@ -101,6 +104,7 @@ static HloStatus export_barrier(ExportPlace *place, ExportLeaves *result) {
 
 // The order of the dimensions, minor to major, of every leaf that is an array.
 static const MlirAttribute *layout_list(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count) {
+    assert(shape_count >= 0);
     HloArena *arena = place->exporter->arena;
     HLO_VECTOR(const MlirAttribute *) list = {0};
     for (int64_t s = 0; s < shape_count; s++) {
@@ -148,6 +152,7 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
 }
 
 static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_CUSTOM_CALL));
     const HloInstruction *instruction = place->instruction;
     const HloCustomCallAttributes *attributes = HLO_ATTRIBUTES(instruction, CustomCall);
     bool plain = !attributes->window && !attributes->labels && !attributes->literal && !attributes->schedule;
@@ -255,6 +260,7 @@ static HloStatus export_all_gather(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_REDUCE_SCATTER));
     MlirOperation *operation;
     int64_t dimension = 0;
     HLO_TRY(collective_dimension(place, &dimension));
@@ -266,6 +272,7 @@ static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result)
 }
 
 static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_ALL_TO_ALL));
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
     MlirOperation *operation;
     int64_t dimension = 0;

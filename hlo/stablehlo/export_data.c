@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops, constants, shape and data movement, indexed ops.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/dialect.h"
@@ -36,6 +37,7 @@ static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_COMPARE));
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Compare);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.compare", result, &operation));
@@ -77,6 +79,7 @@ static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
 // Data movement
 
 static HloStatus export_constant(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(place->instruction);
     if (literal->elided) return export_error(place, HLO_UNIMPLEMENTED, "its values were left out of the text");
     if (!hlo_shape_is_array(literal->shape)) return export_error(place, HLO_UNIMPLEMENTED, "a constant of a structure");
@@ -158,6 +161,7 @@ static HloStatus export_set_dimension_size(ExportPlace *place, ExportLeaves *res
 }
 
 static HloStatus export_slice(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_SLICE));
     const HloSliceAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Slice);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.slice", result, &operation));
@@ -189,6 +193,7 @@ static HloStatus export_dynamic_update_slice(ExportPlace *place, ExportLeaves *r
 }
 
 static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_PAD));
     const HloPadding padding = HLO_ATTRIBUTES(place->instruction, Pad)->padding;
     HloArena *arena = place->exporter->arena;
     int64_t *lists[3];
@@ -208,6 +213,7 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_gather(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_GATHER));
     const HloGatherAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Gather);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.gather", result, &operation));
@@ -224,6 +230,7 @@ static HloStatus export_gather(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_scatter(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_SCATTER));
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Scatter);
     MlirOperation *operation;
     HLO_TRY(export_plain(place, "stablehlo.scatter", result, &operation));
@@ -251,6 +258,7 @@ static HloStatus export_tuple(ExportPlace *place, ExportLeaves *result) {
 }
 
 static HloStatus export_get_tuple_element(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_GET_TUPLE_ELEMENT));
     int64_t index = HLO_ATTRIBUTES(place->instruction, TupleIndex)->index, first = 0;
     const HloShape *tuple = place->instruction->operands[0]->shape;
     for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);

@@ -28,6 +28,7 @@ typedef struct ImportedFunction {
 
 // The first file and line of a location, outermost name first.
 static void find_place(const MlirAttribute *location, const char **file, int64_t *line, const char **name, int depth) {
+    assert(depth >= 0);
     if (!location || location->kind != MLIR_LOCATION || depth > 20) return;
     bool is_file = location->count == 0 && location->string && location->integer > 0;
     if (is_file && !*file) {
@@ -40,6 +41,7 @@ static void find_place(const MlirAttribute *location, const char **file, int64_t
 }
 
 HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) {
+    assert(format);
     char message[400];
     va_list arguments;
     va_start(arguments, format);
@@ -79,6 +81,7 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
 // Attributes
 
 HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value) {
+    assert(name && value);
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
     *value = fallback;
     if (!attribute) return HLO_SUCCESS;
@@ -102,6 +105,7 @@ HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback,
 }
 
 HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints) {
+    assert(name && ints);
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
     HloArena *arena = import_arena(place);
     *ints = (HloInts){0};
@@ -264,6 +268,7 @@ static bool refines(const HloShape *inferred, const HloShape *declared) {
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
+    assert(operand_count >= 0);
     HloModule *module = place->importer->module;
     HloArenaMark mark = hlo_arena_mark(place->importer->arena);
     const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
@@ -315,6 +320,7 @@ HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) 
 }
 
 HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
+    assert(instruction);
     MlirOperation *operation = place->operation;
     if (operation->result_count == 1) {
         operation->results[0]->lowered = instruction;
@@ -435,6 +441,7 @@ static bool is_return(const MlirOperation *operation) {
 
 HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                        const MlirOperation **terminator) {
+    assert(computation && block);
     for (int64_t i = 0; i < block->operation_count; i++) {
         MlirOperation *operation = block->operations[i];
         if (is_return(operation)) {

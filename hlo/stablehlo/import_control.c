@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions, calls, loops, branches, custom calls.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
 
 // Values from outside that a region uses: constants, or all others.
 static CaptureWalk find_captures(const Importer *importer, const MlirRegion *regions, int64_t count, bool constants) {
+    assert(count >= 0);
     CaptureWalk walk = {.importer = importer};
     for (int64_t r = 0; r < count; r++) walk_region(&walk, &regions[r]);
     int64_t kept = 0;
@@ -74,6 +76,7 @@ static HloInstruction *tuple_element(HloInstruction *tuple, int64_t index) {
 }
 
 static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *const *items, int64_t count) {
+    assert(count >= 0);
     HloArena *arena = computation->module->arena;
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) shapes[i] = items[i]->shape;
@@ -145,6 +148,7 @@ static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *
 }
 
 HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
+    assert(request && result);
     HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
     const MlirBlock *block = &request->region->blocks[0];
     HloComputation *computation = hlo_computation_new(importer->module, request->name);
@@ -185,6 +189,7 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
 
 static HloStatus captured_instructions(const ImportPlace *place, MlirValue *const *captures, int64_t count,
                                        HloInstruction **out) {
+    assert(count >= 0 && out);
     for (int64_t i = 0; i < count; i++) {
         out[i] = captures[i]->lowered;
         if (!out[i] || out[i]->parent != place->computation) {

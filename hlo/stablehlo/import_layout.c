@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the arguments and results of @main lie: mhlo.memory_kind and mhlo.layout_mode become the module's entry
 // layouts; which layouts are left open is noted for whoever knows the machine.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import.h"
@@ -15,6 +16,7 @@ static int64_t space_of(const char *kind) {
 }
 
 static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t space) {
+    assert(shape && space >= 0);
     if (!hlo_shape_is_array(shape)) return shape;
     shape = hlo_shape_with_default_layout(arena, shape);
     HloLayout *layout = hlo_arena_copy(arena, shape->layout, sizeof(*layout));
@@ -58,6 +60,7 @@ HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape)
 
 // A layout in text, "{0,1:T(8,128)}", put on a shape.
 static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape **shape) {
+    assert(mode && shape && *shape);
     if ((*shape)->rank == 0) return HLO_SUCCESS;  // "{}": there is nothing to order
     HloText text = {0};
     hlo_shape_print(&text, *shape, false);

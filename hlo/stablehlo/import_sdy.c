@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings: sdy attributes as tilings (the V2 form that HLO prints), and the sdy operations.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import.h"
@@ -34,6 +35,7 @@ static const MlirAttribute *find_mesh(const Importer *importer, const MlirAttrib
 
 // Notes where an axis reference cuts its axis.
 static void note_cut(HloArena *arena, const MlirAttribute *axis, const char *name, HloInt64Vector *cuts) {
+    assert(axis && name && cuts);
     if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string || strcmp(axis->string, name) != 0) return;
     if (axis->count == 0 || axis->items[0]->ints.count != 2) return;
     int64_t pre = axis->items[0]->ints.items[0];
@@ -47,6 +49,7 @@ static void note_list(HloArena *arena, const MlirAttribute *list, const char *na
 
 static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const char *name, int64_t size,
                           CutMesh *mesh) {
+    assert(size > 0 && mesh);
     HloInt64Vector cuts = {0};
     const MlirAttribute *dims = sharding->items[1];
     for (int64_t i = 0; dims && i < dims->count; i++) note_list(arena, dims->items[i], name, &cuts);
@@ -180,6 +183,7 @@ static void set_devices(HloArena *arena, const CutMesh *mesh, const Tiling *tili
 // `manual` names axes that are manual inside a region, or NULL.
 static HloStatus tile(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual, int64_t rank,
                       const HloSharding **result) {
+    assert(rank >= 0 && result);
     HloArena *arena = importer->module->arena;
     CutMesh mesh = {0};
     HLO_TRY(cut_mesh(importer, attribute, &mesh));
@@ -229,6 +233,7 @@ static HloStatus tile(Importer *importer, const MlirAttribute *attribute, const 
 
 HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                           const HloSharding **sharding) {
+    assert(sharding);
     *sharding = NULL;
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind == MLIR_STRING && attribute->string) {
@@ -479,6 +484,7 @@ static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAt
 
 // A value in the sharding that a list has for it; itself where the list has none.
 static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_t index, HloInstruction **value) {
+    assert(index >= 0 && value);
     if (!list || index >= list->count || (*value)->shape->type == HLO_TOKEN) return HLO_SUCCESS;
     const MlirAttribute *attribute = list->items[index];
     const HloSharding *sharding;

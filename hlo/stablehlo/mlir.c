@@ -2,6 +2,7 @@
 // Building and reading the picture of an MLIR module: types, tensors and look-ups that both doors share.
 #include "hlo/stablehlo/mlir.h"
 
+#include <assert.h>
 #include <string.h>
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -24,6 +25,7 @@ const MlirType *mlir_other_type(HloArena *arena, const char *name) {
 }
 
 const MlirType *mlir_integer_type(HloArena *arena, uint64_t width, bool is_unsigned) {
+    assert(arena);
     static const struct {
         uint64_t width;
         HloType is_signed, is_unsigned;
@@ -46,6 +48,7 @@ const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part) {
 
 HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
                            const HloInts *bounds, const MlirType **result) {
+    assert(element && rank >= 0 && result);
     bool is_index = element->kind == MLIR_TYPE_INDEX;
     if (element->kind == MLIR_TYPE_OTHER) {
         *result = element;
@@ -104,6 +107,7 @@ static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t
 
 // True if it understood the bytes: splat, packed predicates or one run of values.
 static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_t length) {
+    assert(literal->shape);
     int64_t count = hlo_shape_elements(literal->shape);
     uint64_t each = (uint64_t)hlo_type_bytes(literal->shape->type);
     bool is_pred = literal->shape->type == HLO_PRED;
@@ -146,6 +150,7 @@ HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **li
 
 HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes, uint64_t length,
                                  const HloLiteral **literal) {
+    assert(type && literal);
     HloLiteral *tensor = NULL;
     HLO_TRY(mlir_tensor_new(arena, type, &tensor));
     HLO_FAIL_IF(!fill_tensor(tensor, bytes, length), HLO_INVALID_ARGUMENT, "a constant of %lld elements has %llu bytes",

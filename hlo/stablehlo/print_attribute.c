@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types, attributes and tensors as MLIR writes them.
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ static bool is_plain_word(const char *word) {
 }
 
 void print_string(Printer *printer, const char *string) {
+    assert(string);
     hlo_text_char(printer->text, '"');
     for (const char *c = string; *c; c++) {
         if (*c == '\\') {
@@ -37,6 +39,7 @@ void print_string(Printer *printer, const char *string) {
 }
 
 void print_word(Printer *printer, const char *word) {
+    assert(word);
     if (is_plain_word(word)) {
         hlo_text_string(printer->text, word);
     } else {
@@ -87,6 +90,7 @@ static void print_element(Printer *printer, HloType type) {
 }
 
 static void print_tensor_type(Printer *printer, const HloShape *shape) {
+    assert(shape);
     bool bounded = false;
     hlo_text_string(printer->text, "tensor<");
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -175,6 +179,7 @@ static int exact_digits(double value, char *digits, int *exponent) {
 // Rounds to `precision` digits as LLVM's APFloat::toString does: digits that a rough estimate in bits finds superfluous
 // are cut off first, then what is left is rounded half up. Trailing zeros are dropped.
 static int rounded_digits(double value, int precision, char *digits, int *exponent) {
+    assert(precision > 0 && digits && exponent);
     int count = exact_digits(value, digits, exponent), binary;
     double mantissa = frexp(fabs(value), &binary);
     int bits = (int)floor(log2(mantissa) + binary - *exponent * 3.321928094887362348) + 1;
@@ -230,6 +235,7 @@ static void print_many_digits(HloText *text, double value, int precision) {
 }
 
 void print_float(Printer *printer, HloType type, uint64_t pattern) {
+    assert(hlo_type_is_float(type));
     HloText *text = printer->text;
     double value = hlo_float_decode(type, pattern);
     int bits = hlo_type_info(type)->bits;
@@ -257,6 +263,7 @@ static uint64_t pattern_at(const HloLiteral *literal, HloType part, int64_t inde
 // Tensors
 
 static void print_element_value(Printer *printer, const HloLiteral *literal, int64_t index) {
+    assert(index >= 0);
     HloType type = literal->shape->type;
     if (hlo_type_is_complex(type)) {
         HloType part = hlo_type_real_part(type);
@@ -309,6 +316,7 @@ static void print_hex(Printer *printer, const HloLiteral *literal) {
 }
 
 static void print_tensor(Printer *printer, const MlirAttribute *attribute) {
+    assert(attribute->kind == MLIR_TENSOR);
     const HloLiteral *literal = attribute->literal;
     int64_t count = hlo_shape_elements(literal->shape);
     hlo_text_string(printer->text, "dense<");
@@ -331,6 +339,7 @@ static void print_tensor(Printer *printer, const MlirAttribute *attribute) {
 // Attributes
 
 static void print_ints(Printer *printer, const MlirAttribute *attribute) {
+    assert(attribute->kind == MLIR_INTS);
     bool is_pred =
         attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
     hlo_text_string(printer->text, is_pred ? "array<i1" : "array<i64");
@@ -346,6 +355,7 @@ static void print_ints(Printer *printer, const MlirAttribute *attribute) {
 }
 
 static void print_enum(Printer *printer, const MlirAttribute *attribute) {
+    assert(attribute->kind == MLIR_ENUM);
     size_t length;
     const char *kind = attribute->string;
     const char *words = kind ? mlir_words(kind, strlen(kind)) : NULL;
@@ -391,6 +401,7 @@ static void print_typed_float(Printer *printer, const MlirAttribute *attribute) 
 }
 
 static void print_list(Printer *printer, const MlirAttribute *list) {
+    assert(list->kind == MLIR_ARRAY);
     hlo_text_char(printer->text, '[');
     for (int64_t i = 0; i < list->count; i++) {
         if (i) hlo_text_string(printer->text, ", ");
@@ -405,6 +416,7 @@ static int compare_keys(const void *a, const void *b) {
 
 // Entries stand in the order of their keys.
 static void print_entries(Printer *printer, const MlirAttribute *dictionary) {
+    assert(dictionary->kind == MLIR_DICTIONARY);
     const char **keys = hlo_arena_copy(printer->arena, dictionary->keys, sizeof(char *) * (size_t)dictionary->count);
     qsort(keys, (size_t)dictionary->count, sizeof(*keys), compare_keys);
     hlo_text_char(printer->text, '{');
@@ -481,6 +493,7 @@ void print_convolution_dimensions(Printer *printer, const MlirOperation *operati
 }
 
 void print_fields(Printer *printer, const MlirOperation *operation, const char *kind, size_t length) {
+    assert(kind && length > 0);
     const char *fields = mlir_fields(kind, length), *separator = "";
     bool all = strncmp(kind, "channel_handle", length) == 0 || strncmp(kind, "dot_algorithm", length) == 0;
     MlirFieldInfo field;
@@ -575,6 +588,7 @@ static void collect_other(Printer *printer, const MlirOperation *operation, Entr
 
 bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhich which, const char *before,
                       const char *behind) {
+    assert(before && behind);
     const MlirOpInfo *info = mlir_op_info(operation->name, strlen(operation->name));
     EntryVector entries = {0};
     if (which != PRINT_OTHER) collect_own(printer, operation, info, which == PRINT_OWN, &entries);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of values, as MLIR gives them: numbers for results, arg0, arg1 ... for block arguments, and words that some
 // ops ask for. A region sees the names around it, and goes on counting from where the block around it ended.
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static bool is_taken(const Scope *scope, const char *name, size_t length) {
 }
 
 static void set_name(Printer *printer, Scope *scope, const MlirValue *value, const char *wanted, size_t length) {
+    assert(value && wanted);
     const char *name = hlo_arena_string(printer->arena, wanted, length);
     while (is_taken(scope, name, strlen(name))) {
         name = hlo_arena_format(printer->arena, "%.*s_%lld", (int)length, wanted, (long long)scope->next_conflict++);

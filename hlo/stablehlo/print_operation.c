@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations, regions, functions and modules.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/print.h"
@@ -9,6 +10,7 @@ static void print_indent(Printer *printer) {
 }
 
 static void print_operands(Printer *printer, const MlirOperation *operation, int64_t first, const char *behind) {
+    assert(first >= 0 && behind);
     for (int64_t i = first; i < operation->operand_count; i++) {
         if (i > first) hlo_text_string(printer->text, ", ");
         print_value(printer, operation->operands[i]);
@@ -104,6 +106,7 @@ static void print_slice(Printer *printer, const MlirOperation *operation) {
 }
 
 static void print_padding(Printer *printer, const HloLiteral *pairs) {
+    assert(pairs);
     hlo_text_char(printer->text, '[');
     for (int64_t i = 0; i < pairs->shape->dims[0]; i++) {
         hlo_text_format(printer->text, "%s[%lld, %lld]", i ? ", " : "", (long long)hlo_literal_get_int64(pairs, 2 * i),
@@ -304,6 +307,7 @@ static void print_constant(Printer *printer, const MlirOperation *operation) {
 }
 
 static void print_while(Printer *printer, const MlirOperation *operation) {
+    assert(operation->region_count == 2);
     const MlirBlock *body = &operation->regions[1].blocks[0];
     hlo_text_char(printer->text, '(');
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -340,6 +344,7 @@ bool print_is_short_reduction(const MlirOperation *operation) {
 }
 
 static void print_reduce(Printer *printer, const MlirOperation *operation) {
+    assert(operation->region_count == 1);
     int64_t pairs = operation->operand_count / 2;
     bool is_short = print_is_short_reduction(operation);
     const MlirBlock *block = &operation->regions[0].blocks[0];
@@ -454,6 +459,7 @@ static void print_results(Printer *printer, const MlirOperation *operation) {
 }
 
 void print_operation(Printer *printer, const MlirOperation *operation, bool in_function) {
+    assert(operation->name);
     const MlirOpInfo *info = mlir_op_info(operation->name, strlen(operation->name));
     HLO_BUG_IF(!info);
     print_indent(printer);

@@ -2,6 +2,7 @@
 // Portable bytecode: operations, regions, and the sections of the file.
 #include "hlo/stablehlo/write.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ enum {
 };
 
 void write_fail(Writer *writer, const char *format, ...) {
+    assert(format);
     if (writer->status) return;
     char what[200];
     va_list arguments;
@@ -52,6 +54,7 @@ static const VersionedOp versioned_ops[] = {
 
 // The newest row that the release knows; version 1 without attributes for ops that have no rows.
 static VersionedOp find_version(Writer *writer, const char *name) {
+    assert(name);
     VersionedOp best = {name, 0, 0, ""};
     bool listed_first = false;
     int64_t needed = 0;
@@ -308,6 +311,7 @@ void write_ir(Writer *writer, const MlirOperation *top, WriteBytes *bytes) {
 // Sections
 
 static void write_section(Writer *writer, HloText *file, unsigned id, const WriteBytes *content) {
+    assert(content);
     WriteBytes head = {0};
     write_byte(writer, &head, id);
     write_varint(writer, &head, (uint64_t)content->count);
@@ -410,6 +414,7 @@ static HloStatus set_target(Writer *writer, const char *release) {
 }
 
 HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *release, HloText *file) {
+    assert(arena && top && release && file);
     Writer *writer = HLO_ARENA_NEW(arena, Writer, 1);
     writer->arena = arena;
     HLO_TRY(set_target(writer, release));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strings, types, attributes and locations as entries of the bytecode's tables.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/write.h"
@@ -49,6 +50,7 @@ static uint64_t add_entry(Writer *writer, WriteTable *table, WriteDialect dialec
 }
 
 uint64_t write_string_index(Writer *writer, const char *string) {
+    assert(string);
     uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->string_index, string, strlen(string));
     if (known) return known - 1;
     hlo_vector_push(writer->arena, &writer->strings, string);
@@ -101,6 +103,7 @@ static uint64_t index_type(Writer *writer) {
 }
 
 static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims, int64_t rank) {
+    assert(rank >= 0);
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 20);
     write_varint(writer, &bytes, (uint64_t)rank);
@@ -110,6 +113,7 @@ static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims,
 }
 
 static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
+    assert(shape);
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 18);
     write_varint(writer, &bytes, (uint64_t)shape->rank);
@@ -121,6 +125,7 @@ static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
 }
 
 static uint64_t shape_index(Writer *writer, const HloShape *shape) {
+    assert(shape);
     WriteBytes bytes = {0};
     if (shape->type == HLO_TOKEN) {
         write_varint(writer, &bytes, 22);
@@ -147,6 +152,7 @@ static void write_type_list(Writer *writer, WriteBytes *bytes, const MlirType *c
 }
 
 static uint64_t make_type(Writer *writer, const MlirType *type) {
+    assert(type);
     WriteBytes bytes = {0};
     if (type->kind == MLIR_TYPE_SHAPE) return shape_index(writer, type->shape);
     if (type->kind == MLIR_TYPE_ELEMENT) return element_index(writer, type->element);
@@ -174,6 +180,7 @@ uint64_t write_type_index(Writer *writer, const MlirType *type) {
 // Tensors
 
 static void pack_bits(Writer *writer, WriteBytes *bytes, const unsigned char *flags, int64_t count) {
+    assert(count >= 0);
     for (int64_t i = 0; i < count; i += 8) {
         unsigned byte = 0;
         for (int64_t j = i; j < count && j < i + 8; j++) byte |= (unsigned)(flags[j] & 1) << (j - i);
@@ -183,6 +190,7 @@ static void pack_bits(Writer *writer, WriteBytes *bytes, const unsigned char *fl
 
 // Element type, sizes and raw values: one of them if all are the same; predicates as bits.
 static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const void *data, int64_t count) {
+    assert(count >= 0);
     WriteBytes bytes = {0};
     int64_t each = hlo_type_bytes(element);
     bool splat = count > 0;
@@ -254,6 +262,7 @@ static uint64_t enum_index(Writer *writer, const char *kind, int64_t number) {
 
 // Numbers of at most 8 bits are a byte, others a signed varint of their bits.
 static void write_wide(Writer *writer, WriteBytes *bytes, int bits, uint64_t value) {
+    assert(bits > 0 && bits % 8 == 0);
     if (bits < 64) value &= (UINT64_C(1) << bits) - 1;
     if (bits <= 8) {
         write_byte(writer, bytes, (unsigned)value);
@@ -341,6 +350,7 @@ static uint64_t coded_index(Writer *writer, uint64_t code, uint64_t value) {
 }
 
 uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute) {
+    assert(attribute);
     switch (attribute->kind) {
         case MLIR_UNIT: return coded_index(writer, 2, 1);
         case MLIR_BOOL: return coded_index(writer, 2, attribute->integer != 0);
@@ -371,6 +381,7 @@ uint64_t write_builtin_string(Writer *writer, const char *string) {
 }
 
 uint64_t write_dictionary_index(Writer *writer, const uint64_t *names, const uint64_t *values, int64_t count) {
+    assert(count >= 0);
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 1);
     write_varint(writer, &bytes, (uint64_t)count);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphviz drawings of modules.
+#include <assert.h>
+
 #include "hlo/text/text.h"
 
 // The colour of a node by what the op does.
@@ -23,6 +25,7 @@ static void label(HloText *text, const char *string, size_t length) {
 }
 
 static void draw_node(HloText *text, const HloInstruction *instruction) {
+    assert(text && instruction->shape);
     HloText shape = {0};
     hlo_shape_print(&shape, instruction->shape, true);
     hlo_text_format(text, "    n%d [label=\"", instruction->id);
@@ -61,6 +64,7 @@ static void draw_edges(HloText *text, const HloInstruction *instruction) {
 }
 
 HloStatus hlo_dot_draw(const HloModule *module, HloText *text) {
+    assert(module && text);
     hlo_text_string(text, "digraph \"");
     label(text, module->name, strlen(module->name));
     hlo_text_string(text, "\" {\n  compound=true;\n  node [shape=box, style=filled, fontname=\"Helvetica\"];\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/text/lexer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -95,6 +96,7 @@ static void lex_nan(HloLexer *lexer, char *at, bool negative) {
 }
 
 static void lex_identifier(HloLexer *lexer, char *at) {
+    assert(at < lexer->end);
     char *start = at;
     while (class_of(*at) & NAME) at++;
     if (*at == ':') {
@@ -122,6 +124,7 @@ static void lex_percent(HloLexer *lexer, char *at) {
 
 // An exact product or quotient of two doubles, where mantissa and power of ten both are exact; else strtod.
 double hlo_lex_decimal(const char *text, size_t length) {
+    assert(text && length > 0);
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     const char *at = text, *end = text + length;
@@ -261,6 +264,7 @@ void hlo_lex(HloLexer *lexer) {
 }
 
 bool hlo_lex_json(HloLexer *lexer) {
+    assert(*lexer->token.start == '{');
     char *start = lexer->token.start;
     int64_t depth = 0;
     for (char *at = start; *at; at++) {
@@ -289,6 +293,7 @@ static int hex_digit(char character) {
 
 // Appends a code point as UTF-8.
 static char *put_utf8(char *to, uint32_t point) {
+    assert(point <= 0x10FFFF);
     if (point < 0x80) {
         *to++ = (char)point;
     } else if (point < 0x800) {
@@ -335,6 +340,7 @@ static const char *unescape_octal(const char *at, const char *end, char **to) {
 }
 
 int64_t hlo_lex_unescape(char *text, size_t length) {
+    assert(text || length == 0);
     static const char letters[] = "abfnrtv\\?'\"";
     static const char values[] = "\a\b\f\n\r\t\v\\?'\"";
     const char *at = text, *end = text + length;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/text/parser.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
 // The place of `where` in the private copy of the text; its strings live in scratch.
 static HloPlace place_of(const HloParser *parser, const char *where) {
+    assert(where);
     const char *begin = parser->original;
     const char *at = begin + (where - parser->lexer.begin);
     const char *line_start = at;
@@ -24,6 +26,7 @@ static HloPlace place_of(const HloParser *parser, const char *where) {
 }
 
 bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, ...) {
+    assert(where && format);
     if (parser->status) return false;
     char message[512];
     va_list arguments;
@@ -160,6 +163,7 @@ bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_j
 }
 
 HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
+    assert(base >= 0 && base <= parser->numbers.count);
     HloInts ints = {.count = parser->numbers.count - base};
     if (ints.count > 0) {
         ints.items = hlo_arena_copy(parser->arena, parser->numbers.items + base, (size_t)ints.count * sizeof(int64_t));
@@ -262,6 +266,8 @@ static HloStatus run_job(void *argument) {
 // Runs `parse` over a private copy of the text; the copy lives in `arena`, because names and strings point into it.
 static HloStatus run(HloArena *arena, HloModule *module, const char *text, size_t length,
                      const HloParseOptions *options, bool (*parse)(HloParser *parser, void *result), void *result) {
+    assert(arena && parse);
+    assert(text || length == 0);
     Job job = {.parser = {.original = text, .arena = arena, .module = module},
                .length = length,
                .parse = parse,
@@ -288,6 +294,7 @@ static bool parse_module(HloParser *parser, void *result) {
 }
 
 HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *options, HloModule **module) {
+    assert(module);
     *module = NULL;
     HloModule *made = hlo_module_new("module");
     if (!made) return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -325,6 +332,7 @@ static bool find_place(HloParser *parser, void *result) {
 }
 
 HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length, const HloParseOptions *options) {
+    assert(text || length == 0);
     bool about_text = status && hlo_status_code(status) != HLO_RESOURCE_EXHAUSTED;
     HloModule *module = about_text ? hlo_module_new("module") : NULL;
     if (!module) return status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metadata, frontend attributes, statistics and origins.
+#include <assert.h>
 #include <stddef.h>
 
 #include "hlo/text/parser.h"
@@ -81,6 +82,7 @@ bool hlo_parse_metadata(HloParser *parser, const HloMetadata **result) {
 
 // Keeps the list sorted by key, as the map of XLA prints; the last value of a repeated key counts.
 static void insert_sorted(HloKeyValue *items, int64_t *count, HloKeyValue item) {
+    assert(*count >= 0);
     int64_t position = *count;
     while (position > 0 && strcmp(items[position - 1].key, item.key) > 0) position--;
     if (position > 0 && strcmp(items[position - 1].key, item.key) == 0) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attributes of an instruction: those that every op may have, called computations, and the fields of its family.
+#include <assert.h>
+
 #include "hlo/text/parser.h"
 
 typedef enum Common {
@@ -41,6 +43,7 @@ static const char *const role_names[ROLE_COUNT] = {"to_apply", "calls",   "condi
 
 // Roles that an op must fill, as bits.
 static unsigned needed_roles(HloOpcode opcode, bool pred_branch) {
+    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     switch (opcode) {
         case HLO_OP_REDUCE:
         case HLO_OP_REDUCE_WINDOW:
@@ -144,6 +147,7 @@ static bool is_forbidden(HloOpcode opcode, const char *name) {
 
 static bool check_needed_fields(HloParser *parser, const char *where, HloOpcode opcode,
                                 const HloParsedAttributes *parsed) {
+    assert(parsed && where);
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
     for (size_t i = 0; i < HLO_COUNT_OF(field_rules); i++) {
         if (field_rules[i].opcode != opcode || !field_rules[i].needed) continue;
@@ -167,6 +171,7 @@ static bool has_one_dimension(HloOpcode opcode) {
 }
 
 static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttributes *parsed) {
+    assert(parsed);
     switch (hlo_op_info(opcode)->family) {
         case HLO_FAMILY_TopK: parsed->family.top_k.largest = true; break;
         case HLO_FAMILY_Reshape: parsed->family.reshape.inferred_dimension = HLO_ABSENT; break;
@@ -311,6 +316,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
 
 static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, bool pred_branch, int64_t operand_count,
                         const HloParsedAttributes *parsed) {
+    assert(operand_count >= 0 && parsed);
     unsigned roles = needed_roles(opcode, pred_branch);
     for (int role = 0; role < ROLE_COUNT; role++) {
         if ((roles & BIT(role)) && !parsed->roles[role]) {
@@ -346,6 +352,7 @@ static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opc
 
 static bool check_layout_constraints(HloParser *parser, const char *where, HloInstruction *const *operands,
                                      int64_t operand_count, const HloShapes *shapes) {
+    assert(operand_count >= 0 && shapes);
     if (shapes->count != operand_count) {
         return hlo_parser_fail(parser, where, "there are %lld operands, but %lld operand_layout_constraints",
                                (long long)operand_count, (long long)shapes->count);
@@ -387,6 +394,7 @@ static bool check_combinations(HloParser *parser, const char *where, HloOpcode o
 
 bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
                           HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed) {
+    assert(operand_count >= 0 && parsed);
     const char *where = parser->lexer.token.start;
     bool pred_branch = false;
     set_defaults(parser, opcode, parsed);
@@ -407,6 +415,7 @@ bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool 
 }
 
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count) {
+    assert(parsed && buffer && count);
     *count = parsed->list.count;
     if (*count) return parsed->list.items;
     for (int role = 0; role < ROLE_COUNT; role++) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computations: their heads, their lists of instructions, and the names by which instructions call them.
+#include <assert.h>
+
 #include "hlo/text/parser.h"
 
 HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name) {
@@ -9,6 +12,7 @@ HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name) 
 }
 
 bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *computation) {
+    assert(computation->module == parser->module);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
         if (!computation->parameters.items[i]) {
             return HLO_PARSER_FAIL(parser, "computation %s has no parameter %lld", computation->name, (long long)i);
@@ -19,6 +23,7 @@ bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *comput
 
 // { instructions }
 static bool parse_body(HloParser *parser, const char *name, HloComputation **result) {
+    assert(name && result);
     if (!hlo_parser_enter(parser)) return false;
     HloComputation *outer = parser->computation;
     HloNameScope *outer_scope = parser->scope;
@@ -45,6 +50,7 @@ static bool parse_body(HloParser *parser, const char *name, HloComputation **res
 }
 
 bool hlo_parse_called(HloParser *parser, HloComputation **computation) {
+    assert(computation);
     if (hlo_parser_kind(parser) == '{') {
         const char *instruction_name = parser->instruction_name;
         parser->has_nested = true;

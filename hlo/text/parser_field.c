@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute values, by the kind of field that holds them.
+#include <assert.h>
 #include <float.h>
 #include <strings.h>
 
@@ -137,6 +138,7 @@ bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **res
 // One side of dim_labels: `first` and `second` are its two letters.
 static bool parse_side(HloParser *parser, const char **at, char first, char second, int64_t *first_dim,
                        int64_t *second_dim, HloInts *spatial, HloInts *unknown) {
+    assert(first_dim && second_dim && spatial);
     int64_t positions[64], unknowns[64], count = 0, unknown_count = 0, spatial_count = 0;
     uint64_t seen = 0;
     *first_dim = *second_dim = -1;
@@ -311,6 +313,7 @@ static bool folds_case(const HloEnumTable *table) {
 }
 
 static int32_t find_folded(const HloEnumTable *table, const char *text, size_t length) {
+    assert(table);
     for (int32_t i = 0; i < table->count; i++) {
         if (table->texts[i] && strlen(table->texts[i]) == length && strncasecmp(table->texts[i], text, length) == 0) {
             return i;
@@ -396,6 +399,7 @@ static bool parse_float(HloParser *parser, float *result) {
 }
 
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes) {
+    assert(field && attributes);
     void *to = (char *)attributes + field->offset;
     bool value;
     switch (field->kind) {

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Instructions: name, shape, opcode, operands, and what the text may leave out. A shape that is not written is
+// inferred, an async wrapper that is written as its op (all-gather-start of anything) gets its computation, and what
+// XLA accepts only with a shape is refused without one.
+#include <assert.h>
 #include <limits.h>
 
 #include "hlo/text/parser.h"
@@ -8,6 +12,7 @@
 
 static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
                                uint32_t hash) {
+    assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
     for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
         HloNameEntry *entry = &entries[i];
         if (!entry->instruction) return entry;
@@ -23,6 +28,7 @@ HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_
 }
 
 bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
+    assert(instruction && name);
     HloNameScope *scope = parser->scope;
     if (2 * (scope->count + 1) > scope->capacity) {
         int64_t capacity = scope->capacity ? scope->capacity * 2 : 32;
@@ -217,6 +223,7 @@ static bool parse_operands(HloParser *parser) {
 
 // The least number of operands of ops whose number varies.
 static int least_operands(HloOpcode opcode) {
+    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     switch (opcode) {
         case HLO_OP_DOT:
         case HLO_OP_DYNAMIC_UPDATE_SLICE: return 2;
@@ -238,6 +245,7 @@ static bool check_indices(HloParser *parser, const char *where, HloInstruction *
 
 static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
                            HloInstruction *const *operands, int64_t count) {
+    assert(count >= 0 && where);
     int arity = hlo_op_info(opcode)->arity;
     const char *text = hlo_op_text(opcode);
     if (arity >= 0 && count != arity) {
@@ -276,6 +284,7 @@ static bool is_open_async(const HloInstruction *instruction) {
 // What async-start, -update and -done ask of their shape and operand. `wrapped`: by the sugar, or HLO_OPCODE_COUNT.
 static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, HloOpcode wrapped,
                         const HloShape *shape, HloInstruction *const *operands, int64_t count) {
+    assert(count >= 0 && where);
     if (opcode == HLO_OP_ASYNC_START) {
         bool ok = shape->type == HLO_TUPLE && shape->element_count >= 2 && shape->elements[0]->type == HLO_TUPLE;
         return ok || hlo_parser_fail(parser, where, "the shape of async-start must be ((operands), result, ...)");
@@ -331,6 +340,7 @@ static void share_annotations(HloInstruction *wrapped, const HloParsedAttributes
 // Attaches called computations and keeps the length of call chains in bounds, because much of the compiler recurses
 // along them.
 static bool set_called(HloParser *parser, HloInstruction *instruction, HloComputation *const *called, int64_t count) {
+    assert(count >= 0);
     if (count == 0) return true;
     int64_t *depth = &parser->call_depths.items[instruction->parent->id];
     for (int64_t i = 0; i < count; i++) {
@@ -405,6 +415,7 @@ static bool parse_constant(HloParser *parser, const HloShape *shape, HloParsedAt
 
 static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
                   int64_t count, const HloParsedAttributes *parsed, const HloShape **shape) {
+    assert(count >= 0 && shape);
     HloComputation *buffer[HLO_PARSE_ROLES];
     int64_t called_count;
     HloComputation *const *called = hlo_parser_called(parsed, buffer, &called_count);
@@ -507,6 +518,7 @@ static HloInstruction **operands_from(const HloParser *parser, int64_t base) {
 
 static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, const HloShape *shape,
                        HloParsedAttributes *parsed) {
+    assert(parsed);
     int64_t base = parser->operands.count;
     const char *where = parser->lexer.token.start;
     if (opcode == HLO_OP_PARAMETER) return parse_parameter(parser, parsed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: nested braces with numbers, tuples in parentheses. Every value is checked against the range of its type.
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -10,6 +11,7 @@
 
 // Bits of a NaN payload that the type can hold; 0 for types with a single NaN.
 static int payload_bits(HloType type) {
+    assert(hlo_type_is_float(type));
     switch (type) {
         case HLO_F8E4M3FN:
         case HLO_F8E4M3B11FNUZ:
@@ -49,6 +51,7 @@ static bool set_nan(HloParser *parser, const char *where, HloType type, double v
 }
 
 static bool set_float(HloParser *parser, const char *where, HloType type, double value, void *to) {
+    assert(hlo_type_is_float(type) && to);
     if (isnan(value)) return set_nan(parser, where, type, value, to);
     if (type == HLO_F32) {
         float narrow = (float)value;
@@ -66,6 +69,7 @@ static bool set_float(HloParser *parser, const char *where, HloType type, double
 }
 
 static bool set_int(HloParser *parser, const char *where, HloType type, int64_t value, void *to) {
+    assert(to);
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind == HLO_KIND_PRED) {
         *(uint8_t *)to = value != 0;
@@ -128,6 +132,7 @@ typedef struct Cursor {
 } Cursor;
 
 static bool open_row(HloParser *parser, Cursor *cursor) {
+    assert(cursor->level >= 0);
     const HloShape *shape = cursor->shape;
     if (cursor->level >= shape->rank) {
         return HLO_PARSER_FAIL(parser, "the literal is nested deeper than its %d dimensions", shape->rank);
@@ -163,6 +168,7 @@ static bool read_element(HloParser *parser, Cursor *cursor) {
 }
 
 static bool parse_values(HloParser *parser, HloLiteral *literal) {
+    assert(literal->shape && hlo_shape_is_array(literal->shape));
     Cursor cursor = {.shape = literal->shape, .next = literal->data};
     do {
         int kind = hlo_parser_kind(parser);
@@ -184,6 +190,7 @@ static bool parse_values(HloParser *parser, HloLiteral *literal) {
 // Distinct values, so that two constants are not taken for one: words that count up, the way XLA's parser fills them
 // in. Odd bytes behind the last word go where XLA puts them too.
 static void fill(HloParser *parser, HloLiteral *literal) {
+    assert(literal->shape);
     HloType type = literal->shape->type;
     int64_t bytes = hlo_shape_bytes(literal->shape);
     unsigned char *data = literal->data;
@@ -220,6 +227,7 @@ static bool parse_first_element(HloParser *parser, const HloShape *shape, HloLit
 
 // A literal without values of its own, or with those that the options ask for.
 static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **result) {
+    assert(shape && result);
     HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
     literal->shape = shape;
     *result = literal;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Modules: the header, the computations in any order, and what must hold of the whole. A text without a header is one
+// computation or one instruction.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "hlo/text/parser.h"
@@ -187,6 +190,7 @@ static void rename_in_order(HloParser *parser) {
 
 // Without entry_computation_layout the layouts are those of the parameters and the root.
 static void derive_entry_layout(HloParser *parser) {
+    assert(parser->module->entry);
     HloModule *module = parser->module;
     if (module->entry_result_layout) return;
     int64_t count = hlo_parameter_count(module->entry);
@@ -211,6 +215,7 @@ static bool check_async(HloParser *parser) {
 }
 
 static bool finish(HloParser *parser, HloComputation *entry) {
+    assert(entry);
     HloModule *module = parser->module;
     parser->instruction_name = NULL;
     hlo_module_set_entry(module, entry);
@@ -238,6 +243,7 @@ static bool parse_computations(HloParser *parser, bool with_header) {
 
 // What the entry of a single instruction asks for: default layouts, whatever those of its parameters are.
 static void set_default_layouts(HloParser *parser, const HloComputation *entry) {
+    assert(entry);
     HloModule *module = parser->module;
     HloArena *arena = parser->arena;
     int64_t count = hlo_parameter_count(entry);

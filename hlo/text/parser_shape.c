@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes and layouts. A shape that was written before is found by its text, without lexing it again.
+#include <assert.h>
+
 #include "hlo/text/parser.h"
 
 // The end of an array shape that is written without blanks, type[dims]{layout}, or NULL.
@@ -31,6 +33,7 @@ static char *tuple_end(char *at) {
 
 static HloShapeEntry *shape_slot(HloShapeEntry *entries, int64_t capacity, const char *text, size_t length,
                                  uint32_t hash) {
+    assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
     for (uint64_t i = hash & (uint64_t)(capacity - 1);; i = (i + 1) & (uint64_t)(capacity - 1)) {
         HloShapeEntry *entry = &entries[i];
         if (!entry->shape) return entry;
@@ -39,6 +42,7 @@ static HloShapeEntry *shape_slot(HloShapeEntry *entries, int64_t capacity, const
 }
 
 static HloShapeEntry *find_shape(HloParser *parser, const char *text, size_t length) {
+    assert(text && length > 0);
     if (4 * (parser->shape_count + 1) > 3 * parser->shape_capacity) {
         int64_t capacity = parser->shape_capacity ? parser->shape_capacity * 2 : 64;
         HloShapeEntry *entries = HLO_ARENA_NEW(parser->scratch, HloShapeEntry, capacity);
@@ -195,6 +199,7 @@ static bool parse_layout_extras(HloParser *parser, HloLayout *layout) {
 }
 
 static bool check_permutation(HloParser *parser, const char *where, HloInts order, int64_t rank) {
+    assert(rank >= 0);
     uint64_t seen = 0;
     if (order.count != rank) {
         return hlo_parser_fail(parser, where, "the shape has %lld dimensions, but its layout orders %lld",
@@ -287,6 +292,7 @@ static bool parse_any(HloParser *parser, const HloShape **shape) {
 }
 
 bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
+    assert(shape);
     char *start = parser->lexer.token.start;
     int kind = hlo_parser_kind(parser);
     char *end = kind == '(' ? tuple_end(start) : kind == HLO_TOKEN_IDENTIFIER ? array_end(start) : NULL;

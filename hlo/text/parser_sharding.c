@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings in their three forms, and replica groups in theirs.
+#include <assert.h>
+
 #include "hlo/text/parser.h"
 #include "hlo/text/printer.h"
 
@@ -38,6 +40,7 @@ static int64_t product_of(HloInts ints) {
 }
 
 void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota) {
+    assert(iota->dims.count > 0);
     int64_t rank = iota->dims.count;
     if (rank == 0 || rank > 64) return;
     int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
@@ -161,6 +164,7 @@ static bool parse_mesh(HloParser *parser, HloMesh *mesh, bool *comma_eaten) {
 }
 
 static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
+    assert(mesh && name);
     int64_t index = 0;
     bool numeric = length > 0 && length < 10;
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
@@ -288,6 +292,7 @@ static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *
 
 // Each part of an axis may be used once.
 static bool check_axes(HloParser *parser, const char *where, const HloNamedSharding *named) {
+    assert(named && where);
     HLO_VECTOR(const HloAxisRef *) used = {0};
     for (int64_t list = 0; list < named->dim_count + 3; list++) {
         const HloAxisRefs *others[] = {&named->replicated, &named->unreduced, &named->manual};
@@ -451,6 +456,7 @@ static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_devic
 }
 
 static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, bool has_device) {
+    assert(sharding && where);
     if (sharding->kind == HLO_SHARDING_MAXIMAL) {
         return has_device || hlo_parser_fail(parser, where, "a maximal sharding needs device=");
     }
@@ -486,6 +492,7 @@ static bool parse_braced(HloParser *parser, const char *where, const HloSharding
 }
 
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
+    assert(sharding);
     const char *where = parser->lexer.token.start;
     if (!hlo_parser_expect(parser, '{', "'{' of a sharding")) return false;
     if (hlo_parser_kind(parser) != '{' && hlo_parser_kind(parser) != '}') return parse_braced(parser, where, sharding);
@@ -542,6 +549,7 @@ static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {
 }
 
 bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **result) {
+    assert(result);
     HloReplicaGroups *groups = HLO_ARENA_NEW(parser->arena, HloReplicaGroups, 1);
     *result = groups;
     if (hlo_parser_is_word(parser, "mesh")) return parse_mesh_groups(parser, groups);

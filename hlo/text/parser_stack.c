@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stack tables of a module: file names, function names, places in files, and frames that point to their parents.
+#include <assert.h>
+
 #include "hlo/text/parser.h"
 
 // The keys of a row, each a number of 32 bits, all needed.
 static bool parse_row(HloParser *parser, const char *const *keys, int count, int64_t *values) {
+    assert(count > 0 && count < 32 && values);
     uint32_t seen = 0;
     const char *start = parser->lexer.token.start;
     if (!hlo_parser_expect(parser, '{', "'{' of a row")) return false;
@@ -81,6 +84,7 @@ typedef struct Renumbering {
 
 // The number of `key` in a map of rows, adding it as number `next` if it is new.
 static int64_t number_of(Renumbering *work, HloStringMap *map, const void *key, size_t length, int64_t next) {
+    assert(next > 0);
     void *found = hlo_string_map_get(map, key, length);
     if (found) return (int64_t)(intptr_t)found;
     hlo_string_map_set(work->parser->scratch, map, hlo_arena_copy(work->parser->scratch, key, length), length,
@@ -97,6 +101,7 @@ static int64_t add_string(Renumbering *work, HloStringMap *map, HloStringVector 
 }
 
 static int64_t add_place(Renumbering *work, int64_t id) {
+    assert(id >= 1 && id <= work->from->locations.count);
     HloFileLocation place = work->from->locations.items[id - 1];
     place.file_name_id =
         add_string(work, &work->files, &work->to.file_names, &work->from->file_names, place.file_name_id);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
 // of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
+#include <assert.h>
+
 #include "hlo/base/arithmetic.h"
 #include "hlo/text/parser.h"
 
@@ -33,6 +35,7 @@ typedef struct Pieces {
 
 // False if some tile dimension is not made of whole factors of the iota's dims.
 static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
+    assert(pieces);
     int64_t source = 0, tile = 0;
     int64_t source_left = 1, tile_left = 1;
     pieces->count = 0;
@@ -58,6 +61,7 @@ static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
 
 // The iota whose tiles are permuted by `order`. False if it is no iota any more.
 static bool permute_iota(HloParser *parser, HloSharding *sharding, const int64_t *order) {
+    assert(sharding->iota.dims.count > 0);
     Pieces pieces;
     if (!cut(&sharding->iota, sharding->tile_dims, &pieces)) return false;
     // Pieces were cut from the minor end; numbered in the order of the iota's own dims, major first. Within one source
@@ -85,6 +89,7 @@ static bool permute_iota(HloParser *parser, HloSharding *sharding, const int64_t
 
 // The device list whose tiles are permuted by `order`.
 static void permute_devices(HloParser *parser, HloSharding *sharding, const int64_t *order) {
+    assert(sharding->iota.dims.count == 0);
     int64_t count = sharding->devices.count, rank = sharding->tile_dims.count;
     int64_t *devices = HLO_ARENA_NEW(parser->arena, int64_t, count);
     int64_t stride[MOST_DIMS], index[MOST_DIMS] = {0};
@@ -142,6 +147,7 @@ static void sort_groups(HloParser *parser, HloSharding *sharding) {
 
 // Subgroups in their order become one tile dimension a kind; `kinds` holds the kinds of the trailing dimensions.
 static void merge(HloParser *parser, HloSharding *sharding, const HloShardingKind *kinds, int64_t count) {
+    assert(count >= 0);
     int64_t data = sharding->tile_dims.count - count;
     int64_t dims[MOST_DIMS], rank = data;
     HloShardingKind *merged = HLO_ARENA_NEW(parser->arena, HloShardingKind, count + 1);
@@ -162,6 +168,7 @@ static void merge(HloParser *parser, HloSharding *sharding, const HloShardingKin
 }
 
 bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloSharding *sharding) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
     static const HloShardingKind replicated = HLO_SHARDING_REPLICATED;
     if (sharding->last_tile_dim_replicate) {
         sharding->subgroups = &replicated;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/text/printer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 HloPrintOptions hlo_print_default(void) {
@@ -48,6 +49,7 @@ HloPrintOptions hlo_print_fingerprint(void) {
 // Names and shapes
 
 void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction) {
+    assert(instruction->name);
     HloText *text = printer->text;
     if (printer->options.print_percent) hlo_text_char(text, '%');
     if (!printer->options.canonical_names) {
@@ -61,6 +63,7 @@ void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction) {
 }
 
 void hlo_printer_shape(HloPrinter *printer, const HloShape *shape) {
+    assert(shape);
     HloText *text = printer->text;
     uint64_t hash = hlo_hash_mix(1, (uint64_t)(uintptr_t)shape);
     HloPrintedShape *known = &printer->shapes[hash % HLO_PRINTED_SHAPES];
@@ -99,6 +102,7 @@ static bool is_fused(const HloComputation *computation) {
 
 // Appends what `start` needs and itself, depth first: control predecessors before operands, the first operand first.
 static void visit(HloPrinter *printer, const HloInstruction *start) {
+    assert(start);
     HloArena *scratch = printer->scratch;
     uint8_t *states = printer->state;
     hlo_vector_push(scratch, &printer->visits, start);
@@ -161,6 +165,7 @@ static void print_program_shape(HloPrinter *printer, const HloComputation *compu
 }
 
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
+    assert(computation->root && indent >= 0);
     HloText *text = printer->text;
     int32_t outer_canonical = printer->next_canonical;
     bool outer = printer->in_computation;
@@ -368,6 +373,7 @@ static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
 }
 
 static void print_module(HloPrinter *printer, const HloModule *module) {
+    assert(module->entry);
     CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),
                      .seen = HLO_ARENA_NEW(printer->scratch, bool, module->computation_limit)};
     for (int64_t i = 0; i < module->computations.count; i++) {
@@ -413,6 +419,7 @@ static HloStatus run_job(void *argument) {
 }
 
 static HloStatus run(Job *job, const HloPrintOptions *options, HloText *text) {
+    assert(text);
     job->printer.text = text;
     job->printer.options = options ? *options : hlo_print_default();
     job->printer.scratch = hlo_arena_new();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute values, by the kind of field that holds them.
+#include <assert.h>
 #include <stdio.h>
 
 #include "hlo/text/printer.h"
 
 void hlo_printer_quoted(HloText *text, const char *string) {
+    assert(text && string);
     hlo_text_char(text, '"');
     const char *plain = string;
     for (const char *at = string;; at++) {
@@ -121,6 +123,7 @@ static void print_window_padding(HloText *text, const HloWindow *window) {
 }
 
 void hlo_print_window(HloText *text, const HloWindow *window) {
+    assert(text && window);
     hlo_text_string(text, "size=");
     for (int64_t i = 0; i < window->count; i++) {
         if (i > 0) hlo_text_char(text, 'x');
@@ -155,6 +158,7 @@ static void print_side(HloText *text, char first, int64_t first_dim, char second
 }
 
 void hlo_print_labels(HloText *text, const HloConvolutionLabels *labels) {
+    assert(text && labels);
     print_side(text, 'b', labels->input_batch, 'f', labels->input_feature, labels->input_spatial);
     hlo_text_char(text, '_');
     print_side(text, 'i', labels->kernel_input_feature, 'o', labels->kernel_output_feature, labels->kernel_spatial);
@@ -273,6 +277,7 @@ static void print_shaped_literal(HloText *text, const HloLiteral *literal) {
 }
 
 static void print_value(HloText *text, const HloField *field, const void *value) {
+    assert(field && value);
     switch (field->kind) {
         case HLO_FIELD_INT:
         case HLO_FIELD_OPTIONAL_INT:
@@ -348,6 +353,7 @@ static void print_field(HloText *text, const HloField *field, const void *attrib
 }
 
 void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) {
+    assert(instruction->shape);
     HloText *text = printer->text;
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(instruction->opcode)->family);
     switch (instruction->opcode) {

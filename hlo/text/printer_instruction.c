@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Instructions: one line each, in the order that XLA prints their parts; options leave parts out or write them short.
+#include <assert.h>
+
 #include "hlo/text/printer.h"
 
 // The op that an async op wraps, when it is printed as that op's -start, -update or -done; else NULL.
@@ -27,6 +30,7 @@ static bool is_all(const HloLiteral *literal, double value) {
 }
 
 static void print_essential_constant(HloText *text, const HloLiteral *literal) {
+    assert(literal->shape);
     if (is_all(literal, 0)) {
         hlo_text_char(text, '0');
     } else if (is_all(literal, 1)) {
@@ -85,6 +89,7 @@ static void print_operands(HloPrinter *printer, const HloInstruction *instructio
 // Called computations
 
 static void print_called(HloPrinter *printer, const HloComputation *computation, int indent) {
+    assert(computation && indent >= 0);
     if (printer->options.canonical_names) {
         hlo_text_char(printer->text, '\n');
         hlo_printer_body(printer, computation, indent);
@@ -102,6 +107,7 @@ static void print_role(HloPrinter *printer, const char *role, const HloComputati
 }
 
 static void print_list(HloPrinter *printer, const char *role, const HloInstruction *instruction, int indent) {
+    assert(instruction->called_count >= 0);
     HloText *text = printer->text;
     bool bodies = printer->options.canonical_names;
     hlo_text_append(text, ", ", 2);
@@ -173,6 +179,7 @@ static void write_number(MetadataWriter *writer, const char *key, int64_t value)
 }
 
 void hlo_printer_metadata(HloText *text, const HloMetadata *metadata) {
+    assert(text && metadata);
     MetadataWriter writer = {.text = text};
     write_string(&writer, "op_type=", metadata->op_type);
     write_string(&writer, "op_name=", metadata->op_name);
@@ -274,6 +281,7 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
 }
 
 void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent) {
+    assert(instruction->shape && instruction->parent);
     HloText *text = printer->text;
     const HloPrintOptions *options = &printer->options;
     const HloInstruction *wrapped = sugar_of(instruction);

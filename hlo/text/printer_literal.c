@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Literals: rows in braces, floats with the fewest digits that read back as the same bits, NaNs with their payload.
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +15,7 @@ static int identifying_digits(int mantissa_bits) {
 }
 
 static void print_nan(HloText *text, HloType type, uint64_t bits) {
+    assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
     uint64_t payload = bits & ((UINT64_C(1) << info->mantissa_bits) - 1);
     bool negative = bits >> (info->exponent_bits + info->mantissa_bits) & 1;
@@ -38,6 +41,7 @@ static void print_f64(HloText *text, double value) {
 }
 
 void hlo_printer_float(HloText *text, HloType type, const void *data) {
+    assert(hlo_type_is_float(type) && data);
     uint64_t bits = 0;
     memcpy(&bits, data, (size_t)hlo_type_bytes(type));
     double value = hlo_float_decode(type, bits);
@@ -87,6 +91,7 @@ static void print_element(HloText *text, HloType type, const char *data) {
 // {1, 2} and { {1}, {2} }, but { { 1, 2 }, { 3, 4 } }: blanks in all braces but those of one dimension or one element.
 // From four dimensions on, rows say which of their outer dimension they are: { { /*i0=0*/ ...
 static void print_array(HloText *text, const HloShape *shape, int dimension, int64_t row, const char **data) {
+    assert(dimension >= 0 && dimension <= shape->rank);
     if (dimension == shape->rank) {
         print_element(text, shape->type, *data);
         *data += hlo_type_bytes(shape->type);
@@ -108,6 +113,7 @@ static void print_array(HloText *text, const HloShape *shape, int dimension, int
 }
 
 void hlo_print_literal(HloText *text, const HloLiteral *literal) {
+    assert(text && literal);
     const HloShape *shape = literal->shape;
     if (shape->type == HLO_TUPLE) {
         hlo_text_append(text, "( ", 2);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes that shape inference does not look at: who takes part in collectives, shardings, async pairs.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/verify/internal.h"
 
 // Numbers that replica groups may name: replicas, partitions or devices, by the group mode (see infer_collective.c).
 static int64_t participants(const HloModule *module, const HloInstruction *instruction) {
+    assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
     if (attributes->channel_id <= 0) return module->replica_count;
     if (attributes->use_global_device_ids) return module->replica_count * module->num_partitions;
@@ -19,6 +21,7 @@ static int64_t participants(const HloModule *module, const HloInstruction *instr
 
 // How many numbers the groups list, or -1 when they do not fit in 62 bits.
 static int64_t listed(const HloReplicaGroups *groups) {
+    assert(groups);
     int64_t total = 0;
     if (groups->form == HLO_GROUPS_LIST) {
         for (int64_t i = 0; i < groups->count; i++) total += groups->groups[i].count;
@@ -38,6 +41,7 @@ static int64_t listed(const HloReplicaGroups *groups) {
 enum { DEVICE_LIMIT = 1 << 24 };
 
 static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
+    assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
     int64_t count = listed(groups), expected = participants(verifier->module, instruction);
@@ -55,6 +59,7 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
 }
 
 static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instruction) {
+    assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute);
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
     const HloModule *module = verifier->module;
     int64_t devices = permute->channel_id > 0 ? module->num_partitions : module->replica_count;
@@ -80,6 +85,7 @@ static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instru
 
 // Enumerated values are among those that have a name.
 static HloStatus check_enums(const HloInstruction *instruction, HloFamily family) {
+    assert(family == HLO_FAMILY_None || instruction->attributes);
     const HloFamilyInfo *info = hlo_family_info(family);
     for (int32_t i = 0; i < info->field_count; i++) {
         const HloField *field = &info->fields[i];
@@ -124,6 +130,7 @@ static HloOpcode done_of(HloOpcode opcode) {
 }
 
 static HloStatus check_start(const HloInstruction *start, HloOpcode done) {
+    assert(done != HLO_OPCODE_COUNT && start->users.count > 0);
     HLO_VERIFY_FAIL_IF(start->users.count != 1, "%s must have one user, its %s, but has %lld",
                        hlo_op_text(start->opcode), hlo_op_text(done), (long long)start->users.count);
     HloOpcode user = start->users.items[0]->opcode;

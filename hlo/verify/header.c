@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a module's header says about its entry computation.
+#include <assert.h>
+
 #include "hlo/verify/internal.h"
 
 // The shape of an entry parameter at `index`, or NULL.
@@ -9,6 +11,7 @@ static const HloShape *parameter_at(const HloModule *module, int64_t parameter, 
 }
 
 static HloStatus check_entry_layout(HloVerifier *verifier) {
+    assert(verifier->module->entry);  // the structure was checked before
     const HloModule *module = verifier->module;
     const HloComputation *entry = module->entry;
     if (module->entry_parameter_layouts) {
@@ -40,6 +43,7 @@ static bool same_place(const HloAlias *alias, int64_t parameter, HloInts index) 
 }
 
 static HloStatus check_alias(HloVerifier *verifier, int64_t number) {
+    assert(number >= 0 && number < verifier->module->aliases.count);
     const HloModule *module = verifier->module;
     const HloAlias *alias = &module->aliases.items[number];
     const HloShape *output = hlo_shape_at(module->entry->root->shape, alias->output_index);

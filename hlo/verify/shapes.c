@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Written shapes against inferred ones, and layouts.
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 #include "hlo/verify/internal.h"
 
 static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
+    assert(shape->layout && hlo_shape_is_array(shape));
     const HloLayout *layout = shape->layout;
     HLO_VERIFY_FAIL_IF(layout->minor_to_major.count != shape->rank, "the layout of %s orders %lld dimensions",
                        hlo_verify_shape_text(verifier, shape), (long long)layout->minor_to_major.count);
@@ -36,6 +39,7 @@ static bool agrees(const HloShape *inferred, const HloShape *written) {
 }
 
 HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruction) {
+    assert(verifier->arena && verifier->module);
     HLO_VERIFY_FAIL_IF(!instruction->shape, "has no shape");
     HLO_TRY(hlo_verify_layouts(verifier, instruction->shape));
     const HloModule *module = verifier->module;

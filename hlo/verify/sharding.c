@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings: the tiles multiply up to the devices that are listed, and fit the shape.
+#include <assert.h>
+
 #include "hlo/verify/internal.h"
 
 // Product of positive numbers; 0 when one is not, or when it is above 2^40 (no machine has so many devices).
@@ -24,6 +26,7 @@ static HloStatus check_device_list(HloVerifier *verifier, HloInts devices) {
 }
 
 static HloStatus check_tiled(HloVerifier *verifier, const HloSharding *sharding, const HloShape *shape) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
     int64_t tiles = product(sharding->tile_dims);
     int64_t trailing = sharding->subgroup_count ? sharding->subgroup_count : sharding->last_tile_dim_replicate;
     int64_t rank = sharding->tile_dims.count - trailing;
@@ -45,6 +48,7 @@ static HloStatus check_tiled(HloVerifier *verifier, const HloSharding *sharding,
 
 // Every axis reference exists, and no axis (or part of one) is used twice: counted by size.
 static HloStatus check_axes(const HloMesh *mesh, const HloAxisRefs *refs, int64_t *left) {
+    assert(mesh && left);
     for (int64_t i = 0; i < refs->count; i++) {
         const HloAxisRef *ref = &refs->items[i];
         HLO_VERIFY_FAIL_IF(ref->axis < 0 || ref->axis >= mesh->axis_sizes.count, "the sharding names axis %lld of %lld",
@@ -62,6 +66,7 @@ static HloStatus check_axes(const HloMesh *mesh, const HloAxisRefs *refs, int64_
 }
 
 static HloStatus check_named(HloVerifier *verifier, const HloNamedSharding *named, const HloShape *shape) {
+    assert(named);
     if (named->mesh.is_maximal || named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(named->mesh.axis_sizes.count && product(named->mesh.axis_sizes) == 0,
                        "the mesh has an empty or immense axis");

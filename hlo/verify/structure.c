@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph itself: lists, edges, order, names, calls.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/verify/internal.h"
 
 // The list of a computation is whole, and its ids are in range and used once.
 static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
+    assert(computation && used);
     const HloInstruction *previous = NULL;
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; previous = i, i = i->next, count++) {
@@ -97,6 +99,7 @@ static int64_t distinct_operands(const HloInstruction *instruction, int32_t *las
 
 static HloStatus check_edges(HloVerifier *verifier, const HloComputation *computation, uint8_t *passed,
                              int32_t *last_user) {
+    assert(passed && last_user);
     int64_t uses_count = 0, users_count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         HLO_TRY(hlo_verify_place(check_order(i, passed), i));
@@ -132,6 +135,7 @@ static HloStatus check_names(HloVerifier *verifier) {
 
 // True if `called[index]` stands earlier in the list too.
 static bool called_before(const HloInstruction *instruction, int64_t index) {
+    assert(index >= 0 && index < instruction->called_count);
     for (int64_t i = 0; i < index; i++) {
         if (instruction->called[i] == instruction->called[index]) return true;
     }
@@ -191,6 +195,7 @@ static HloStatus collect_callers(HloVerifier *verifier, const HloComputation *co
 }
 
 static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *calls) {
+    assert(instruction->parent);
     const HloOpInfo *info = hlo_op_info(instruction->opcode);
     HLO_VERIFY_FAIL_IF(instruction->called_count > 0 && !(info->flags & HLO_OP_IS_CALLS), "%s calls nothing",
                        info->text);

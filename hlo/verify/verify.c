@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo/verify/verify.h"
 
+#include <assert.h>
+
 #include "hlo/ir/infer_support.h"
 #include "hlo/verify/internal.h"
 
@@ -9,6 +11,7 @@ const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) 
 }
 
 HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) {
+    assert(instruction->parent && instruction->parent->name);
     if (!status || hlo_status_place(status)) return status;
     HloPlace place = {.instruction = instruction->name};
     hlo_instruction_source(instruction, &place.file, &place.line);
@@ -26,6 +29,7 @@ static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *
 }
 
 static HloStatus check_all(HloVerifier *verifier) {
+    assert(verifier->module && verifier->seen);
     HLO_TRY(hlo_verify_counts(verifier->module));
     HLO_TRY(hlo_verify_structure(verifier));
     for (int64_t c = 0; c < verifier->module->computations.count; c++) {
@@ -49,5 +53,6 @@ static HloStatus verify_body(void *argument) {
 }
 
 HloStatus hlo_verify(const HloModule *module) {
+    assert(module);
     return hlo_protect(verify_body, (void *)(uintptr_t)module);
 }

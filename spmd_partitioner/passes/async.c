@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits collectives into start and done. The start moves up to where its operand is ready and the done down to the
+// first user, but no further than the work between them can hide the bytes: arrays that arrive too early only fill
+// memory.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -152,6 +155,7 @@ static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *
 }
 
 HloStatus spmd_make_async(HloModule *module, HloArena *scratch) {
+    assert(module->entry && scratch);
     Splitting splitting = {NULL, NULL, 0};
     HLO_TRY(measure(module, scratch, &splitting));
     const int64_t count = module->computations.count;  // those of wrapped collectives come behind

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Joins all-reduces over the same groups into one of several arrays, since each collective pays its latency once. The
+// list is walked once; sets of bits keep what each instruction depends on, so that no group comes to wait for itself.
+#include <assert.h>
+
 #include "spmd_partitioner/passes/passes.h"
 
 // Groups that are filled at the same time; each is a bit in the sets of what an instruction depends on.
@@ -41,6 +45,7 @@ static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
 
 // Puts an all-reduce into a group that it neither depends on nor would tie into a knot.
 static void join_group(Combiner *combiner, HloInstruction *at, uint64_t needs) {
+    assert(at->parent);
     int64_t bytes = hlo_shape_bytes(at->shape);
     int32_t chosen = -1;
     for (int32_t g = 0; g < combiner->count && chosen < 0; g++) {
@@ -96,6 +101,7 @@ static bool can_join(const HloInstruction *at) {
 }
 
 static void combine(HloComputation *computation, HloArena *scratch, int64_t limit) {
+    assert(limit >= 0);
     Combiner *combiner = HLO_ARENA_NEW(scratch, Combiner, 1);
     *combiner = (Combiner){.computation = computation, .scratch = scratch, .limit = limit};
     combiner->needs = HLO_ARENA_NEW(scratch, uint64_t, computation->module->instruction_limit);

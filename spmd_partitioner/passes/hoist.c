@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A collective in a loop body whose operand comes from a carry element that never changes gives the same result in
 // every round: it moves in front of the loop, and the loop carries its result.
+#include <assert.h>
+
 #include "spmd_partitioner/passes/passes.h"
 
 // Longest chain of cheap ops between the carry element and the collective that moves along.
@@ -42,6 +44,7 @@ static int64_t find_chain(const HloInstruction *collective, HloInstruction **cha
 // Copies the chain and the collective in front of the loop, starting from its initial value.
 static HloInstruction *copy_out(HloInstruction *loop, HloInstruction *collective, int64_t index,
                                 HloInstruction *const *chain, int32_t length) {
+    assert(hlo_is(loop, HLO_OP_WHILE) && index >= 0 && length >= 0);
     HloInstruction *value = loop->operands[0]->operands[index];
     for (int32_t i = length - 1; i >= 0; i--) {
         value = hlo_instruction_clone(loop->parent, chain[i], chain[i]->shape, &value, 1);
@@ -61,6 +64,7 @@ static const HloShape *longer_tuple(HloArena *arena, const HloShape *tuple, cons
 
 // Lets the loop carry `value` as a last element that it does not change; the body's instruction that reads it.
 static HloInstruction *carry_along(HloInstruction *loop, HloInstruction *value) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     HloArena *arena = loop->parent->module->arena;
     HloInstruction *init = loop->operands[0];
     HloTupleIndexAttributes index = {init->shape->element_count};
@@ -91,6 +95,7 @@ static bool can_hoist_from(const HloInstruction *loop) {
 }
 
 static void hoist_from(HloInstruction *loop) {
+    assert(hlo_is(loop, HLO_OP_WHILE));
     for (HloInstruction *at = loop->called[1]->first, *next; at; at = next) {
         next = at->next;
         HloInstruction *chain[CHAIN];

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes equal collectives once: different users ask for the same reshard without knowing of one another.
+#include <assert.h>
+
 #include "spmd_partitioner/passes/passes.h"
 
 // True if two collectives differ in name and channel only.
 static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
+    assert(a != b);
     if (a->opcode != b->opcode || a->operand_count != b->operand_count) return false;
     if (!hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
     for (int32_t i = 0; i < a->operand_count; i++) {
@@ -25,6 +29,7 @@ static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
 
 // The users of an operand are the only places where a twin can be.
 static void merge_one(HloInstruction *at) {
+    assert(at->parent);
     const HloInstruction *operand = at->operands[0];
     for (int64_t i = 0; i < operand->users.count; i++) {
         HloInstruction *other = operand->users.items[i];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spmd_partitioner/passes/passes.h"
 
+#include <assert.h>
 #include <string.h>
 
 // What XLA's combiners take for one message, about.
@@ -16,6 +17,7 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 }
 
 void spmd_remove_unused(HloInstruction *instruction) {
+    assert(instruction->parent);
     bool needed = instruction->users.count || instruction == instruction->parent->root ||
                   hlo_is(instruction, HLO_OP_PARAMETER) || hlo_instruction_has_side_effect(instruction);
     if (needed) return;
@@ -28,6 +30,7 @@ void spmd_remove_unused(HloInstruction *instruction) {
 }
 
 void spmd_join_reasons(HloInstruction *to, const HloInstruction *from) {
+    assert(to != from);
     static const char *const keys[] = {"meshlo.reason", "meshlo.remedy"};
     enum { LONGEST = 600 };  // a combined collective need not tell all of its hundred reasons
     for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pattern: dynamic-slice(all-reduce(x)) where device k of each group takes part k. Which part a device takes is
 // found by evaluating the index for every device, so that any spelling of it is recognised.
+#include <assert.h>
+
 #include "spmd_partitioner/passes/passes.h"
 
 enum { DEPTH = 40 };
 
 // The value of a scalar integer instruction on one device; false where it is not a function of the device alone.
 static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_t *value) {
+    assert(device >= 0 && depth >= 0 && value);
     int64_t a, b;
     if (depth == DEPTH || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1) return false;
     switch (at->opcode) {
@@ -55,6 +58,7 @@ static int64_t sliced_dimension(const HloInstruction *slice, const HloShape *who
 
 // True if device k of each group starts at part k along `dim`.
 static bool takes_own_part(const HloInstruction *slice, const HloInstruction *reduce, int64_t dim, HloArena *scratch) {
+    assert(dim >= 0 && dim < reduce->shape->rank);
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(reduce, Collective);
     int64_t devices = slice->parent->module->num_partitions, count;
     const HloInts *groups;

@@ -62,6 +62,7 @@ int64_t spmd_cumulative_bytes(const SpmdPartitioner *partitioner, const HloInstr
 // The accumulation of the local shard.
 static HloInstruction *emit_local(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand,
                                   HloInstruction *identity, int32_t dim, bool forward) {
+    assert(dim >= 0 && dim < operand->shape->rank);
     HloArena *arena = partitioner->module->arena;
     int64_t size = operand->shape->dims[dim];
     HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, operand->shape->rank);
@@ -83,6 +84,7 @@ static HloInstruction *emit_local(SpmdPartitioner *partitioner, const HloInstruc
 // What the shards on one side of this device's come to, as an array without dimension `dim`.
 static HloInstruction *emit_before(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *totals,
                                    HloInstruction *identity, const SpmdAxes *axes, int32_t dim, bool forward) {
+    assert(dim >= 0);
     const HloShape *shape = totals->shape;
     HloArena *arena = partitioner->module->arena;
     HloInstruction *index = spmd_emit_index(partitioner, axes);

@@ -22,6 +22,7 @@ static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
 }
 
 static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
     if (!rule->result_count) {
         if (spmd_custom_call_kind(op) == SPMD_CALL_SINK && rule->operand_count == 1)
             for (int32_t d = 0; d < rule->tensors[0].shape->rank; d++)
@@ -136,6 +137,7 @@ static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruc
 }
 
 static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
     SpmdCustomCall kind = spmd_custom_call_kind(op);
     switch (kind) {
         case SPMD_CALL_IDENTITY: return identity_partition(partitioner, op);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: batch and free dimensions are local, contracted ones give partial sums.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
     const HloShape *lhs = op->operands[0]->shape, *rhs = op->operands[1]->shape;
     int32_t result = spmd_rule_result(rule, 0);
@@ -71,6 +74,7 @@ static void map_scaled(SpmdRule *rule, SpmdFactorKind kind, const int64_t dims[2
 }
 
 static void scaled_dot_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SCALED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
     int64_t at = 0;
     for (int64_t i = 0; i < dot->lhs_batch.count; i++) {
@@ -109,6 +113,7 @@ static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t
 }
 
 static void ragged_dot_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
     int64_t ragged = dot->lhs_ragged.items[0];
     int64_t at = hlo_ints_contain(dot->lhs_contracting, ragged) ? 1 : 0;  // the result has one part a group in front
@@ -134,6 +139,7 @@ static void ragged_dot_rule(SpmdRule *rule, const HloInstruction *op) {
 // min(max(position - start, 0), size): where a global position is in this device's part.
 static HloInstruction *clamp_into(SpmdPartitioner *partitioner, HloInstruction *position, HloInstruction *start,
                                   int64_t size) {
+    assert(size >= 0);
     const HloShape *shape = position->shape;
     HloInstruction *limits[2];
     for (int i = 0; i < 2; i++) {
@@ -179,6 +185,7 @@ static HloInstruction *own_sizes(SpmdPartitioner *partitioner, HloInstruction *s
 }
 
 static HloStatus ragged_dot_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
     HloInstruction *operands[3];

@@ -8,6 +8,7 @@
 #include "spmd_partitioner/emit.h"
 
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     const HloShape *operand = op->operands[0]->shape;
     for (int32_t d = 0; d < operand->rank; d++) {
         bool whole = operand->dims[d] == op->shape->dims[d];
@@ -104,6 +105,7 @@ static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, 
 }
 
 static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     const HloShape *global = op->operands[0]->shape;
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
@@ -132,6 +134,7 @@ const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice",
                                       .adjust = dynamic_slice_adjust};
 
 static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const HloShape *operand = op->operands[0]->shape, *update = op->operands[1]->shape;
     for (int32_t d = 0; d < operand->rank; d++) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
@@ -142,6 +145,7 @@ static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) 
 }
 
 static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     const HloShape *global = op->shape, *update = op->operands[1]->shape;
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops whose result element depends on the operands' elements at the same, or a rearranged, index.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 static void elementwise_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -17,6 +19,7 @@ const SpmdOp spmd_op_elementwise = {.name = "elementwise", .rule = elementwise_r
 const SpmdOp spmd_op_map = {.name = "map", .rule = elementwise_rule};
 
 static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_BROADCAST));
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
     int32_t result = spmd_rule_result(rule, 0);
     for (int32_t d = 0; d < op->shape->rank; d++) {
@@ -30,6 +33,7 @@ static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
 const SpmdOp spmd_op_broadcast = {.name = "broadcast", .rule = broadcast_rule};
 
 static void transpose_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_TRANSPOSE));
     HloInts permutation = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
     for (int64_t d = 0; d < permutation.count; d++) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]);
@@ -41,6 +45,7 @@ const SpmdOp spmd_op_transpose = {.name = "transpose", .rule = transpose_rule};
 
 // The minor dimension that a change of element width adds or removes stays whole.
 static void bitcast_convert_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_BITCAST_CONVERT));
     const HloShape *from = op->operands[0]->shape;
     int32_t shared = from->rank < op->shape->rank ? from->rank : op->shape->rank;
     for (int32_t d = 0; d < shared; d++) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors, the plan has edges instead.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 // Leaf `leaf` of `source` as `array` wants it.
@@ -42,6 +44,7 @@ static void define_leaves(SpmdPartitioner *partitioner, HloInstruction *made, co
 }
 
 static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_TUPLE));
     int64_t leaf = 0;
     for (int32_t i = 0; i < op->operand_count; i++) {
         int64_t count = hlo_shape_leaf_count(op->operands[i]->shape);
@@ -59,6 +62,7 @@ static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruct
 const SpmdOp spmd_op_tuple = {.name = "tuple", .partition = tuple_partition};
 
 static HloStatus get_tuple_element_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
     int64_t count = hlo_shape_leaf_count(op->shape);
     for (int64_t i = 0; i < count; i++) {
@@ -85,6 +89,7 @@ static HloInstruction *emit_flow(SpmdPartitioner *partitioner, HloOpcode opcode,
 
 // Fusions become calls: what they computed locally may communicate now.
 static HloStatus call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(op->called_count == 1);
     const HloComputation *body = op->called[0];
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t i = 0; i < op->operand_count; i++) {
@@ -100,6 +105,7 @@ static HloStatus call_partition(SpmdPartitioner *partitioner, const HloInstructi
 const SpmdOp spmd_op_call = {.name = "call", .partition = call_partition};
 
 static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_WHILE));
     HloInstruction *init = tree_as(partitioner, op->operands[0], op, "initial loop value");
     HloComputation *called[2];
     const HloComputation *condition = op->called[0], *body = op->called[1];
@@ -113,6 +119,7 @@ static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruct
 const SpmdOp spmd_op_while = {.name = "while", .partition = while_partition};
 
 static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_CONDITIONAL));
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     HloComputation **called = HLO_ARENA_NEW(partitioner->arena, HloComputation *, op->called_count);
     operands[0] = spmd_operand_whole(partitioner, 0);

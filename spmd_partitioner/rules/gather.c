@@ -42,6 +42,7 @@ static bool is_single(HloInts map, int64_t size, int64_t d) {
 }
 
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
     const HloShape *operand = op->operands[0]->shape, *indices = op->operands[1]->shape;
     int32_t result = spmd_rule_result(rule, 0), zero = 0;
@@ -121,6 +122,7 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
 // All components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
 static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction *indices, int64_t vector_dim,
                                     const Component *components, int64_t count, HloInstruction **inside) {
+    assert(count >= 0);
     HloType wanted = HLO_S32;
     for (int64_t k = 0; k < count; k++) {
         if (components[k].high > INT32_MAX / 2) wanted = HLO_S64;
@@ -175,6 +177,7 @@ static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule
 }
 
 static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
@@ -222,6 +225,7 @@ static HloOpcode combiner(const HloInstruction *op) {
 }
 
 static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     int32_t inputs = (op->operand_count - 1) / 2;
     const HloShape *input = op->operands[0]->shape, *indices = op->operands[inputs]->shape;
@@ -289,6 +293,7 @@ static bool is_row(const SpmdRule *rule, int64_t d, int32_t inputs) {
 }
 
 static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     int32_t inputs = (op->operand_count - 1) / 2;

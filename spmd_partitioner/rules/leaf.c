@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops without operands.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 // Scalars are copied; annotated arrays are made in the sharding that the annotation says.
@@ -33,6 +35,7 @@ const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstructi
 }
 
 static HloStatus parameter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_PARAMETER));
     int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);
     const HloShape *shape = spmd_local_tree(partitioner, op, op->shape, &leaf);
     HloInstruction *made = spmd_clone(partitioner, op, shape, NULL, 0);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers without communication: every element is computed from its place in the whole array, so that the bits
 // do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
+#include <assert.h>
+
 #include "spmd_partitioner/emit.h"
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
     int32_t output = spmd_rule_result(rule, 1);
     (void)op;
     if (rule->result_count != 2) return;
@@ -121,6 +124,7 @@ static void philox(const Bits *bits, HloInstruction *key_low, HloInstruction *ke
 
 // words[lane] by element; `lane` is u64 and below `count`.
 static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInstruction *const *words, int64_t count) {
+    assert(count > 0);
     HloInstruction *picked = words[0];
     for (int64_t i = 1; i < count; i++) {
         HloInstruction *here =
@@ -202,6 +206,7 @@ static HloInstruction *next_state(SpmdPartitioner *partitioner, const HloShape *
 }
 
 static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     const HloShape *state_shape = op->operands[0]->shape;
     HLO_FAIL_IF(!rule || rule->result_count != 2 || state_shape->type != HLO_U64 || state_shape->rank != 1 ||
@@ -310,6 +315,7 @@ static HloInstruction *distribute(const Bits *bits, HloInstruction *words, HloIn
 
 // By global index, as the bit generator: any mesh gives the same numbers.
 static HloStatus rng_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_RNG));
     HloType type = op->shape->type;
     HLO_FAIL_IF(hlo_type_is_complex(type) || type == HLO_PRED || op->operand_count != 2, HLO_UNIMPLEMENTED,
                 "rng of %s cannot be partitioned", hlo_type_text(type));

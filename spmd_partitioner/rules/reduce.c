@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions. One operand and a known op: partial results, finished late. Everything else: the partial results of the
 // devices are gathered and reduced once more.
+#include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -21,6 +22,7 @@ static HloOpcode combining_op(const HloInstruction *op) {
 }
 
 static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
     int32_t inputs = op->operand_count / 2;
     const HloShape *shape = op->operands[0]->shape;
@@ -78,6 +80,7 @@ static HloStatus reduce_known(SpmdPartitioner *partitioner, const SpmdRule *rule
 // A reduction of the current op's computation over dimension 0 or the source's own dimensions; its leaves.
 static HloInstruction **emit_reduce(SpmdPartitioner *partitioner, const HloInstruction *op,
                                     HloInstruction *const *operands, const HloShape *const *results, bool leading) {
+    assert(operands && results);
     int32_t inputs = op->operand_count / 2;
     HloArena *arena = partitioner->module->arena;
     const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(arena, results, inputs) : results[0];

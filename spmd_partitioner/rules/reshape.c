@@ -45,6 +45,7 @@ static void add_apart(SpmdRule *rule, Side *a, Side *b) {
 }
 
 static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(op->operand_count >= 1);
     const HloShape *from = op->operands[0]->shape;
     Side a = {.shape = from, .tensor = 0, .dim = -1, .left = 1};
     Side b = {.shape = op->shape, .tensor = spmd_rule_result(rule, 0), .dim = -1, .left = 1};

@@ -89,6 +89,7 @@ static HloInstruction *without_padding_behind(HloInstruction *operand, const int
 }
 
 static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SLICE));
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
     Windowed windowed = begin(partitioner, op, true);
     HloArena *arena = partitioner->module->arena;
@@ -117,6 +118,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
 const SpmdOp spmd_op_slice = {.name = "slice", .rule = slice_rule, .partition = slice_partition, .moved = slice_moved};
 
 static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_PAD));
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
     for (int32_t d = 0; d < op->shape->rank; d++) {
         const HloPadDimension *pad = &padding->items[d];
@@ -156,6 +158,7 @@ static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windo
 }
 
 static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_PAD));
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
     Windowed windowed = begin(partitioner, op, true);
     HloArena *arena = partitioner->module->arena;
@@ -204,6 +207,7 @@ static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule,
 }
 
 static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_REVERSE));
     Windowed windowed = begin(partitioner, op, true);
     for (int32_t d = 0; d < op->shape->rank; d++) {
         if (moves(&windowed, d)) take_window(partitioner, &windowed, d, reverse_interval, NULL);
@@ -262,6 +266,7 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
 // This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.
 static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
                                 int64_t first, int64_t size) {
+    assert(along >= 0 && size >= 0);
     SpmdSharding *whole = spmd_rule_sharding(windowed->rule, partitioner->arena, partitioner->mesh, part,
                                              windowed->factors, windowed->sharding->manual);
     whole->dims[along] = (SpmdAxes){0};
@@ -348,6 +353,7 @@ static int64_t rotated_at(const HloInstruction *op, int64_t along) {
 
 // A rotation of an array that is cut along the rotated dimension: one exchange, as it lies. False if it is not that.
 static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], at = rotated_at(op, along);
     if (!at) return false;
     SpmdLocal local = *spmd_local(partitioner, op->operands[0]->operands[0], 0);
@@ -371,6 +377,7 @@ static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
 }
 
 static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     if (rotate(partitioner, op)) return HLO_SUCCESS;
     Windowed windowed = begin(partitioner, op, true);

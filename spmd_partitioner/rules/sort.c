@@ -13,6 +13,7 @@ static int64_t sorted_dimension(const HloInstruction *op) {
 }
 
 static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SORT));
     const HloShape *shape = op->operands[0]->shape;
     for (int32_t d = 0; d < shape->rank; d++) {
         SpmdFactorKind kind = d == sorted_dimension(op) ? SPMD_PERMUTE : SPMD_PASS;
@@ -84,6 +85,7 @@ static HloInstruction *make_parameter(SpmdPartitioner *partitioner, HloComputati
 // padding, come last.
 static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstruction *op, HloType place,
                                    int64_t limit) {
+    assert(limit >= 0);
     HloComputation *made = hlo_computation_new(partitioner->module, "order");
     int64_t count = 2 * op->operand_count;
     HloInstruction **parameters = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count + 2);
@@ -199,7 +201,7 @@ static void fill_network(Network *network) {
 }
 
 static Network network_of(HloArena *arena, int64_t positions) {
-    assert(positions > 0); /* a group has at least one device */
+    assert(positions > 0);
     Network network = {.positions = positions};
     fill_network(&network);
     network.partners = HLO_ARENA_NEW(arena, int64_t, network.stages * positions + 1);
@@ -226,6 +228,7 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
 
 // Merges with the partner of one stage and keeps a half.
 static void merge_with_partner(const Sorting *sorting, const int64_t *partners, int64_t positions) {
+    assert(positions > 0);
     SpmdPartitioner *partitioner = sorting->partitioner;
     int64_t size = sorting->arrays[0]->shape->dims[sorting->dim];
     int64_t *starts = HLO_ARENA_NEW(partitioner->arena, int64_t, positions);
@@ -278,6 +281,7 @@ static void sort_by_merging(SpmdPartitioner *partitioner, const HloInstruction *
 // The last element that anybody asks for of one result, through the slices that are its only users; -1 if somebody asks
 // for more than a beginning.
 static int64_t asked_of(const HloInstruction *result, int64_t dim) {
+    assert(dim >= 0);
     int64_t most = 0;
     if (hlo_instruction_is_root(result)) return -1;
     for (int64_t i = 0; i < result->users.count; i++) {
@@ -343,6 +347,7 @@ static SpmdAxes *as_cut(SpmdPartitioner *partitioner, const HloInstruction *op, 
 }
 
 static HloStatus sort_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_SORT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     HLO_FAIL_IF(!rule, HLO_UNIMPLEMENTED, "sort of this form cannot be partitioned");
     int64_t dim = sorted_dimension(op), count = asked_for(op);

@@ -5,6 +5,7 @@
 #include "spmd_partitioner/emit.h"
 
 static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_TOPK));
     const HloShape *shape = op->operands[0]->shape;
     for (int32_t d = 0; d + 1 < shape->rank; d++) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, shape->dims[d]);
@@ -19,6 +20,7 @@ static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
 // topk(operand) with another k; leaves[0] are the values, leaves[1] their places.
 static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand, int64_t k,
                       HloInstruction **leaves) {
+    assert(k >= 0 && leaves);
     HloArena *arena = partitioner->module->arena;
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->shape->rank);
     for (int32_t d = 0; d < operand->shape->rank; d++) dims[d] = operand->shape->dims[d];
@@ -94,6 +96,7 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
 }
 
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     HLO_FAIL_IF(!rule || rule->result_count != 2, HLO_UNIMPLEMENTED, "topk of this form cannot be partitioned");
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);

@@ -142,6 +142,7 @@ static HloStatus check_device(const SpmdPartitioner *partitioner, int64_t device
 }
 
 static HloStatus check_transfer(const Transfer *transfer) {
+    assert(transfer->partitioner);
     const SpmdPartitioner *partitioner = transfer->partitioner;
     const SpmdAtomSet manual = spmd_plan_array(partitioner->plan, transfer->op, 0)->sharding->manual;
     HLO_FAIL_IF(!transfer->attributes.is_host_transfer && manual != spmd_mesh_all(partitioner->mesh), HLO_UNIMPLEMENTED,

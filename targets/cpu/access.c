@@ -2,6 +2,7 @@
 // Affine index expressions.
 #include "targets/cpu/access.h"
 
+#include <assert.h>
 #include <string.h>
 
 CpuAccess cpu_access_new(HloArena *arena, int64_t rank, int64_t loop_rank) {
@@ -56,6 +57,7 @@ static bool settle_rows(const CpuAccess *access, const int64_t *linear, const in
 
 bool cpu_access_from_linear(HloArena *arena, const int64_t *linear, const int64_t *loop_dims, int64_t loop_rank,
                             const int64_t *dims, int64_t rank, CpuAccess *result) {
+    assert(loop_rank >= 0 && rank >= 0 && result);
     const CpuAccess access = cpu_access_new(arena, rank, loop_rank);
     int64_t low = linear[0];  // the least element number that is reached
     for (int64_t k = 1; k <= loop_rank; k++) {
@@ -83,6 +85,7 @@ static void slice_row(int64_t *row, int64_t terms, int64_t start, int64_t stride
 }
 
 CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const CpuNode *node) {
+    assert(access && node);
     const HloShape *operand = node->operands[0]->shape;
     const CpuAccess inner = cpu_access_new(arena, operand->rank, access->loop_rank);
     const bool has_dimensions = hlo_op_info(node->opcode)->family == HLO_FAMILY_Dimensions;

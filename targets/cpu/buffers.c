@@ -4,6 +4,7 @@
 // may share memory only when the step says that it works in place.
 #include "targets/cpu/buffers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 typedef struct Uses {
@@ -167,6 +168,7 @@ static bool writes_array(const CpuStep *step, const CpuArray *array) {
 // True if `step` may write `write`, one of its results, over the memory of this array, which it reads. The results of
 // one loop all have the map and the width of its first store.
 static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuArray *write) {
+    assert(step && read && write);
     if (step->update_in_place >= 0) return step->reads[step->update_in_place] == read && step->writes[0] == write;
     if (step->kind == CPU_STEP_WHILE) {
         for (int32_t i = 0; i < step->write_count; i++)
@@ -198,6 +200,7 @@ static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray 
 
 // True if values of both are needed at once.
 static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStorage *b) {
+    assert(a != b);
     for (int64_t i = 0; i < a->segments.count; i++) {
         for (int64_t k = 0; k < b->segments.count; k++) {
             const CpuSegment x = a->segments.items[i], y = b->segments.items[k];
@@ -213,6 +216,7 @@ static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStora
 
 // Lets the two arrays share one place if they may.
 static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
+    assert(a && b);
     a = cpu_array_root(a);
     b = cpu_array_root(b);
     CpuStorage *x = storage_root(a->storage), *y = storage_root(b->storage);
@@ -342,6 +346,7 @@ static int compare_end(const void *a, const void *b) {
 }
 
 static int64_t take_gap(Packing *packing, int64_t bytes) {
+    assert(bytes >= 0);
     int64_t best = -1;
     for (int64_t i = 0; i < packing->gaps.count; i++) {
         const Gap gap = packing->gaps.items[i];
@@ -369,6 +374,7 @@ static int64_t take_gap(Packing *packing, int64_t bytes) {
 }
 
 static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t bytes) {
+    assert(offset >= 0 && bytes >= 0);
     if (bytes == 0) return;
     hlo_vector_push(arena, &packing->gaps, (Gap){0});
     Gap *gaps = packing->gaps.items;
@@ -421,6 +427,7 @@ static void pack(Buffers *buffers) {
 
 void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
                         CpuAssignment *assignment) {
+    assert(program && steps && assignment);
     *assignment = (CpuAssignment){0};
     Buffers buffers = {.arena = arena,
                        .program = program,

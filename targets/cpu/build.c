@@ -28,6 +28,7 @@ typedef struct Frame {
 static HloStatus build_computation(Frame *frame, Leaves *result);
 
 CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
+    assert(shape);
     CpuArray *array = HLO_ARENA_NEW(program->arena, CpuArray, 1);
     array->id = (int32_t)program->arrays.count;
     array->shape = shape;
@@ -61,6 +62,7 @@ static Leaves all_operand_leaves(const Frame *frame, const HloInstruction *instr
 // A node whose results have the leaf shapes of `shape`.
 static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, Leaves operands,
                          const HloShape *shape) {
+    assert(instruction->shape);
     CpuProgram *program = frame->program;
     CpuNode *node = HLO_ARENA_NEW(program->arena, CpuNode, 1);
     node->opcode = instruction->opcode;
@@ -110,6 +112,7 @@ static bool may_fold(const HloInstruction *instruction, const Leaves *operands) 
 
 static HloStatus fold(const Frame *frame, const HloInstruction *instruction, const Leaves *operands,
                       const HloLiteral **result) {
+    assert(operands && result);
     const HloLiteral *literals[3] = {0};
     HloLiteral *value;
     *result = NULL;
@@ -236,6 +239,7 @@ static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction
 }
 
 static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(instruction);
     if (literal->elided && hlo_shape_is_array(literal->shape)) {
         HloLiteral *filled = hlo_literal_in_arena(frame->program->arena, literal->shape);
@@ -272,6 +276,7 @@ static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Le
 }
 
 static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
     const HloShape *shape = instruction->operands[0]->shape;
     const Leaves leaves = operand_leaves(frame, instruction, 0);
     const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
@@ -299,6 +304,7 @@ static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, L
 
 // A map whose computation is made of elementwise operations is those operations on whole arrays.
 static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_MAP));
     const HloComputation *callee = instruction->called[0];
     bool simple = !hlo_shape_is_tuple(instruction->shape);
     for (const HloInstruction *i = callee->first; i && simple; i = i->next)
@@ -321,6 +327,7 @@ static CpuRegion *new_region(CpuProgram *program) {
 
 // Builds a called computation as a region of its own; `parameters` are the arrays it reads.
 static HloStatus build_region(Frame *frame, const HloComputation *computation, Leaves parameters, CpuRegion **region) {
+    assert(computation->root && region);
     CpuProgram *program = frame->program;
     *region = new_region(program);
     for (int64_t i = 0; i < parameters.count; i++)
@@ -346,6 +353,7 @@ static Leaves view_leaves(CpuProgram *program, Leaves of) {
 // Instructions of a computation and of those that it calls, counted up to `limit`; that many for what is not written
 // out.
 static int64_t count_instructions(const HloComputation *computation, int64_t limit) {
+    assert(limit >= 0);
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i && count < limit; i = i->next) {
         if (i->opcode == HLO_OP_WHILE || i->opcode == HLO_OP_CONDITIONAL ||
@@ -456,6 +464,7 @@ static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, co
 
 // The results of the node are the state; parameters of condition and body are views of it.
 static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_WHILE));
     CpuProgram *program = frame->program;
     const Leaves initial = operand_leaves(frame, instruction, 0);
     bool done;
@@ -471,6 +480,7 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
 }
 
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     CpuProgram *program = frame->program;
     CpuNode *node = new_node(frame, instruction, all_operand_leaves(frame, instruction, 0), instruction->shape);
     *result = node_leaves(node);
@@ -586,6 +596,7 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
 // Calls that only annotate are their operand, functions with an opcode are that op. Unknown ones are refused here,
 // before anything runs.
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     static const char *const kKernels[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #kernel,
 #include "hlo/ir/custom_calls.def"
@@ -755,6 +766,7 @@ static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry)
 }
 
 HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **result) {
+    assert(arena && module && result);
     CpuProgram *program = HLO_ARENA_NEW(arena, CpuProgram, 1);
     program->arena = arena;
     program->module = module;

@@ -2,6 +2,7 @@
 // Collectives under control flow that depends on the device's number.
 #include "targets/cpu/check.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -21,6 +22,7 @@ typedef struct Checker {
 static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth);
 
 static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
+    assert(device >= 0);
     HloLiteral *literal = hlo_literal_new(node->results[0]->shape);
     const int64_t partitions = checker->lowering->program->partition_count;
     if (literal)
@@ -30,6 +32,7 @@ static HloLiteral *device_number(const Checker *checker, const CpuNode *node, in
 }
 
 static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int64_t device, int depth) {
+    assert(device >= 0 && depth >= 0);
     enum { kOperands = 4 };
     HloLiteral *operands[kOperands] = {0}, *result = NULL;
     const HloInstruction *instruction = node->instruction;
@@ -65,6 +68,7 @@ static HloLiteral *known_value(const Checker *checker, const CpuArray *array, in
 
 // The branch that a device takes, or -1.
 static int64_t known_branch(const Checker *checker, const CpuNode *node, int64_t device) {
+    assert(device >= 0);
     HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
     if (!predicate) return -1;
     int64_t branch = hlo_literal_get_int64(predicate, 0);
@@ -92,6 +96,7 @@ static void print_members(HloText *text, const CpuCollectiveGroup *group, const 
 
 static HloStatus mismatch(const Checker *checker, const CpuNode *node, const CpuCollectiveGroup *group,
                           const bool *active) {
+    assert(group && active);
     HloText here = {0}, missing = {0};
     print_members(&here, group, active, true);
     print_members(&missing, group, active, false);
@@ -171,6 +176,7 @@ static HloStatus check_region(Checker *checker, const CpuRegion *region, const b
 }
 
 HloStatus cpu_check_collectives(CpuLowering *lowering) {
+    assert(lowering);
     Checker checker = {.lowering = lowering,
                        .devices = lowering->program->replica_count * lowering->program->partition_count};
     if (checker.devices == 1) return HLO_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/collective.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct Reducer {
 
 static HloStatus reducer_new(CpuPool *pool, HloType type, CpuReduceOp op, int64_t ranks, void *const *outs,
                              const void *const *ins, Reducer *reducer) {
+    assert(ranks > 0 && outs && ins && reducer);
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     *reducer = (Reducer){.combine = cpu_pair_kernel(kernels, type, op),
                          .decode = kernels->decode[type],
@@ -35,6 +37,7 @@ static HloStatus reducer_new(CpuPool *pool, HloType type, CpuReduceOp op, int64_
 
 // Elements [at, at + count) of all inputs reduced in rank order into `sum`; returns where the stored result is.
 static const void *reduce_block(const Reducer *r, int64_t at, int64_t count, void *sum, void *spare) {
+    assert(at >= 0 && count >= 0);
     const int64_t offset = at * r->width;
     const void *first = (const char *)r->ins[0] + offset;
     if (r->decode) r->decode(sum, first, NULL, NULL, count, 0), first = sum;
@@ -58,6 +61,7 @@ static bool is_repeat(void *const *outs, int64_t rank) {
 }
 
 static void all_reduce_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Reducer *r = argument;
     _Alignas(64) unsigned char sum[kBlock * 16], spare[kBlock * 16];
     const int64_t block = (int64_t)sizeof sum / 16;
@@ -89,6 +93,7 @@ typedef struct ScatterJob {
 
 // Unit = (outer row * ranks + rank): one shard row.
 static void reduce_scatter_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScatterJob *job = argument;
     const Reducer *r = &job->reducer;
     _Alignas(64) unsigned char sum[kBlock * 16], spare[kBlock * 16];
@@ -122,6 +127,7 @@ typedef struct MoveJob {
 
 // Unit = receiving rank * outer + outer row.
 static void all_gather_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MoveJob *job = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -148,6 +154,7 @@ void cpu_all_gather(CpuPool *pool, int64_t ranks, int64_t outer, int64_t part_by
 
 // Unit = (receiving rank, before row, middle row).
 static void all_to_all_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MoveJob *job = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -177,6 +184,7 @@ typedef struct PermuteJob {
 
 // Unit = receiving rank.
 static void permute_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const PermuteJob *job = argument;
     (void)worker;
     for (int64_t rank = begin; rank < end; rank++) {
@@ -203,6 +211,7 @@ typedef struct BroadcastJob {
 } BroadcastJob;
 
 static void broadcast_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BroadcastJob *job = argument;
     (void)worker;
     for (int64_t rank = begin; rank < end; rank++)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices take part in a collective together.
+#include <assert.h>
+
 #include "targets/cpu/exchange.h"
 
 // What the numbers in replica groups mean; see "collective operations" in XLA's documentation.
@@ -47,6 +49,7 @@ static int64_t id_count(const GroupBuilder *builder) {
 
 // Adds the group `ids` as it stands in replica or partition number `copy`.
 static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy) {
+    assert(ids.count >= 0 && copy >= 0);
     const int64_t each = builder->mode == MODE_CROSS_REPLICA_AND_PARTITION ? builder->partitions : 1;
     int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * each);
     int64_t count = 0;
@@ -80,6 +83,7 @@ static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **list
 
 HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
                                 int64_t partition_count, CpuCollective *collective) {
+    assert(replica_count > 0 && partition_count > 0);
     GroupBuilder builder = {.arena = arena,
                             .instruction = instruction,
                             .replicas = replica_count,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a module to an executable: graph, fusion and lowering, buffers, thunks.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/names.h"
@@ -25,6 +26,7 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
 
 // The number of leaf `index` of parameter `parameter`.
 static int64_t argument_number(const HloModule *module, int64_t parameter, HloInts index) {
+    assert(parameter >= 0);
     int64_t number = 0;
     for (int64_t i = 0; i < parameter; i++) number += hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
     const HloShape *shape = module->entry->parameters.items[parameter]->shape;
@@ -229,6 +231,7 @@ static HloStatus compile_protected(void *argument) {
 }
 
 HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options, CpuExecutable **result) {
+    assert(module && result);
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "module %s has no entry computation", module->name);
     CpuExecutable *executable = hlo_allocate_zeroed(1, sizeof *executable);
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -283,6 +286,7 @@ static const char *kind_name(CpuStepKind kind) {
 }
 
 static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText *text) {
+    assert(text);
     const int64_t argument = slice.base - CPU_BASE_FIRST_ARGUMENT;
     if (slice.base == CPU_BASE_ARENA)
         hlo_text_format(text, " temp+%lld", (long long)slice.offset);
@@ -295,6 +299,7 @@ static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText
 }
 
 static void print_list(const CpuExecutable *executable, const CpuThunkList *list, int indent, HloText *text) {
+    assert(text && indent >= 0);
     for (int64_t i = 0; i < list->count; i++) {
         const CpuThunk *thunk = &list->thunks[i];
         hlo_text_format(text, "%*s%s %%%s:", indent, "", kind_name(thunk->kind), thunk->name);

@@ -58,6 +58,7 @@ static int64_t cycle_of(const CpuConvolutionDim *d) {
 // *kernel. False where those outputs see nothing but holes.
 static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvolutionDim *to, int64_t *out,
                           int64_t *kernel) {
+    assert(from && to);
     const int64_t base = from->base_dilation, cycle = base / common_divisor(base, from->stride),
                   step = base / common_divisor(base, from->window_dilation);
     const int64_t start = first * from->stride - from->padding_low;
@@ -142,6 +143,7 @@ static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to
 }
 
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
+    assert(c && out && input && kernel);
     const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);
     HLO_TRY(check(c, compute));
     const Counts n = counts_of(c);

@@ -170,6 +170,7 @@ static void sums_add(Sums *sums, const void *input, const char *weight) {
 
 // Splits a number of an output position; the row's dimension has one position, its start.
 static void position_of(const DirectJob *job, int64_t number, int64_t *image, int64_t *position, int64_t *out) {
+    assert(number >= 0);
     const CpuConvolution *c = job->c;
     *out = 0;
     for (int d = c->rank - 1; d >= 0; d--) {
@@ -205,6 +206,7 @@ typedef struct Spread {
 } Spread;
 
 static void spread_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Spread *s = argument;
     const CpuConvolution *c = s->job->c;
     const CpuConvolutionSizes *sizes = &s->job->sizes;
@@ -224,6 +226,7 @@ static void spread_task(void *argument, int64_t begin, int64_t end, int worker) 
 }
 
 static void across_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const DirectJob *job = argument;
     const CpuConvolution *c = job->c;
     const int64_t parts = divide_up(job->lanes, job->lanes_each);
@@ -320,6 +323,7 @@ typedef struct Rows {
 // Row number `row` of the input, counted over images, features and the other dimensions: element p * phases + i of
 // the padded row goes to [i][p].
 static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Rows *r = argument;
     const DirectJob *job = r->job;
     const CpuConvolution *c = job->c;
@@ -362,6 +366,7 @@ static void add_row_places(const DirectJob *job, Sums *sums, const char *input, 
 
 // Unit = (position * output features + feature) * pieces + piece.
 static void along_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const DirectJob *job = argument;
     const CpuConvolution *c = job->c;
     const int64_t length = c->dims[job->row].output_size;

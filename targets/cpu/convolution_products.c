@@ -247,6 +247,7 @@ static void fill_runs(const ConvolutionJob *job, const char *input, int64_t p0, 
 // Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
 static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
                       char *patches) {
+    assert(p0 >= 0 && count >= 0 && s0 <= s1);
     const int64_t bytes = job->group_inputs * job->width;
     int64_t index[kRankLimit + 1], place[kRankLimit];
     if (job->dims[job->dim_count - 1].spatial >= 0) {
@@ -318,6 +319,7 @@ static void fill_images(const ConvolutionJob *job, const char *input, int64_t *i
 // Row-major [place][feature][position].
 static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
                          int64_t s1, char *patches) {
+    assert(p0 >= 0 && count >= 0 && s0 <= s1);
     const PositionDim *fastest = &job->dims[job->dim_count - 1];
     int64_t index[kRankLimit + 1], place[kRankLimit];
     for (int64_t s = s0; s < s1; s++) {
@@ -399,6 +401,7 @@ static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
 static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
                            const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
                            char *scratch) {
+    assert(group >= 0 && count >= 0 && s0 <= s1);
     const char *kernel =
         job->packed + ((group * job->places + s0) * job->group_inputs) * job->group_outputs * job->width;
     CpuProduct p = block_product(job, count, s0, s1, patch_stride, result_stride);
@@ -417,6 +420,7 @@ static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int
 }
 
 static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ConvolutionJob *job = argument;
     char *patches = job->scratch + (size_t)worker * job->scratch_each;
     char *results = patches + job->patch_bytes, *rest = results + job->result_bytes;

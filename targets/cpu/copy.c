@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/copy.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 #if defined(__SSE2__)
@@ -42,6 +43,7 @@ static void stream(char *to, const char *from, size_t bytes) {
 }
 
 static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BytesJob *job = argument;
     const int64_t first = begin * kPiece, last = end * kPiece < job->bytes ? end * kPiece : job->bytes;
     (void)worker;
@@ -115,6 +117,7 @@ static void find_transpose(CopyPlan *plan) {
 }
 
 static void copy_row(char *to, const char *from, CopyDim dim, int width) {
+    assert(width > 0);
     if (dim.to == 1 && dim.from == 1) {
         memcpy(to, from, (size_t)(dim.size * width));
         return;
@@ -199,6 +202,7 @@ static void transpose_strips(const CopyPlan *plan, char *to, const char *from, C
 
 // Rows [begin, end) of dimension 1's tiles, over all of dimension 0.
 static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
+    assert(band >= 0);
     const CopyDim a = plan->dims[0], b = plan->dims[1];
     if (plan->gemm) {
         const int64_t first = band * kDeep;
@@ -221,6 +225,7 @@ static int64_t band_count(const CopyPlan *plan) {
 
 // Unit = (index over the outer dimensions) * bands + band.
 static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CopyPlan *plan = argument;
     const int64_t bands = band_count(plan);
     (void)worker;
@@ -253,6 +258,7 @@ static void split_single_row(CopyPlan *plan) {
 
 void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
                       const int64_t *target_strides, const void *source, const int64_t *source_strides) {
+    assert(rank >= 0 && width > 0);
     HLO_BUG_IF(rank > CPU_KERNEL_RANK_LIMIT);
     CopyPlan plan = {.width = width, .target = target, .source = source};
     int64_t total = 1;
@@ -283,6 +289,7 @@ typedef struct FillJob {
 } FillJob;
 
 static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const FillJob *job = argument;
     (void)worker;
     char *to = job->target + begin * job->width;
@@ -315,6 +322,7 @@ void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, i
 
 void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
              const int64_t *interior, int width, const void *value, void *target, const void *source) {
+    assert(rank >= 0 && width > 0);
     int64_t sizes[CPU_KERNEL_RANK_LIMIT], to[CPU_KERNEL_RANK_LIMIT], from[CPU_KERNEL_RANK_LIMIT];
     int64_t to_stride = 1, from_stride = 1, to_offset = 0, from_offset = 0;
     HLO_BUG_IF(rank > CPU_KERNEL_RANK_LIMIT);

@@ -3,6 +3,7 @@
 // make that diagonal, and the reflections turn the vectors back.
 #include "targets/cpu/eigen.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 // ---- rotations
 
 static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CpuRotations *r = argument;
     const bool wide = r->matrix->type == HLO_F64 || r->matrix->type == HLO_C128;
     (void)worker;
@@ -41,6 +43,7 @@ void cpu_rotations_push(CpuRotations *rotations, int64_t row, double cosine, dou
 
 // The first of the zeros of e from `from` on (the last row counts as one), after setting what is negligible to zero.
 static int64_t end_of_block(const double *d, double *e, int64_t from, int64_t n) {
+    assert(from >= 0 && from < n);
     for (int64_t m = from; m < n - 1; m++)
         if (fabs(e[m]) <= DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) {
             e[m] = 0;
@@ -58,6 +61,7 @@ static double length(double x, double y) {
 
 // One implicit QL step with Wilkinson's shift on rows [first, last].
 static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotations *rotations) {
+    assert(first >= 0 && first <= last);
     const double slope = (d[first + 1] - d[first]) / (2 * e[first]);
     double g = d[last] - d[first] + e[first] / (slope + copysign(hypot(slope, 1), slope));
     double sine = 1, cosine = 1, shift = 0;
@@ -85,6 +89,7 @@ static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotati
 // Eigenvalues of the tridiagonal matrix of diagonal d (n) and off-diagonal e (n, the last one spare) into d, unsorted.
 // Row i of the rotated rows ends as eigenvector i. False where it does not converge.
 static bool tridiagonal_values(double *d, double *e, int64_t n, CpuRotations *rotations) {
+    assert(n >= 0);
     enum { kMaximumSteps = 60 };
     for (int64_t l = 0; l < n; l++) {
         int steps = 0;
@@ -144,6 +149,7 @@ typedef struct RankTwo {
 enum { kRows = 64 };  // rows of one part of the work
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
     (void)worker;
     for (int64_t i = begin * kRows; i < end * kRows && i < r->n; i++)
@@ -152,6 +158,7 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
 }
 
 static void subtract_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
     (void)worker;
     for (int64_t i = begin * kRows; i < end * kRows && i < r->n; i++) {
@@ -163,6 +170,7 @@ static void subtract_task(void *argument, int64_t begin, int64_t end, int worker
 
 // Reduces a to d and e; reflection k's vector ends in row k of a, behind the diagonal, its factor in taus[k].
 static void tridiagonalise(CpuMatrix *matrix, char *a, int64_t n, double *d, double *e, char *taus) {
+    assert(n >= 0);
     const size_t width = (size_t)matrix->width;
     char *p = cpu_matrix_work(matrix, n, width), *p_conjugate = cpu_matrix_work(matrix, n, width);
     char *v_conjugate = cpu_matrix_work(matrix, n, width);
@@ -274,6 +282,7 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
 
 HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, bool sort, void *vectors,
                    void *values, int32_t *info, const void *in) {
+    assert(batch >= 0 && n >= 0);
     const EighJob job = {n, lower, sort, vectors, values, in, info};
     const size_t width = (size_t)hlo_type_bytes(type);
     const size_t bytes = 2 * cpu_work_bytes(n * n, width) + 5 * cpu_work_bytes(n, width) +

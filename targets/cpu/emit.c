@@ -97,6 +97,7 @@ static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
 }
 
 static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArray *array, const CpuAccess *access) {
+    assert(array && access);
     const int64_t *found = hlo_int_map_find(&emitter->memo_index, hash);
     if (!found) return NULL;
     const Memo *memo = &emitter->memos.items[*found];
@@ -133,6 +134,7 @@ static int64_t *significant(const Emitter *emitter, int64_t *linear) {
 }
 
 static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    assert(array && access);
     int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
     const int buffer = read_buffer(emitter, cpu_array_root(array));
     const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
@@ -156,6 +158,7 @@ static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *i
 }
 
 static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    assert(array->producer);
     const CpuNode *node = array->producer;
     CpuArray *operand = node->operands[0];
     const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, operand->shape->dims));
@@ -168,6 +171,7 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
 }
 
 static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    assert(array && access);
     CpuArray *operand = array->producer->operands[0];
     const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
     CpuAccess inner;
@@ -320,6 +324,7 @@ static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, 
 }
 
 static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const CpuStoreBox *box, const HloShape *target) {
+    assert(value && target);
     const CpuAccess access = cpu_access_new(arena, value->rank, value->loop_rank);
     for (int64_t d = 0; d < value->rank; d++) {
         const int64_t *from = cpu_access_row(value, d);
@@ -381,6 +386,7 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
 
 HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target, CpuFusedLoop *result,
                         CpuEmitFailure *failure) {
+    assert(scalar && target && result && failure);
     const CpuLoopDomain domain = {.outer = 1, .dims = &target->elements};
     Emitter emitter = new_emitter(arena, features, &domain);
     const CpuAccess none = {.loop_rank = 1};
@@ -418,6 +424,7 @@ static int64_t *leading_linear(const Emitter *emitter, int64_t count) {
 
 HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
                         CpuEmitFailure *failure) {
+    assert(node && result && failure);
     const HloShape *shape = node->row_shape;
     CpuArray *target = node->results[0];
     const CpuLoopDomain domain = {
@@ -456,6 +463,7 @@ static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, cons
 // Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which
 // wants at least one of each: reductions over no dimension at all combine every element with the initial value.
 static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, HloInts reduced, bool inner_only) {
+    assert(operand->rank >= reduced.count);
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 2);
     ReduceOrder order = {.place = HLO_ARENA_NEW(arena, int64_t, operand->rank + 1)};
     int64_t next = 0, first_inner = 0;
@@ -511,6 +519,7 @@ static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, c
 
 HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
                           CpuEmitFailure *failure) {
+    assert(node && result && failure);
     const int32_t count = node->operand_count / 2;
     const HloShape *operand = node->operands[0]->shape;
     const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
@@ -577,6 +586,7 @@ static CpuValue rounded(CpuLoopBuilder *builder, CpuValue x) {
 // One pass multiplies rounded operands, three add the products with what the rounding left; six come so close to f32
 // that they are f32.
 static CpuValue multiply(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y) {
+    assert(builder);
     if (precision != CPU_PRECISION_BF16_1 && precision != CPU_PRECISION_BF16_3)
         return cpu_loop_op(builder, CPU_OP_MULTIPLY, x, y, 0);
     const CpuValue a = rounded(builder, x), b = rounded(builder, y);
@@ -606,6 +616,7 @@ static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPreci
 
 HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
                        CpuFusedLoop *result, CpuEmitFailure *failure) {
+    assert(node && result && failure);
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
     const CpuView *views = node->views;
     const int64_t kept = views[2].rank, contracted = dot->lhs_contracting.count;

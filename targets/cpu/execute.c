@@ -145,6 +145,7 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 }
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    assert(thunk && device);
     switch (thunk->kind) {
         case CPU_STEP_COPY_LOOPS:
             copy(device, thunk->copies, thunk->copy_count, pool);
@@ -203,6 +204,7 @@ static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, cons
 
 // addresses[i][m]: array i of member m.
 static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const CpuThunk *thunk) {
+    assert(meeting && thunk);
     const CpuCollectiveGroup *group = meeting->group;
     const int32_t arrays = thunk->read_count + thunk->write_count;
     if (!meeting->addresses) {
@@ -233,6 +235,7 @@ static void fail(CpuRun *run, HloStatus status) {
 }
 
 static void release_group(CpuRun *run, CpuMeeting *meeting) {
+    assert(meeting);
     meeting->arrived = 0;
     for (int64_t m = 0; m < meeting->group->count; m++) {
         CpuDevice *device = &run->devices[meeting->group->devices[m]];
@@ -243,6 +246,7 @@ static void release_group(CpuRun *run, CpuMeeting *meeting) {
 }
 
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
+    assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
     CpuMeeting *meeting = meeting_of(run, collective, device);
     device->waits_at = thunk;
@@ -340,6 +344,7 @@ static HloStatus deadlock(const CpuRun *run) {
 // ---- workers
 
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
+    assert(device);
     const CpuThunk *waits_at;
     const HloStatus status = advance(run, device, pool, &waits_at);
     pthread_mutex_lock(&run->lock);
@@ -354,6 +359,7 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
 }
 
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
+    assert(work);
     CpuMeeting *meeting = work->meeting;
     const HloStatus status = work->collective->exchange(
         work->collective, meeting->group, (void *const *const *)meeting->addresses, work->part, meeting->parts, pool);
@@ -406,6 +412,7 @@ static void work_on_run(CpuRun *run, CpuPool *pool) {
 }
 
 static void worker_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     (void)begin;
     (void)end;
     (void)worker;
@@ -479,6 +486,7 @@ static void free_run(CpuRun *run) {
 
 // Fewer devices than workers: one worker walks through them and its kernels use the others. Else workers take devices.
 HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution) {
+    assert(executable && execution);
     CpuRun run = {.executable = executable,
                   .pool = pool,
                   .sharing = execution->sharing,

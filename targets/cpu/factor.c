@@ -2,6 +2,7 @@
 // LU with row exchanges and QR by reflections, in panels of columns: a panel stands turned in a buffer of its own, so
 // that its columns are neighbours in memory; everything to its right is updated by matrix products, in stripes of
 // columns over the pool.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -25,6 +26,7 @@ typedef struct LuJob {
 // Factors the turned panel (columns x rows): pivot[j] is counted from the panel's first row. Returns the number of the
 // first column without a pivot, counted from 1, or 0.
 static int64_t factor_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, int64_t *pivot) {
+    assert(rows >= 0 && columns >= 0);
     int64_t singular = 0;
     for (int64_t j = 0; j < columns && j < rows; j++) {
         char *column = cpu_matrix_at(matrix, panel, j * rows), *below = cpu_matrix_at(matrix, column, j + 1);
@@ -60,6 +62,7 @@ typedef struct LuUpdate {
 // Exchanges rows in columns [from, to); to the right of the panel also solves with its triangle and takes the product
 // off the rows below.
 static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scratch) {
+    assert(from >= 0 && from <= to);
     const CpuMatrix *matrix = u->matrix;
     for (int64_t j = 0; j < u->count; j++)
         if (u->pivot[j] != j)
@@ -88,6 +91,7 @@ static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scr
 
 // Stripes left of the panel come first, then those to its right.
 static void update_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LuUpdate *u = argument;
     const int64_t left = (u->first + CPU_STRIPE - 1) / CPU_STRIPE, right = u->first + u->count;
     for (int64_t s = begin; s < end; s++) {
@@ -139,6 +143,7 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
 
 HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
                  int32_t *pivots, int32_t *permutation, int32_t *info, const void *in) {
+    assert(batch >= 0 && rows >= 0 && columns >= 0);
     const CpuProduct product = {.type = type, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL};
     const LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product)};
     const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
@@ -157,6 +162,7 @@ typedef struct QrJob {
 
 // Reduces the turned panel (columns x rows) to its triangle, reflection by reflection.
 static void reflect_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, char *taus) {
+    assert(rows >= 0 && columns >= 0);
     for (int64_t j = 0; j < columns; j++) {
         char *v = cpu_matrix_at(matrix, panel, j * rows + j);
         double beta;

@@ -2,6 +2,7 @@
 // Nodes that the reference evaluator runs.
 #include "targets/cpu/fallback.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -48,6 +49,7 @@ const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node) {
 
 // A literal of `shape` whose leaves lie at the next addresses.
 static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *const **next) {
+    assert(shape && next);
     HloLiteral *literal = HLO_ARENA_NEW(arena, HloLiteral, 1);
     literal->shape = shape;
     if (!hlo_shape_is_tuple(shape)) {
@@ -61,6 +63,7 @@ static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *co
 }
 
 static void store_literal(const HloLiteral *literal, void *const **next) {
+    assert(literal && next);
     if (!hlo_shape_is_tuple(literal->shape)) {
         const int64_t bytes = hlo_shape_bytes(literal->shape);
         void *to = *(*next)++;

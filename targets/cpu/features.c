@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/features.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,6 +106,7 @@ CpuFeatures cpu_features_detect(void) {
 }
 
 HloStatus cpu_features_choose(CpuFeatures *chosen) {
+    assert(chosen);
     const CpuFeatures here = cpu_features_detect();
     const char *asked = getenv("MESHLO_CPU_FEATURES");
     *chosen = here;

@@ -3,6 +3,7 @@
 // two in one complex line. Lines that stand alone or are too long for a cache are cut into a matrix, whose columns and
 // rows are many lines again. The bits of a line depend on its length, on how many lines there are, and on the
 // instruction set.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -36,6 +37,7 @@ static int64_t block_bytes(const Lines *l, int64_t points) {
 }
 
 static void complex_block(const Lines *l, int64_t outer, int64_t first, int count, char *x, char *spare) {
+    assert(count > 0);
     const int64_t n = l->plan->n, point = 2 * l->width;
     const char *from = l->source + (outer * l->in_outer + first * (l->in_columns ? 1 : l->in_line)) * point;
     char *to = l->target + (outer * l->out_outer + first * (l->out_columns ? 1 : l->out_line)) * point;
@@ -53,6 +55,7 @@ static void complex_block(const Lines *l, int64_t outer, int64_t first, int coun
 
 // Real lines go two by two: the first half of the block's lines as real parts, the others as imaginary ones.
 static void real_block(const Lines *l, int64_t first, int count, char *x, char *spare) {
+    assert(count > 0);
     const CpuFftKernels *k = l->kernels;
     const int64_t n = l->plan->n, half = n / 2 + 1, width = l->width;
     const int low = (count + 1) / 2, high = count - low;
@@ -84,6 +87,7 @@ static int64_t lines_of_block(const Lines *l) {
 }
 
 static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Lines *l = argument;
     const int64_t each = lines_of_block(l), blocks = (l->inner + each - 1) / each;
     char *x = l->scratch + (size_t)worker * l->scratch_each, *spare = x + block_bytes(l, l->plan->n);
@@ -212,6 +216,7 @@ HloStatus cpu_fft_one_line(const CpuFftLine *line, bool is_double, void *points)
 // Complex lines of [outer][n][inner] points.
 static HloStatus complex_lines(const Run *run, const CpuFftLine *line, int swap, int64_t outer, int64_t inner,
                                char *target, const char *source) {
+    assert(outer >= 0 && inner > 0);
     const int64_t n = line->n, bytes = 2 * n * run->width;
     const double scale = swap ? 1 / (double)n : 1;
     const bool few = inner == 1 && 2 * outer <= run->kernels->lanes && line->rows;
@@ -295,6 +300,7 @@ static HloStatus real_line_alone(const Run *run, const CpuFftLine *line, bool to
 // `count` lines whose points are neighbours, real on one side.
 static HloStatus real_lines(const Run *run, const CpuFftLine *line, bool to_real, int64_t count, char *target,
                             const char *source) {
+    assert(count >= 0);
     const int64_t n = line->n, real = n * run->width, half = (n / 2 + 1) * 2 * run->width;
     if (line->half && (!line->whole || 2 * count <= run->kernels->lanes)) {
         for (int64_t i = 0; i < count; i++)
@@ -351,6 +357,7 @@ static HloStatus inverse_real(const Run *run, const CpuFft *f, int64_t batch, ch
 }
 
 HloStatus cpu_fft_run(CpuPool *pool, const CpuFft *f, int64_t batch, void *out, const void *in) {
+    assert(f && batch >= 0);
     const int64_t last = f->lengths[f->rank - 1];
     if (batch == 0 || product(f->lengths, f->rank) == 0) return HLO_SUCCESS;
     const bool is_double = f->type == HLO_F64;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/fft_plan.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "hlo/base/memory.h"
@@ -30,6 +31,7 @@ static void *new_table(HloArena *arena, int64_t points, bool is_double) {
 
 // The factors that passes take, or -1 where a prime is too large.
 static int factorise(int64_t n, int *factors) {
+    assert(n > 0 && factors);
     int count = 0;
     for (; n % 8 == 0 && n != 16; n /= 8) factors[count++] = 8;
     for (; n % 4 == 0; n /= 4) factors[count++] = 4;
@@ -89,6 +91,7 @@ static void make_chirp(HloArena *arena, CpuFftPlan *plan, bool is_double) {
 }
 
 static const CpuFftPlan *new_plan(HloArena *arena, int64_t n, bool is_double) {
+    assert(n > 0);
     CpuFftPlan *plan = HLO_ARENA_NEW(arena, CpuFftPlan, 1);
     plan->n = n;
     plan->factor_count = factorise(n, plan->factors);
@@ -146,6 +149,7 @@ static void bend_line(HloArena *arena, CpuFftLine *line, bool is_double) {
 
 // `real`: one that is real on one side; `alone`: its points are neighbours in memory.
 static CpuFftLine *new_line(HloArena *arena, int64_t n, bool is_double, bool real, bool alone) {
+    assert(n > 0);
     CpuFftLine *line = HLO_ARENA_NEW(arena, CpuFftLine, 1);
     int factors[CPU_FFT_FACTORS];
     line->n = n;
@@ -163,6 +167,7 @@ static CpuFftLine *new_line(HloArena *arena, int64_t n, bool is_double, bool rea
 }
 
 const CpuFft *cpu_fft_new(HloArena *arena, CpuFftKind kind, HloType type, int rank, const int64_t *lengths) {
+    assert(rank > 0 && lengths);
     CpuFft *fft = HLO_ARENA_NEW(arena, CpuFft, 1);
     fft->kind = kind;
     fft->type = type;

@@ -3,6 +3,7 @@
 // loop users all end in one loop joins it; an array that others need in memory gets a buffer and a loop of its own.
 #include "targets/cpu/fuse.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/lower.h"
@@ -102,6 +103,7 @@ static bool joins_rows(const CpuNode *node, const CpuNode *root) {
 
 // True if the array, one element a row, comes from a reduction of rows of this shape that may yet join a loop.
 static bool comes_from_rows(const CpuArray *array, const HloShape *rows, int depth) {
+    assert(depth >= 0);
     const CpuNode *node = array->producer;
     if (!node || depth == 0 || array->materialized) return false;
     if (node->opcode == HLO_OP_REDUCE) return reduces_rows(node) && same_dims(node->operands[0]->shape, rows);
@@ -168,6 +170,7 @@ static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool
 // Operands that a node's loops compute themselves: the values of reductions, the pieces of concatenations and pads, the
 // update of a dynamic-update-slice. All others are read from memory.
 static bool takes_expression(const CpuNode *node, int32_t operand) {
+    assert(operand >= 0 && operand < node->operand_count);
     bool largest;
     if (node->state != CPU_NODE_NORMAL) return false;
     if (cpu_lower_is_arg_extreme(node, &largest)) return operand == 1;  // which its kernel does not read
@@ -246,6 +249,7 @@ static void forget_rows(CpuRegion *region, bool all) {
 
 // Once more with every round's discoveries: each marks at least one more reduction, so rounds end.
 void cpu_fuse(CpuProgram *program) {
+    assert(program);
     HloArena *arena = program->arena;
     bool *materialized = HLO_ARENA_NEW(arena, bool, program->arrays.count);
     for (int64_t i = 0; i < program->arrays.count; i++) materialized[i] = program->arrays.items[i]->materialized;

@@ -104,6 +104,7 @@ static void plan_batch(IndexPlan *plan, const CpuIndexing *x, const int64_t *ope
 }
 
 static HloStatus make_plan(const CpuIndexing *x, bool scatter, const void *indices, IndexPlan *plan) {
+    assert(x && plan);
     int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
     int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
     HLO_FAIL_IF(x->operand_rank > CPU_KERNEL_RANK_LIMIT || x->result_rank > CPU_KERNEL_RANK_LIMIT ||
@@ -233,6 +234,7 @@ static void copy_slice(const GatherJob *job, char *to, const char *from) {
 }
 
 static void gather_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const GatherJob *job = argument;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
@@ -245,6 +247,7 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const void *operand,
                      const void *indices) {
+    assert(indexing && width > 0);
     GatherJob job = {.width = width, .result = result, .operand = operand};
     HLO_TRY(make_plan(indexing, false, indices, &job.plan));
     if (job.plan.batch_count == 0 || job.plan.slice_count == 0) return HLO_SUCCESS;
@@ -316,6 +319,7 @@ static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
 
 // Part [begin, end) of one run along the innermost window dimension.
 static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    assert(begin >= 0 && begin <= end);
     const WindowStep *step = &job->plan.window[0];
     const CpuScatter *s = job->scatter;
     if (s->op == CPU_SCATTER_CALL) {
@@ -335,6 +339,7 @@ static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, in
 }
 
 static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    assert(begin >= 0 && begin <= end);
     const IndexPlan *plan = &job->plan;
     int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
     for (;;) {
@@ -354,6 +359,7 @@ static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, 
 
 // [begin, end) is a part of the columns, of the operand's elements, or of nothing (the one call does all).
 static void scatter_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScatterJob *job = argument;
     const IndexPlan *plan = &job->plan;
     (void)worker;
@@ -390,6 +396,7 @@ static HloStatus check_types(const ScatterJob *job) {
 
 HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands, const void *indices,
                       const void *const *updates) {
+    assert(scatter && operands && updates);
     ScatterJob job = {.scatter = scatter,
                       .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
                       .operands = operands,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/gemm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -39,6 +40,7 @@ static size_t b_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
 
 // All sets pack less than this many lanes more than there are.
 size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
+    assert(g->m >= 0 && g->n >= 0 && g->k >= 0);
     size_t most = 0;
     for (int set = 0; set < CPU_FEATURES_COUNT; set++) {
         const CpuGemmKernels *kernels = cpu_isa_gemm_kernels((CpuFeatures)set, g->is_double);
@@ -70,6 +72,7 @@ static bool reads_in_place(const Block *block, int64_t j) {
 
 // Rows [m0, m0 + rows) times the columns [j0, j1) of the packed block of b.
 static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
+    assert(m0 >= 0 && rows >= 0 && j0 <= j1);
     const CpuGemmKernels *kernels = block->kernels;
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width, mr = kernels->mr, nr = kernels->nr, depth = block->depth;
@@ -88,6 +91,7 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
 }
 
 static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
+    assert(j0 >= 0 && j0 <= j1);
     const CpuGemmKernels *kernels = block->kernels;
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width;
@@ -148,6 +152,7 @@ static int64_t column_unit(const Block *block) {
 }
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Block *block = argument;
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block),
                   across = (block->columns + columns - 1) / columns;
@@ -167,6 +172,7 @@ static void run_block(CpuPool *pool, Block *block) {
 }
 
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
+    assert(g && c);
     const CpuFeatures features = cpu_pool_features(pool);
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->is_double);
     const double work = (double)g->m * (double)g->n * (double)g->k;

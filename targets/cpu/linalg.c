@@ -221,6 +221,7 @@ static size_t factor_product_bytes(HloType type, int64_t n) {
 }
 
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
+    assert(batch >= 0 && n >= 0);
     HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "Cholesky factor of %s", hlo_type_text(type));
     assert(out != in); /* the named triangle is read while the other is written */
     if (batch == 0 || n == 0) return HLO_SUCCESS;
@@ -310,6 +311,7 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
 HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                bool left_side, bool lower, bool unit_diagonal, CpuTranspose transpose, void *x,
                                const void *a, const void *b) {
+    assert(batch >= 0 && rows >= 0 && columns >= 0);
     HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "triangular system of %s", hlo_type_text(type));
     if (batch == 0 || rows == 0 || columns == 0) return HLO_SUCCESS;
     const size_t width = (size_t)hlo_type_bytes(type);

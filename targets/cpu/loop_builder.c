@@ -95,6 +95,7 @@ static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
 
 // `value` at a level at least as high as `level`. Uniform registers are filled and serve every level.
 static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
+    assert(level >= 0);
     const CpuLoopValue old = *value_at(b, value);
     if (old.level == CPU_LEVEL_UNIFORM || old.level >= level) return value;
     if (old.expanded) return old.expanded;
@@ -109,6 +110,7 @@ static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
 // One block kernel over up to three operands, all raised to the highest level among them.
 static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *kernel, HloType type, CpuRegisterType held, int64_t immediate,
                       int arity, const CpuValue *operands) {
+    assert(arity >= 0 && operands);
     CpuLevel level = CPU_LEVEL_UNIFORM;
     for (int i = 0; i < arity; i++)
         if (value_at(b, operands[i])->level > level) level = value_at(b, operands[i])->level;
@@ -166,6 +168,7 @@ static CpuLevel map_level(const CpuLoopBuilder *b, const CpuIndexMap *map) {
 }
 
 CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuIndexMap *map) {
+    assert(buffer >= 0);
     const CpuIndexMap own = own_map(b, map);
     CpuLoopValue load = new_value(b, CPU_VALUE_LOAD, map_level(b, &own), type, cpu_register_raw(type));
     load.buffer = buffer;
@@ -187,6 +190,7 @@ static CpuValue find_constant(const CpuLoopBuilder *b, HloType type, const void 
 }
 
 CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
+    assert(bits);
     const CpuValue known = find_constant(b, type, bits, (size_t)cpu_register_bytes(cpu_register_raw(type)));
     if (known >= 0 && !is_narrow_float(type)) return known;
     CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
@@ -431,6 +435,7 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
 
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements) {
+    assert(values && inits && accumulators && elements);
     if (b->combine_count || b->reduce_count || b->reduced == 0 || count < 1 || count > CPU_LOOP_COMBINE_LIMIT)
         fail(b, hlo_error(HLO_INVALID_ARGUMENT,
                           "fused loop: a generic reduction must be the only one of its loop and "
@@ -458,6 +463,7 @@ void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values
 }
 
 void cpu_loop_combine_end(CpuLoopBuilder *b, int count, const CpuValue *combined, CpuValue *results) {
+    assert(combined && results);
     b->combined = hlo_arena_copy(b->arena, combined, sizeof(CpuValue) * (size_t)count);
     for (int i = 0; i < count; i++) {
         const CpuValueKind kind = value_at(b, combined[i])->kind;
@@ -480,6 +486,7 @@ void cpu_loop_combine_in_order(CpuLoopBuilder *b) {
 }
 
 void cpu_loop_store(CpuLoopBuilder *b, int buffer, CpuValue value, const CpuIndexMap *map) {
+    assert(buffer >= 0);
     const CpuIndexMap own = own_map(b, map);
     CpuLevel level = map_level(b, &own);
     if (level == CPU_LEVEL_UNIFORM) level = CPU_LEVEL_KEPT;

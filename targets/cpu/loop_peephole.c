@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before a loop is planned: neighbouring operations that one kernel does in one pass over their registers become one
 // value, with the same roundings; values that nobody reads any more are dropped.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/loop_internal.h"
@@ -23,6 +24,7 @@ static bool is_constant(const CpuLoopValue *value, uint32_t *bits) {
 
 // x << l | x >> (32 - l)
 static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
+    assert(value);
     if (!is_operation(b, value, CPU_OP_OR, CPU_REGISTER_U32)) return;
     for (int turned = 0; turned < 2; turned++) {
         const CpuLoopValue *left = value_at(b, value->operands[turned]), *right = value_at(b, value->operands[!turned]);
@@ -67,6 +69,7 @@ static int inner_of(const CpuLoopBuilder *b, const CpuLoopValue *value) {
 }
 
 static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
+    assert(value && uses);
     const bool difference = is_operation(b, value, CPU_OP_SUBTRACT, CPU_REGISTER_F32);
     CpuPairOuter outer = CPU_PAIR_PLUS;
     if (is_operation(b, value, CPU_OP_MULTIPLY, CPU_REGISTER_F32))
@@ -103,6 +106,7 @@ static void count_uses(const CpuLoopBuilder *b, int *uses) {
 }
 
 void cpu_loop_peephole(CpuLoopBuilder *b) {
+    assert(b);
     if (b->combine_count) return;  // a combiner's values are named by number
     int *uses = hlo_arena_allocate(b->arena, sizeof(int) * (size_t)(b->values.count + 1));
     for (int64_t v = 0; v < b->values.count; v++) find_rotation(b, &b->values.items[v]);

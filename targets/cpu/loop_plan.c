@@ -11,6 +11,7 @@ enum { kSlotAlignment = 64 };
 
 // Merges dimensions first, first + 1, ... in reading order, innermost first in the result.
 static void add_dims(CpuWalk *walk, const CpuLoopBuilder *b, const CpuIndexMap *map, int first, int count) {
+    assert(first >= 0 && count >= 0);
     for (int d = first + count - 1; d >= first; d--) {
         if (b->dims[d] == 1) continue;
         const int top = walk->count - 1;
@@ -207,6 +208,7 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
 }
 
 static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
+    assert(bytes > 0);
     int best = -1;
     for (int i = 0; i < p->slot_count; i++)
         if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best]))
@@ -385,6 +387,7 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
 }
 
 HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
+    assert(result);
     if (b->status) {
         const HloStatus status = b->status;
         b->status = NULL;

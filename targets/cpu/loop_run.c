@@ -371,6 +371,7 @@ static void run_row_in_chunks(Frame *frame) {
 }
 
 static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
+    assert(begin >= 0 && begin <= end);
     Frame frame;
     frame_open(&frame, loop, buffers, scratch, NULL);
     const int64_t length = loop->reduced;
@@ -455,6 +456,7 @@ static void *combine_partials(const Frame *frame, CpuValue v) {
 
 static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, char *scratch,
                             char *partials) {
+    assert(begin >= 0 && begin <= end);
     Frame frame;
     frame_open(&frame, loop, buffers, scratch, partials);
     for (int64_t block = begin; block < end; block++) {
@@ -467,6 +469,7 @@ static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t b
 
 // First pass of long rows: unit = row * segments + segment.
 static void run_partial_unit(Frame *frame, int64_t unit) {
+    assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
     const int64_t row = unit / loop->segments, segment = unit % loop->segments;
     const int64_t begin = segment * loop->segment;
@@ -491,6 +494,7 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
 
 // First pass of columns: unit = block * segments + segment.
 static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
+    assert(segment >= 0);
     const CpuLoop *loop = frame->loop;
     void *elements[CPU_LOOP_COMBINE_LIMIT];
     for (int i = 0; i < loop->combine_count; i++) elements[i] = frame->registers[loop->combine_values[i]];
@@ -515,6 +519,7 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
 }
 
 static void run_column_unit(Frame *frame, int64_t unit) {
+    assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
     const int64_t segment = unit % loop->segments;
     if (!set_block(frame, unit / loop->segments)) return;
@@ -554,6 +559,7 @@ static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
 }
 
 static void first_pass_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RunJob *job = argument;
     Frame frame;
     frame_open(&frame, job->loop, job->buffers, scratch_of(job, worker), job->partials);
@@ -600,6 +606,7 @@ static bool is_tiny(const CpuLoop *loop) {
 }
 
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
+    assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;
     if (is_tiny(loop)) {
         _Alignas(64) char scratch[kTinyScratch];

@@ -19,6 +19,7 @@ static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) 
 }
 
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
+    assert(count > 0 && loops && step);
     CpuArrayVector reads = {0}, writes = {0};
     for (int32_t i = 0; i < count; i++) {
         for (int32_t k = 0; k < loops[i].buffer_count; k++) {
@@ -121,6 +122,7 @@ static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) 
 }
 
 static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(step);
     const HloInts permutation = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
     const HloShape *from = node->operands[0]->shape, *to = node->results[0]->shape;
     const int64_t *strides = row_major_strides(lowering->arena, from);
@@ -168,6 +170,7 @@ static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *ste
 
 // One loop a piece.
 static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(step && node->result_count == 1);
     CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, node->operand_count);
     CpuEmitFailure failure = {0};
     const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions.items[0];
@@ -187,6 +190,7 @@ static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep
 
 // The part of the operand that lands in the result; false when nothing does.
 static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const HloShape *to, int64_t *trim) {
+    assert(from->rank == to->rank && trim);
     bool some = true;
     for (int64_t d = 0; d < from->rank; d++) {
         const int64_t step = padding[d].interior + 1, low = padding[d].low, room = to->dims[d] - 1 - low;
@@ -200,6 +204,7 @@ static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const
 }
 
 static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 2);
     const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
     CpuArray *operand = node->operands[0], *result = node->results[0];
     const int64_t rank = operand->shape->rank;
@@ -230,6 +235,7 @@ static bool reads_array(const CpuStep *step, const CpuArray *array) {
 
 // The operand moves into the result's place (often it is there already), then the update is written over it.
 static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count >= 2);
     CpuArray *operand = node->operands[0], *update = node->operands[1];
     const int64_t rank = operand->shape->rank;
     CpuDynamicStart *starts = HLO_ARENA_NEW(lowering->arena, CpuDynamicStart, rank);
@@ -397,6 +403,7 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
 
 // Every round either succeeds or marks at least one node or array, so rounds end.
 HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps) {
+    assert(steps);
     do {
         lowering->retry = false;
         lowering->fallbacks.count = 0;

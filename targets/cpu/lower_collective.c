@@ -206,6 +206,7 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
 
 static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
                            const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
+    assert(stores > 0);
     CpuLoopBuilder *builder = cpu_loop_builder_new(context->lowering->arena, domain, context->lowering->features);
     const CpuValue sum = combine_all(context, builder, type, load);
     for (int64_t m = 0; m < stores; m++) cpu_loop_store(builder, (int)(context->group_size + m), sum, store);
@@ -251,6 +252,7 @@ static HloStatus check_groups(const CollectiveLowering *context) {
 }
 
 static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensions, bool split_operand) {
+    assert(dimensions.count >= 0);
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
     HLO_FAIL_IF(node->operand_count != node->result_count, HLO_INVALID_ARGUMENT, "%s %%%s: %d operands but %d results",
@@ -372,6 +374,7 @@ static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
 }
 
 HloStatus cpu_lower_collective(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node && step);
     CpuCollective *collective = HLO_ARENA_NEW(lowering->arena, CpuCollective, 1);
     collective->instruction = node->instruction;
     collective->opcode = node->opcode;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions.
+#include <assert.h>
+
 #include "targets/cpu/convolution.h"
 #include "targets/cpu/lower.h"
 
@@ -54,6 +56,7 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
 }
 
 HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 2 && node->result_count == 1);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);
     const HloConvolutionLabels *labels = attributes->labels;
     const HloShape *input = node->operands[0]->shape, *kernel = node->operands[1]->shape;

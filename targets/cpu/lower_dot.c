@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots to matrix products: dimensions of each role are merged where all arrays step through them evenly; what cannot be
 // merged is looped over.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/copy.h"
@@ -159,6 +160,7 @@ static void swap_sides(CpuMatmul *matmul) {
 }
 
 static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
+    assert(matmul);
     matmul->batch = batch.size;
     matmul->m = m.size;
     matmul->n = n.size;
@@ -185,6 +187,7 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecisio
 }
 
 HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 2 && node->result_count == 1);
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
     if (!node->views) {
         node->state = CPU_NODE_FALLBACK;

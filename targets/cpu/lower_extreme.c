@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions that find the place of the largest or smallest element, as jnp.argmax writes them: the values beside an
 // iota, and a computation that keeps the better value, NaN above all, and among equals the lower place.
+#include <assert.h>
 #include <math.h>
 
 #include "targets/cpu/lower.h"
@@ -52,6 +53,7 @@ static bool reads_computation(const HloComputation *computation, bool *largest) 
 
 // The places along `dimension`, possibly spread over others.
 static bool counts_along(const CpuArray *array, int64_t dimension) {
+    assert(dimension >= 0);
     const CpuNode *node = array->producer;
     if (!node) return false;
     if (node->opcode == HLO_OP_IOTA) return HLO_ATTRIBUTES(node->instruction, Iota)->dimension == dimension;
@@ -81,6 +83,7 @@ static bool is_worst(const CpuArray *init, bool largest) {
 }
 
 bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest) {
+    assert(node && largest);
     if (node->opcode != HLO_OP_REDUCE || node->operand_count != 4 || node->state != CPU_NODE_NORMAL) return false;
     const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
     const HloShape *shape = node->operands[0]->shape;

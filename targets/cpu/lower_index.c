@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and scatter.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/copy.h"
@@ -35,6 +36,7 @@ static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *p
 }
 
 HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 2 && node->result_count == 1);
     HloArena *arena = lowering->arena;
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(node->instruction, Gather);
     GatherKernel *kernel = HLO_ARENA_NEW(arena, GatherKernel, 1);
@@ -93,6 +95,7 @@ static bool has_builtin(HloType type, CpuScatterOp op) {
 }
 
 static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int count, CpuIndexing *indexing) {
+    assert(count > 0);
     const HloScatterAttributes *from = HLO_ATTRIBUTES(node->instruction, Scatter);
     HloArena *arena = lowering->arena;
     int ignored;
@@ -106,6 +109,7 @@ static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int cou
 }
 
 HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count >= 3);
     const HloComputation *computation = node->instruction->called[0];
     const int count = node->operand_count / 2;
     const CpuScalarFunction *function = cpu_scalar_compile(lowering, computation);

@@ -20,6 +20,7 @@ static HloStatus run_fft(const void *data, void *const *arguments, CpuPool *pool
 }
 
 HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 1);
     static const CpuFftKind kKinds[] = {[HLO_FftType_FFT] = CPU_FFT,
                                         [HLO_FftType_IFFT] = CPU_IFFT,
                                         [HLO_FftType_RFFT] = CPU_RFFT,
@@ -107,6 +108,7 @@ static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool 
 }
 
 HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 1);
     const HloShape *shape = node->operands[0]->shape;
     if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);
     MatrixKernel *kernel = new_kernel(lowering, shape);
@@ -123,6 +125,7 @@ static HloStatus run_solve(const void *data, void *const *arguments, CpuPool *po
 }
 
 HloStatus cpu_lower_triangular_solve(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 2);
     const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TriangularSolve);
     const HloShape *shape = node->operands[1]->shape;
     if (!has_kernel(held_type(shape->type)) || shape->rank < 2) return cpu_lower_give_up(lowering, node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sort and top-k. Comparators that compare keys one after the other are recognised; others are called.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -69,6 +70,7 @@ static HloStatus run_sort(const void *data, void *const *arguments, CpuPool *poo
 
 // How the first `count` operands are sorted along a dimension; NULL when the comparator has no compiled form.
 static CpuSort *new_sort(CpuLowering *lowering, const CpuNode *node, int32_t count, int64_t dimension) {
+    assert(count > 0 && dimension >= 0);
     const HloShape *shape = node->operands[0]->shape;
     CpuSort *sort = HLO_ARENA_NEW(lowering->arena, CpuSort, 1);
     CpuSortKey *key = HLO_ARENA_NEW(lowering->arena, CpuSortKey, 1);
@@ -211,6 +213,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
 
 // Whether the results are the operands with less along at most one dimension, which becomes *dimension.
 static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
+    assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;
     *dimension = whole->rank - 1;
     for (int32_t a = 0; a < count; a++) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows: reduce-window (prefix sums among them) and select-and-scatter.
+#include <assert.h>
+
 #include "targets/cpu/scalar.h"
 #include "targets/cpu/window.h"
 
@@ -158,6 +160,7 @@ static bool select_op(const HloComputation *computation, CpuLoopOp *op) {
 }
 
 HloStatus cpu_lower_select_and_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 3);
     WindowKernel *kernel = new_kernel(lowering, node, node->operands[1]->shape);
     if (!has_builtin(kernel->type) || !select_op(node->instruction->called[0], &kernel->select) ||
         !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[1]), &kernel->op))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/matmul.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ enum { kPackBlock = 1024 };
 // One contiguous run of elements from one type to another.
 static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to, void *target, const void *source,
                         int64_t count) {
+    assert(count >= 0);
     _Alignas(64) unsigned char raw[kPackBlock * 16], held[kPackBlock * 16];
     const CpuRegisterType source_held = cpu_register_of(from), target_held = cpu_register_of(to);
     for (int64_t i = 0; i < count; i += kPackBlock) {
@@ -50,6 +52,7 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
 
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+    assert(rows >= 0 && columns >= 0);
     if (from == compute) {
         cpu_copy_strided(NULL, 2, (int64_t[]){rows, columns}, hlo_type_bytes(from), target, (int64_t[]){columns, 1},
                          source, (int64_t[]){row_stride, column_stride});
@@ -71,6 +74,7 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
 
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+    assert(rows >= 0 && columns >= 0);
     const int width = hlo_type_bytes(to), compute_width = hlo_type_bytes(compute);
     unsigned char line[kPackBlock * 16];
     for (int64_t r = 0; r < rows; r++)
@@ -209,6 +213,7 @@ static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t 
 // ---- tiles
 
 static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MatmulJob *job = argument;
     const CpuMatmul *mm = job->mm;
     char *scratch = job->scratch + (size_t)worker * job->scratch_each;

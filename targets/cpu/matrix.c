@@ -22,6 +22,7 @@ typedef struct BatchJob {
 } BatchJob;
 
 static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BatchJob *batch = argument;
     for (int64_t i = begin; i < end; i++) {
         CpuMatrix matrix = batch->matrix;
@@ -334,6 +335,7 @@ static void apply_stripe(const ApplyJob *job, int64_t first, int64_t columns, ch
 }
 
 static void apply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ApplyJob *job = argument;
     for (int64_t s = begin; s < end; s++) {
         const int64_t first = s * CPU_STRIPE, left = job->columns - first;

@@ -72,8 +72,8 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 
 // ---- triangles
 
-// Rows of the first part of a triangle that is cut in two: a multiple of CPU_TRIANGLE, half at least, fewer than n (more
-// than CPU_TRIANGLE).
+// Rows of the first part of a triangle that is cut in two: a multiple of CPU_TRIANGLE, half at least, fewer than n
+// (more than CPU_TRIANGLE).
 static inline int64_t cpu_triangle_half(int64_t n) {
     return ((n + 1) / 2 + CPU_TRIANGLE - 1) / CPU_TRIANGLE * CPU_TRIANGLE;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/random.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/isa/random.h"
@@ -69,6 +70,7 @@ static void counter_block(const CounterJob *job, int64_t at, int64_t count) {
 }
 
 static void counter_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CounterJob *job = argument;
     (void)worker;
     while (begin < end) {
@@ -127,6 +129,7 @@ static void threefry_block(const ThreefryJob *job, int64_t begin, int64_t count)
 }
 
 static void threefry_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ThreefryJob *job = argument;
     (void)worker;
     while (begin < end) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the chain of additions
 // without changing its order; columns are scanned as vectors of neighbours. One long row is cut in fixed segments.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/held.h"
@@ -137,6 +138,7 @@ static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worke
 
 // Columns: unit = (outer, block of neighbouring columns).
 static void scan_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScanJob *job = argument;
     const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
     _Alignas(64) char first[kColumnBlock * 16];
@@ -168,6 +170,7 @@ static int64_t scan_offset(const ScanJob *job, int64_t row, int64_t i) {
 }
 
 static void segment_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScanJob *job = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -187,6 +190,7 @@ typedef struct ShiftJob {
 } ShiftJob;
 
 static void shift_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ShiftJob *shift = argument;
     const ScanJob *job = shift->scan;
     _Alignas(64) char carry[kColumnBlock * 16];

@@ -211,6 +211,7 @@ static int64_t find(CpuRegisterType held, const void *in, int64_t n, const void 
 
 // Rows along memory, in chunks: the extreme of each, then the place of the best chunk's.
 static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     enum { kChunk = 4096 };
     const ArgJob *job = argument;
     const int width = hlo_type_bytes(job->type);
@@ -306,6 +307,7 @@ static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t
 }
 
 static void arg_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ArgJob *job = argument;
     const int width = hlo_type_bytes(job->type);
     const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;

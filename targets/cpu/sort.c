@@ -2,6 +2,7 @@
 // Sorting. A stable sort has one right answer, so rows may be cut for workers in any way.
 #include "targets/cpu/sort.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/loop_internal.h"
@@ -131,6 +132,7 @@ static uint32_t *offset_index(uint32_t *index, int64_t by) {
 }
 
 static void sort_part_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LongRow *row = argument;
     (void)worker;
     for (int64_t part = begin; part < end; part++) {
@@ -164,6 +166,7 @@ MERGE_SLICE(uint64_t, 64)
 
 // Unit = pair * parts + slice.
 static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LongRow *row = argument;
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -326,6 +329,7 @@ static void compare_one_row(const SortJob *job, int64_t base, int worker) {
 }
 
 static void sort_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const SortJob *job = argument;
     const CpuSort *s = job->sort;
     for (int64_t row = begin; row < end; row++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/tiles.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -143,6 +144,7 @@ static int64_t panels(int64_t lanes) {
 
 // Unit = batch * panels of both sides + panel, those of the left side first.
 static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
     const CpuMatmul *mm = job->mm;
     const Round *r = &job->round;
@@ -186,6 +188,7 @@ static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0
 }
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
     const int64_t down = divide_up(job->round.m, kUnitRows), across = divide_up(job->round.n, kUnitColumns);
     char *result = job->results + (size_t)worker * kUnitRows * kUnitColumns * sizeof(float);

@@ -2,6 +2,7 @@
 // reduce-window and select-and-scatter.
 #include "targets/cpu/window.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/copy.h"
@@ -33,6 +34,7 @@ static void fill_identity(char *out, const char *identity, int64_t count, int wi
 
 // Neighbours in the inner dimensions as vectors: unit = (outer, window).
 static void pass_over_inner(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const PassJob *job = argument;
     const int64_t bytes = job->inner * job->width;
     (void)worker;
@@ -64,6 +66,7 @@ static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) 
 
 // Neighbouring windows as vectors, when nothing is inside this dimension: unit = outer.
 static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     enum { kBlock = 256 };
     const PassJob *job = argument;
     const int width = job->width;
@@ -264,6 +267,7 @@ static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *ind
 }
 
 static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CallJob *job = argument;
     int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
     void *accumulators[CPU_KERNEL_RANK_LIMIT];
@@ -319,6 +323,7 @@ static bool prefers(const SelectJob *job, int64_t best, int64_t element) {
 
 // All windows of one batch, in order: each adds its source element where its selected operand element is.
 static void select_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const SelectJob *job = argument;
     int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
     (void)worker;

@@ -56,8 +56,7 @@ static const ExpansionCase cases[] = {
      "  ROOT t = (f32[6], f32[6]) tuple(s, s)\n}\n\n",
      P(0, "f32[6,5]") P(1, "f32[6]") "  ROOT r = (f32[6,5], f32[6]) scan(p0, p1), dimensions={1}, to_apply=c, "
                                      "num_carries=1, is_reverse=true\n"},
-    {"bitcast-expander", HLO_OP_BITCAST, 0, "",
-     P(0, "f32[3,4]{0,1}") "  ROOT r = f32[2,6]{0,1} bitcast(p0)\n"},
+    {"bitcast-expander", HLO_OP_BITCAST, 0, "", P(0, "f32[3,4]{0,1}") "  ROOT r = f32[2,6]{0,1} bitcast(p0)\n"},
     {"bitcast-expander", HLO_OP_BITCAST, 0, "",
      P(0, "f32[3,4,5]{1,2,0:T(2,4)}") "  ROOT r = f32[4,3,1,5]{0,3,2,1:T(2,4)} bitcast(p0)\n"},
     {"bitcast-expander", HLO_OP_BITCAST, 0, "", P(0, "f32[3,4]{0,1}") "  ROOT r = s32[4,3]{1,0} bitcast(p0)\n"},

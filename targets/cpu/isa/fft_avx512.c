@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// fft.inc for AVX-512.
 #if defined(__x86_64__)
 #define CPU_ISA avx512
 #include "targets/cpu/isa/fft.inc"

@@ -20,8 +20,8 @@ typedef struct CpuGemmKernels {
     // multiply-adds in rising k.
     void (*tile)(int64_t depth, const void *a, const void *b, int64_t b_step, void *c, int64_t ldc, int64_t m,
                  int64_t n, int accumulate);
-    // c[m][n] (row stride ldc) is set to or raised by the product of a[i * row_step + k * k_step], any steps, and rows of
-    // b `b_step` elements apart, from where they are: bits as of tile() of one block of depth.
+    // c[m][n] (row stride ldc) is set to or raised by the product of a[i * row_step + k * k_step], any steps, and rows
+    // of b `b_step` elements apart, from where they are: bits as of tile() of one block of depth.
     void (*small)(int64_t m, int64_t n, int64_t depth, const void *a, int64_t row_step, int64_t k_step, const void *b,
                   int64_t b_step, void *c, int64_t ldc, int accumulate);
     // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up

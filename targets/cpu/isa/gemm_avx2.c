@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// gemm.inc for AVX2 and FMA.
 #if defined(__x86_64__)
 #define CPU_ISA avx2
 #include "targets/cpu/isa/gemm_both.inc"

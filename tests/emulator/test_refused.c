@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the emulator's functions must refuse when a program calls them, beyond what the command's options can say.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "emulator/draw.h"
+#include "emulator/export_hwloc.h"
+#include "emulator/mesh_order.h"
+#include "emulator/simulate.h"
+#include "hlo/hlo.h"
+#include "tests/support/compiled.h"
+
+static EmuTopology *topology_of(const char *spec) {
+    EmuTopology *topology = NULL;
+    must_succeed(emu_topology_parse(spec, &topology));
+    return topology;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Meshes
+
+typedef struct MeshCase {
+    int64_t sizes[3], count;
+    const char *part;  // of the message
+} MeshCase;
+
+static const MeshCase mesh_cases[] = {
+    {{4, 4}, 2, "the mesh has 16 places"},
+    {{0, 8}, 2, "mesh axis 0 has the impossible size 0"},
+    {{8, -1}, 2, "mesh axis 1 has the impossible size -1"},
+    {{INT64_C(1) << 62, 4}, 2, "mesh axis 1 has the impossible size 4"},
+};
+
+Test(emulator_refused, meshes_that_no_slice_holds) {
+    EmuTopology *topology = topology_of("v2-8");
+    int64_t ids[64];
+    for (size_t i = 0; i < HLO_COUNT_OF(mesh_cases); i++) {
+        const MeshCase *one = &mesh_cases[i];
+        must_fail(emu_mesh_order(topology, one->sizes, one->count, false, ids), HLO_INVALID_ARGUMENT, one->part);
+        must_fail(emu_default_assignment(topology, one->sizes, one->count, ids), HLO_INVALID_ARGUMENT,
+                  i == 0 ? "16" : one->part);
+    }
+    emu_topology_free(topology);
+}
+
+Test(emulator_refused, meshes_of_chosen_devices) {
+    EmuTopology *topology = topology_of("v4-16");
+    const EmuMeshOptions options = {0};
+    const int64_t sizes[EMU_MAX_MESH_AXES + 1] = {8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const int64_t none[] = {0};
+    int64_t places[8];
+    EmuDevice twins[8];
+    memcpy(twins, topology->devices, sizeof(twins));
+    memcpy(twins[7].coords, twins[6].coords, sizeof(twins[7].coords));
+    twins[7].core_on_chip = twins[6].core_on_chip;
+    must_fail(emu_device_mesh(topology->devices, 8, "TPU v4", sizes, EMU_MAX_MESH_AXES + 1, options, places),
+              HLO_INVALID_ARGUMENT, "a mesh has at most 16 axes");
+    must_fail(emu_device_mesh(topology->devices, 8, "TPU v4", none, 1, options, places), HLO_INVALID_ARGUMENT,
+              "impossible size 0");
+    must_fail(emu_device_mesh(topology->devices, 4, "TPU v4", sizes, 1, options, places), HLO_INVALID_ARGUMENT,
+              "the mesh has 8 places for 4 devices");
+    must_fail(emu_device_mesh(twins, 8, "TPU v4", (const int64_t[]){2, 4}, 2, options, places), HLO_INVALID_ARGUMENT,
+              "the same coordinates");
+    emu_topology_free(topology);
+}
+
+Test(emulator_refused, meshes_over_slices) {
+    EmuTopology *topology = topology_of("v2-8");
+    const int64_t eight[] = {8}, one[] = {1}, two[] = {2}, none[] = {0};
+    int64_t ids[64];
+    must_fail(emu_mesh_order_hybrid(topology, eight, one, 0, false, ids), HLO_INVALID_ARGUMENT,
+              "a mesh has 1 to 16 axes");
+    must_fail(emu_mesh_order_hybrid(topology, eight, none, 1, false, ids), HLO_INVALID_ARGUMENT, "an impossible size");
+    must_fail(emu_mesh_order_hybrid(topology, eight, two, 1, false, ids), HLO_INVALID_ARGUMENT,
+              "a mesh over 2 slices on 1 of them");
+    emu_topology_free(topology);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Drawings
+
+Test(emulator_refused, drawings_of_what_is_no_grid) {
+    const int64_t ids[4] = {0, 1, 2, 3}, sizes[EMU_MAX_MESH_AXES + 1] = {4}, dims[3] = {8, 8, 8}, axis[] = {0};
+    const EmuSpecDimension spec[3] = {{axis, 1}};
+    EmuShard shards[4];
+    HloText text = {0};
+    must_fail(emu_shards_of_spec(ids, sizes, 1, dims, 3, spec, shards), HLO_INVALID_ARGUMENT, "one or two dimensions");
+    must_fail(emu_shards_of_spec(ids, sizes, 1, dims, 0, spec, shards), HLO_INVALID_ARGUMENT, "one or two dimensions");
+    must_fail(emu_shards_of_spec(ids, sizes, EMU_MAX_MESH_AXES + 1, dims, 1, spec, shards), HLO_INVALID_ARGUMENT,
+              "a mesh has at most 16 axes");
+    // Two parts that leave a hole, and three of which one stands across the others' border.
+    const EmuShard holes[] = {{0, {0, 0}, {4, 4}}, {1, {4, 4}, {8, 8}}};
+    must_fail(emu_draw_sharding("x", dims, 2, holes, 2, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT, "do not tile");
+    const EmuShard across[] = {{0, {0, 0}, {4, 4}}, {1, {0, 4}, {4, 8}}, {2, {4, 2}, {8, 6}}};
+    must_fail(emu_draw_sharding("x", dims, 2, across, 3, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT, "do not tile");
+    hlo_text_free(&text);
+}
+
+Test(emulator_refused, host_devices_as_a_slice) {
+    EmuTopology *topology = topology_of("cpu:4");
+    HloText xml = {0};
+    must_fail(emu_export_hwloc(topology, &xml), HLO_INVALID_ARGUMENT, "is no TPU slice");
+    hlo_text_free(&xml);
+    emu_topology_free(topology);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Programs
+
+static void expect_not_simulated(HloModule *module, const EmuTopology *topology, const char *part) {
+    EmuReport *report = NULL;
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_INVALID_ARGUMENT, part);
+    cr_expect_null(report);
+}
+
+Test(emulator_refused, programs_for_other_machines) {
+    EmuTopology *topology = topology_of("v5e-4");
+    HloModule *module = compiled_must_parse("HloModule m\nENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n");
+    module->num_partitions = 8;
+    expect_not_simulated(module, topology, "the program is for 8 devices, v5e-4 has 4");
+    module->num_partitions = 0;
+    expect_not_simulated(module, topology, "impossible replica or partition counts");
+    module->num_partitions = INT64_C(1) << 40;
+    module->replica_count = INT64_C(1) << 40;
+    expect_not_simulated(module, topology, "impossible replica or partition counts");
+    hlo_module_free(module);
+    emu_topology_free(topology);
+}

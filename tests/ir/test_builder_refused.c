@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the builder must refuse of the programs that call it. Each case builds one wrong thing; the error waits in the
+// builder until it is finished, and no call in between does harm.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/hlo.h"
+
+static HloModule *module;
+static HloBuilder *b;
+static HloInstruction *x, *scalar;
+
+static HloComputation *stranger(void) {
+    HloBuilder *other = hlo_builder_new(module, "stranger");
+    HloInstruction *y = hlo_build_parameter(other, 0, HLO_F32, HLO_DIMS(2, 3), "y");
+    HloComputation *computation = NULL;
+    cr_assert_null(hlo_builder_finish(other, y, &computation));
+    return computation;
+}
+
+static HloInstruction *operand_of_another(void) {
+    return hlo_build_add(b, x, stranger()->root);
+}
+static HloInstruction *root_of_another(void) {
+    return stranger()->root;
+}
+static HloInstruction *parameter_below_zero(void) {
+    return hlo_build_parameter(b, -1, HLO_F32, HLO_DIMS(2), "z");
+}
+static HloInstruction *parameter_beyond_the_limit(void) {
+    return hlo_build_parameter(b, 1000001, HLO_F32, HLO_DIMS(2), "z");
+}
+static HloInstruction *parameter_with_a_gap(void) {
+    return hlo_build_parameter(b, 5, HLO_F32, HLO_DIMS(2), "z");
+}
+static HloInstruction *edge_to_itself(void) {
+    hlo_build_control_edge(b, x, x);
+    return x;
+}
+static HloInstruction *edge_to_another(void) {
+    hlo_build_control_edge(b, x, stranger()->root);
+    return x;
+}
+static HloInstruction *product_of_scalars(void) {
+    return hlo_build_matmul(b, scalar, x);
+}
+static HloInstruction *combiner_of_one(void) {
+    hlo_build_combiner(b, HLO_OP_NEGATE, HLO_F32);
+    return x;
+}
+static HloInstruction *combiner_with_attributes(void) {
+    hlo_build_combiner(b, HLO_OP_COMPARE, HLO_F32);
+    return x;
+}
+static HloInstruction *identity_of_none(void) {
+    return hlo_build_reduce_op(b, HLO_OP_SUBTRACT, x, HLO_DIMS(0));
+}
+static HloInstruction *more_arrays_than_fit(void) {
+    return hlo_build_reduce(b, &x, &scalar, 1 << 20, HLO_DIMS(0), NULL);
+}
+static HloInstruction *more_branches_than_fit(void) {
+    return hlo_build_switch(b, scalar, &x, NULL, 1 << 20);
+}
+static HloInstruction *broadcast_to_fewer(void) {
+    return hlo_build_broadcast_to(b, x, HLO_DIMS(3));
+}
+static HloInstruction *broadcast_to_many(void) {
+    static const int64_t ones[65] = {1};
+    return hlo_build_broadcast_to(b, x, (HloInts){ones, 65});
+}
+static HloInstruction *padding_of_unlike_lists(void) {
+    return hlo_build_pad(b, x, scalar, HLO_DIMS(1, 1), HLO_DIMS(1), HLO_DIMS(0, 0));
+}
+static HloInstruction *constant_of_a_token(void) {
+    return hlo_build_array(b, HLO_TOKEN, HLO_DIMS(2), NULL);
+}
+static HloInstruction *constant_of_negative_size(void) {
+    return hlo_build_array(b, HLO_F32, HLO_DIMS(-2), NULL);
+}
+
+static const struct {
+    HloInstruction *(*builds)(void);
+    const char *part;  // of the message
+} cases[] = {
+    {operand_of_another, "operand 1, y, is not in computation main"},
+    {root_of_another, "y is not in computation main"},
+    {parameter_below_zero, "parameter number -1"},
+    {parameter_beyond_the_limit, "parameter number 1000001"},
+    {parameter_with_a_gap, "but no number"},
+    {edge_to_itself, "a control edge from x to x"},
+    {edge_to_another, "a control edge from x to y"},
+    {product_of_scalars, "arrays of rank 0 and 2"},
+    {combiner_of_one, "negate does not combine two values"},
+    {combiner_with_attributes, "compare does not combine two values"},
+    {identity_of_none, "subtract has no identity"},
+    {more_arrays_than_fit, "1048576 arrays"},
+    {more_branches_than_fit, "1048576 branches"},
+    {broadcast_to_fewer, "x of rank 2 to rank 1"},
+    {broadcast_to_many, "65 dimensions are too many"},
+    {padding_of_unlike_lists, "lists of different lengths"},
+    {constant_of_a_token, "a constant of type token"},
+    {constant_of_negative_size, "dimension"},
+};
+
+Test(ir_builder_refused, the_error_waits_until_the_builder_is_finished) {
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        module = hlo_module_new("m");
+        b = hlo_builder_new(module, "main");
+        x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(2, 3), "x");
+        scalar = hlo_build_scalar(b, HLO_F32, 1);
+        HloInstruction *wrong = cases[i].builds();
+        HloInstruction *after = hlo_build_negate(b, x);  // no harm, whether it is built or not
+        (void)after;
+        HloStatus status = hlo_builder_finish_entry(b, wrong);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", cases[i].part);
+        cr_expect(strstr(hlo_status_message(status), cases[i].part), "'%s' is not in '%s'", cases[i].part,
+                  hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(module);
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs and options that cannot be partitioned, and what the message says.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/hlo.h"
+#include "spmd_partitioner/spmd.h"
+#include "tests/spmd/check.h"
+#include "tests/support/compiled.h"
+
+typedef struct RefusedProgram {
+    const char *text;
+    HloCode code;
+    const char *part;  // of the message
+} RefusedProgram;
+
+#define ON(count, body) "HloModule m, num_partitions=" #count "\nENTRY e {\n" body "}\n"
+
+static const RefusedProgram programs[] = {
+    // shardings that are not the mesh's
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={mesh['a'=2], [{'a'}]}\n"), HLO_INVALID_ARGUMENT, "2 devices"},
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={mesh['a'=4], [{'a'}, {}]}\n"), HLO_INVALID_ARGUMENT,
+     "2 dimensions"},
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[8]<=[8]}\n"), HLO_INVALID_ARGUMENT, "8 devices"},
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={{replicated},{replicated}}\n"), HLO_INVALID_ARGUMENT, "tuple"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT t = (f32[8], f32[8]) tuple(p, q), "
+        "sharding={{devices=[4]<=[4]}}\n"),
+     HLO_INVALID_ARGUMENT, "1 "},
+    {ON(8, " ROOT p = f32[8] parameter(0), sharding={devices=[2,4]0,1,2,3,7,6,5,4 last_tile_dims={manual}}\n"),
+     HLO_UNIMPLEMENTED, "a device order that the mesh cannot hold"},
+    {ON(4, " ROOT p = f32[<=8] parameter(0), sharding={devices=[4]<=[4]}\n"), HLO_UNIMPLEMENTED, "dynamic size"},
+    {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
+    // ops whose form has no rule
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n k = token[] "
+        "after-all()\n"
+        " ROOT d = (f32[8], s32[8]) add-dependency(t, k)\n"),
+     HLO_UNIMPLEMENTED, "add-dependency of a tuple"},
+    {ON(4, " p = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT b = u16[8,2,2] bitcast(p)\n"),
+     HLO_UNIMPLEMENTED, "bitcast that changes the element width"},
+    {ON(4,
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
+        " ROOT d = token[] send-done(s), channel_id=1\n"),
+     HLO_UNIMPLEMENTED, "outside of a manual region"},
+};
+
+Test(refused, programs_name_what_stands_in_the_way) {
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        HloModule *module = parse_text(programs[i].text), *partitioned = NULL;
+        HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+        cr_expect_eq(hlo_status_code(status), programs[i].code, "%s: %s", programs[i].text, hlo_status_message(status));
+        cr_expect(strstr(hlo_status_message(status), programs[i].part), "%s: '%s' is not in '%s'", programs[i].text,
+                  programs[i].part, hlo_status_message(status));
+        cr_expect_null(partitioned);
+        hlo_status_free(status);
+        hlo_module_free(module);
+    }
+}
+
+Test(refused, options_name_what_is_wrong_with_them) {
+    static const char text[] =
+        "ENTRY e {\n p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n c = f32[] constant(1)\n b = f32[8] "
+        "broadcast(c), "
+        "dimensions={}\n t = (f32[8], f32[8]) tuple(p, q)\n g = f32[8] get-tuple-element(t), index=0\n"
+        " ROOT r = f32[8] add(g, b)\n}\n";
+    const SpmdMeshAxis mesh[] = {{"x", 4}}, none[] = {{"x", 0}}, immense[] = {{"x", INT64_C(1) << 40}};
+    const char *const tuple[] = {"t=x"}, *const free_op[] = {"b=x"};
+    const struct {
+        SpmdOptions options;
+        const char *part;
+    } cases[] = {
+        {{.mesh = none, .mesh_axis_count = 1}, "axis"},
+        {{.mesh = immense, .mesh_axis_count = 1}, "axis"},
+        {{.num_partitions = -1}, "the number of partitions"},
+        {{.mesh = mesh, .mesh_axis_count = 1, .shards = tuple, .shard_count = 1}, "%t is a tuple"},
+        {{.mesh = mesh, .mesh_axis_count = 1, .shards = free_op, .shard_count = 1}, "%b is made where it is used"},
+    };
+    HloModule *module = parse_text(text);
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloModule *partitioned = NULL;
+        must_fail(spmd_partition(module, &cases[i].options, &partitioned, NULL), HLO_INVALID_ARGUMENT, cases[i].part);
+    }
+    module->entry = NULL;
+    HloModule *partitioned = NULL;
+    SpmdBoundary *boundary = NULL;
+    must_fail(spmd_partition(module, NULL, &partitioned, NULL), HLO_INVALID_ARGUMENT, "no entry computation");
+    must_fail(spmd_propagate(module, NULL, &partitioned), HLO_INVALID_ARGUMENT, "no entry computation");
+    must_fail(spmd_boundary_new(module, &boundary), HLO_INVALID_ARGUMENT, "no entry computation");
+    hlo_module_free(module);
+}
+
+Test(refused, parts_that_are_not_the_arrays) {
+    HloArena *arena = hlo_arena_new();
+    const int64_t dims[] = {8, 4}, line[] = {8};
+    const HloSharding *tiled = hlo_arena_copy(
+        arena, &(HloSharding){.kind = HLO_SHARDING_TILED, .tile_dims = {dims, 0}, .iota = {.dims = {line, 1}}},
+        sizeof(HloSharding));
+    const int64_t tiles[] = {2, 1}, order[] = {2};
+    HloSharding halves = {.kind = HLO_SHARDING_TILED, .tile_dims = {tiles, 2}, .iota = {.dims = {order, 1}}};
+    const HloShape *shape = hlo_shape_array(arena, HLO_F32, dims, 2), *part = hlo_shape_array(arena, HLO_F32, line, 1);
+    HloLiteral *whole = hlo_literal_new(shape), *pieces[2], *joined = NULL;
+    int64_t offsets[2];
+    const HloShape *local;
+    must_fail(spmd_shard_offsets(shape, tiled, 0, offsets), HLO_INVALID_ARGUMENT, "rank differs");
+    must_fail(spmd_shard_shape(arena, shape, tiled, &local), HLO_INVALID_ARGUMENT, "rank differs");
+    must_fail(spmd_shard_offsets(shape, &halves, 2, offsets), HLO_INVALID_ARGUMENT, "device 2 is not in the sharding");
+    must_succeed(spmd_shard_literal(whole, &halves, 2, pieces));
+    const HloLiteral *wrong[] = {pieces[0], whole};
+    must_fail(spmd_unshard_literal(wrong, &halves, 2, shape, &joined), HLO_INVALID_ARGUMENT,
+              "device 1 has another shape");
+    const HloShape *pair[] = {shape, part};
+    must_fail(spmd_unshard_literal(wrong, &halves, 2, hlo_shape_tuple(arena, pair, 2), &joined), HLO_INVALID_ARGUMENT,
+              "only arrays can be reassembled");
+    for (int i = 0; i < 2; i++) hlo_literal_free(pieces[i]);
+    hlo_literal_free(whole);
+    hlo_arena_free(arena);
+}
