@@ -15,7 +15,8 @@ typedef struct Value {
     HloType type;
     int rank;
     int64_t dims[kMaximumRank];
-    bool exact;  // free of rounding errors
+    bool exact;     // free of rounding errors
+    bool unscaled;  // a sum whose error grew with its length: only its scaled form is used further
 } Value;
 
 typedef struct Generator {

@@ -74,8 +74,11 @@ int random_parameter(Generator *g, Value value) {
     return number;
 }
 
+// Any value made so far. The first one is a parameter, so the way back from an unscaled sum ends.
 static int pick(Generator *g) {
-    return (int)random_below(g, g->count);
+    int number = (int)random_below(g, g->count);
+    while (g->values[number].unscaled) number--;
+    return number;
 }
 
 // A value that an op which needs `wanted` types may take, or -1.
@@ -405,6 +408,7 @@ static void reduce(Generator *g) {
     random_print_list(g->text, "dimensions=", dimensions, reduced);
     hlo_text_format(g->text, ", to_apply=%s_%s\n", logical ? "or" : maximum ? "max" : "sum", hlo_type_text(value.type));
     if (!is_float(value.type) || maximum) return;
+    g->values[result].unscaled = true;
     const int scale = random_splat(g, value, "0.015625");
     random_begin(g, value);
     hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
@@ -427,6 +431,7 @@ static void dot(Generator *g) {
     const int result = random_begin(g, out);
     hlo_text_format(g->text, "dot(v%d, v%d), lhs_contracting_dims={%lld}, rhs_contracting_dims={%lld}\n", a, b,
                     (long long)contracting, (long long)place);
+    g->values[result].unscaled = true;
     const int scale = random_splat(g, out, "0.0625");
     random_begin(g, out);
     hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
@@ -495,7 +500,7 @@ void random_module(uint64_t seed, int operations, HloText *text) {
         kSteps[random_below(g, HLO_COUNT_OF(kSteps))](g);
     int results[8], count = 0;
     for (int i = g->count; i-- > 0 && count < 8;)
-        if (i == g->count - 1 || random_chance(g, 25)) results[count++] = i;
+        if (!g->values[i].unscaled && (i == g->count - 1 || random_chance(g, 25))) results[count++] = i;
     hlo_text_string(&entry, "  ROOT result = (");
     for (int i = 0; i < count; i++) {
         if (i) hlo_text_string(&entry, ", ");
