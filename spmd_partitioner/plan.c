@@ -207,7 +207,7 @@ static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
 }
 
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
-    assert(leaf >= 0 && sharding);
+    assert(leaf >= 0);  // `sharding` may be NULL: Shardy's own attribute says it then
     SpmdPlan *plan = builder->plan;
     SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, op, leaf)]];
     if (!hlo_shape_is_array(array->shape)) return HLO_SUCCESS;

@@ -58,6 +58,7 @@ bool cpu_emit_has_operation(HloOpcode opcode) {
 }
 
 CpuLoopOp cpu_emit_loop_op(HloOpcode opcode) {
+    if (opcode == HLO_OPCODE_COUNT) return CPU_OP_COUNT;
     return kRows[opcode].form == FORM_OPERATION ? kRows[opcode].operation : CPU_OP_COUNT;
 }
 

@@ -39,7 +39,8 @@ void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloCom
 // The reduction of the loop engine that combines with this opcode; false when it has none.
 bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op);
 
-// The elementwise loop operation of an opcode (CPU_OP_COUNT when it is none), for two operands of one type.
+// The elementwise loop operation of an opcode (CPU_OP_COUNT when it is none, or for HLO_OPCODE_COUNT), for two
+// operands of one type.
 CpuLoopOp cpu_emit_loop_op(HloOpcode opcode);
 
 // What emission wants changed before it is tried again.

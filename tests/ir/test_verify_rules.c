@@ -146,7 +146,13 @@ static void no_shape(void) {
     lonely->shape = NULL;
 }
 static void layout(HloLayout one) {
-    sum->shape = hlo_shape_with_layout(module->arena, sum->shape, &one);
+    HloInts *tiles = HLO_ARENA_NEW(module->arena, HloInts, one.tile_count);
+    for (int64_t i = 0; i < one.tile_count; i++) tiles[i] = hlo_ints_copy(module->arena, one.tiles[i]);
+    one.tiles = tiles;
+    one.minor_to_major = hlo_ints_copy(module->arena, one.minor_to_major);
+    HloLayout *kept = HLO_ARENA_NEW(module->arena, HloLayout, 1);
+    *kept = one;
+    sum->shape = hlo_shape_with_layout(module->arena, sum->shape, kept);
 }
 static void layout_of_another_rank(void) {
     layout((HloLayout){.minor_to_major = HLO_DIMS(0)});
