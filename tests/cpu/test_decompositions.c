@@ -59,14 +59,14 @@ ParameterizedTest(Program *program, decompositions, identities_hold) {
 // The engine calls the evaluator's routines matrix by matrix: whatever the threads, the numbers are the same ones.
 Test(decompositions, batches_are_cut_among_threads) {
     static const char *const texts[] = {
-        "HloModule m\nENTRY e {\n  p = f32[3,3,5,4] parameter(0)\n  ROOT r = (f32[3,3,5,4], f32[3,3,4], f32[3,3,5,4], "
-        "f32[3,3,4,4], s32[3,3]) custom-call(p), custom_call_target=\"lapack_sgesdd_ffi\", "
-        "api_version=API_VERSION_TYPED_FFI, backend_config={mode = 83 : ui8}\n}\n",
-        "HloModule m\nENTRY e {\n  p = f64[7,6,6] parameter(0)\n  ROOT r = (f64[7,6,6], f64[7,5], s32[7]) "
-        "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI, "
-        "backend_config={low = 1 : i32, high = 6 : i32}\n}\n",
-        "HloModule m\nENTRY e {\n  p = f64[0,6,6] parameter(0)\n  ROOT r = (f64[0,6,6], f64[0,5], s32[0]) "
-        "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI\n}\n"};
+        ("HloModule m\nENTRY e {\n  p = f32[3,3,5,4] parameter(0)\n  ROOT r = (f32[3,3,5,4], f32[3,3,4], f32[3,3,5,4], "
+         "f32[3,3,4,4], s32[3,3]) custom-call(p), custom_call_target=\"lapack_sgesdd_ffi\", "
+         "api_version=API_VERSION_TYPED_FFI, backend_config={mode = 83 : ui8}\n}\n"),
+        ("HloModule m\nENTRY e {\n  p = f64[7,6,6] parameter(0)\n  ROOT r = (f64[7,6,6], f64[7,5], s32[7]) "
+         "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI, "
+         "backend_config={low = 1 : i32, high = 6 : i32}\n}\n"),
+        ("HloModule m\nENTRY e {\n  p = f64[0,6,6] parameter(0)\n  ROOT r = (f64[0,6,6], f64[0,5], s32[0]) "
+         "custom-call(p), custom_call_target=\"lapack_dgehrd_ffi\", api_version=API_VERSION_TYPED_FFI\n}\n")};
     for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
         HloModule *module = compiled_must_parse(texts[i]);
         for (int threads = 1; threads < 4; threads += 2) {
