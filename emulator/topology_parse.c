@@ -116,6 +116,7 @@ static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
 
 // The shape that an accelerator type of `chips` chips has, if there is such a type.
 static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
+    if (chips < 1) return false;  // "v4-0"
     if (chip->torus_axes == 2) return plane_shape(chip, chips, shape);
     return small_cube_shape(chip, chips, shape) || cubes_shape(chip, chips, shape);
 }

@@ -102,6 +102,8 @@ ParameterizedTestParameters(emulator_topology, refused_names) {
         {"v5e", "a size is missing"},
         {"v5e-12", "did you mean v5e-8 or v5e-16"},
         {"v4-4", "did you mean v4-8"},
+        {"v4-0", "did you mean v4-8"},
+        {"tpu7x-0", "did you mean tpu7x-2"},
         {"v2-1024", "did you mean v2-512"},
         {"v5e-", "a number is expected"},
         {"v5e-99999999999999999999", "a number is expected"},
