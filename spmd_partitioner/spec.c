@@ -143,8 +143,8 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 // ---- --shard ----
 
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
-    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT,
-                "the program has %lld results: r%lld does not exist", (long long)plan->result_count, (long long)number);
+    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "there is no result r%lld: the program has %lld",
+                (long long)number, (long long)plan->result_count);
     *array = plan->results[number];
     return HLO_SUCCESS;
 }
@@ -161,17 +161,17 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
         }
         left -= leaves;
     }
-    return hlo_error(HLO_INVALID_ARGUMENT, "the program has %lld parameters: p%lld does not exist",
-                     (long long)(number - left), (long long)number);
+    return hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter p%lld: the program has %lld arrays as parameters",
+                     (long long)number, (long long)(number - left));
 }
 
 // The array that TARGET names: pN, rN, or an instruction of the entry computation.
 static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t length, int32_t *array) {
     for (HloInstruction *at = plan->module->entry->first; at; at = at->next) {
         if (strlen(at->name) != length || memcmp(at->name, name, length)) continue;
-        HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "--shard: %%%s is a tuple", at->name);
+        HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
         HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
-                    "--shard: %%%s is made where it is used and has no sharding of its own", at->name);
+                    "%%%s is made where it is used and has no sharding of its own", at->name);
         *array = plan->array_of_leaf[plan->first_leaf[at->id]];
         return HLO_SUCCESS;
     }
@@ -180,21 +180,19 @@ static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t leng
     bool whole = number >= 0 && end == name + length;
     if (whole && *name == 'p') return parameter_target(plan, number, array);
     if (whole && *name == 'r') return result_target(plan, number, array);
-    return hlo_error(HLO_INVALID_ARGUMENT,
-                     "--shard: '%.*s' is neither pN (a parameter), rN (a result) nor an instruction", (int)length,
-                     name);
+    return hlo_error(HLO_INVALID_ARGUMENT, "'%.*s' is neither pN (a parameter), rN (a result) nor an instruction",
+                     (int)length, name);
 }
 
-static HloStatus apply_option(SpmdPlan *plan, const char *option) {
+// Shards the array that one option names; *number becomes its place in the plan.
+static HloStatus apply_option(SpmdPlan *plan, const char *option, int32_t *number) {
     const char *equals = strchr(option, '=');
-    HLO_FAIL_IF(!equals, HLO_INVALID_ARGUMENT, "--shard '%s': expected TARGET=SPEC, as in p0=x,-", option);
-    int32_t number = 0;
-    HLO_TRY(find_target(plan, option, (size_t)(equals - option), &number));
-    SpmdArray *array = &plan->arrays.items[number];
+    HLO_FAIL_IF(!equals, HLO_INVALID_ARGUMENT, "expected TARGET=SPEC, as in p0=x,-");
+    HLO_TRY(find_target(plan, option, (size_t)(equals - option), number));
+    SpmdArray *array = &plan->arrays.items[*number];
     const HloSharding *sharding;
-    HloStatus status = spmd_spec_parse(plan->arena, plan->mesh->axes, plan->mesh->axis_count, equals + 1,
-                                       array->shape->rank, &sharding);
-    if (status) return hlo_status_annotate(status, "--shard '%s'", option);
+    HLO_TRY(spmd_spec_parse(plan->arena, plan->mesh->axes, plan->mesh->axis_count, equals + 1, array->shape->rank,
+                            &sharding));
     SpmdAnnotation annotation;
     HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, array->shape->rank, &annotation));
     array->sharding = annotation.sharding;
@@ -205,6 +203,14 @@ static HloStatus apply_option(SpmdPlan *plan, const char *option) {
 }
 
 HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
-    for (int64_t i = 0; i < options->shard_count; i++) HLO_TRY(apply_option(plan, options->shards[i]));
+    int32_t *arrays = HLO_ARENA_NEW(plan->arena, int32_t, options->shard_count);
+    for (int64_t i = 0; i < options->shard_count; i++) {
+        HloStatus status = apply_option(plan, options->shards[i], &arrays[i]);
+        if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
+        for (int64_t j = 0; j < i; j++) {
+            HLO_FAIL_IF(arrays[i] == arrays[j], HLO_INVALID_ARGUMENT, "--shard '%s': the same array as '%s'",
+                        options->shards[i], options->shards[j]);
+        }
+    }
     return HLO_SUCCESS;
 }

@@ -93,9 +93,10 @@ static HloStatus read_archive(CliContext *context, const char *path, const HloSh
     for (int64_t i = 0; i < inputs->count && !status; ++i) {
         if (!there[i]) continue;
         const char *name = hlo_arena_format(context->arena, "arr_%lld", (long long)i);
-        hlo_literal_free(inputs->items[i]);
-        inputs->items[i] = NULL;
-        status = npz_read(&archive, name, shapes[i], &inputs->items[i]);
+        status = inputs->items[i]
+                     ? cli_usage_error(context, "--input %s: input %lld is given twice", path, (long long)i)
+                     : HLO_SUCCESS;
+        if (!status) status = npz_read(&archive, name, shapes[i], &inputs->items[i]);
     }
     npz_close(&archive);
     return status;
@@ -114,8 +115,8 @@ static HloStatus read_one(CliContext *context, const HloModule *module, const ch
     const char *key = hlo_arena_string(context->arena, option, (size_t)(equals - option));
     int64_t index = find_input(module, key, inputs->count);
     if (index < 0) return unknown_input(context, module, key, inputs->count);
-    hlo_literal_free(inputs->items[index]);
-    inputs->items[index] = NULL;
+    if (inputs->items[index])
+        return cli_usage_error(context, "--input %s: input %lld is given twice", option, (long long)index);
     return npy_read(equals + 1, shapes[index], &inputs->items[index]);
 }
 

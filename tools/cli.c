@@ -198,6 +198,10 @@ int cli_main(int argument_count, char **arguments) {
     }
     const char *name = arguments[1];
     if (strcmp(name, "--version") == 0) name = "version";
+    if (strcmp(name, "help") == 0 && argument_count > 2) {  // help VERB is VERB --help
+        char help[] = "--help", *swapped[] = {arguments[0], arguments[2], help};
+        return cli_main((int)HLO_COUNT_OF(swapped), swapped);
+    }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         return print_text(cli_print_help, STDOUT_FILENO, CLI_EXIT_OK);
     }

@@ -117,6 +117,11 @@ double cli_number(const CliContext *context, const char *name, double otherwise)
 // The values of a CLI_LIST option in the order given, in the context's arena.
 HloStringVector cli_list(CliContext *context, const char *name);
 
+// Standard output holds one thing. Of these options, text ones with the value "-" and flags want it: an error about
+// usage when one with "-" is not alone. *taken tells that one has it, so that the verb leaves out what it would print.
+HLO_NODISCARD HloStatus cli_standard_output(CliContext *context, const char *const *options, int64_t count,
+                                            bool *taken);
+
 // Makes an error about usage: INVALID_ARGUMENT whatever the stage, exit code 2.
 HLO_NODISCARD HloStatus cli_usage_error(CliContext *context, const char *format, ...) HLO_PRINTF(2, 3);
 // Ends the run with this exit code and a reason on stderr, while results still go to stdout. Returns success, so that a

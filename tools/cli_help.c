@@ -23,7 +23,7 @@ static const struct {
 } kVariables[] = {
     {"MESHLO_TOPOLOGY", "the slice to use where none is named"},
     {"MESHLO_NUM_THREADS", "worker threads; all cores unless set"},
-    {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512"},
+    {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512, avx512_bf16, amx"},
     {"MESHLO_NUMERICS", "exact or tpu, where --numerics is not given"},
     {"MESHLO_FLAGS", "options to put before those of the command line"},
     {"MESHLO_LOG", "1 prints what is done, with times, to stderr"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options: `--name=value`, `--name value`, `-o value`; '-' and '_' inside a name are the same; "--" ends them. A single
 // "-" is an argument.
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -32,6 +33,11 @@ bool cli_has_option(const CliVerb *verb, const char *name) {
 static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
     const char *dashes = argument[1] == '-' ? "--" : "-";
     const char *name = hlo_arena_string(context->arena, argument + strlen(dashes), name_length);
+    const CliOption *same = find_option(context->verb, name, name_length);  // with the other number of dashes
+    if (same) {
+        return cli_usage_error(context, "unknown option %s%s; did you mean %s%s?", dashes, name,
+                               same->name[1] ? "--" : "-", same->name);
+    }
     const char *nearest = cli_nearest_option(context->verb, name, context->arena);
     if (nearest) return cli_usage_error(context, "unknown option %s%s; did you mean --%s?", dashes, name, nearest);
     return cli_usage_error(context, "unknown option %s%s (see meshlo %s --help)", dashes, name, context->verb->name);
@@ -132,6 +138,25 @@ double cli_number(const CliContext *context, const char *name, double otherwise)
     return value ? strtod(value->text, NULL) : otherwise;
 }
 
+HloStatus cli_standard_output(CliContext *context, const char *const *options, int64_t count, bool *taken) {
+    const char *owner = NULL, *other = NULL;
+    assert(options && count > 0 && taken);
+    *taken = false;
+    for (int64_t i = 0; i < count; ++i) {
+        const CliValue *value = find_value(context, options[i]);
+        bool file = value && value->option->kind == CLI_TEXT;
+        if (!value || (file && strcmp(value->text, "-") != 0)) continue;
+        *taken |= file;
+        other = owner;
+        owner = options[i];
+        if (other && *taken) {
+            return cli_usage_error(context, "%s%s and %s%s both want standard output", other[1] ? "--" : "-", other,
+                                   owner[1] ? "--" : "-", owner);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 HloStringVector cli_list(CliContext *context, const char *name) {
     const CliOption *option = find_option(context->verb, name, strlen(name));
     HLO_BUG_IF(!option || option->kind != CLI_LIST);
@@ -144,7 +169,7 @@ HloStringVector cli_list(CliContext *context, const char *name) {
     return list;
 }
 
-enum { kMaxNameLength = 40 };
+enum { kMaxNameLength = 40, kShortestPrefix = 3 };
 
 // Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error.
 static int64_t edit_distance(const char *a, const char *b) {
@@ -168,18 +193,24 @@ static int64_t edit_distance(const char *a, const char *b) {
 
 const char *cli_nearest(const char *name, const char *const *names, int64_t count) {
     const char *nearest = NULL;
-    int64_t best = (int64_t)strlen(name) / 3 + 2;  // more edits than this are another word
+    size_t length = strlen(name);
+    int64_t best = (int64_t)length / 3 + 2;  // more edits than this are another word
+    assert(names || count == 0);
     for (int64_t i = 0; i < count; ++i) {
         int64_t distance = edit_distance(name, names[i]);
         if (distance >= best) continue;
         best = distance;
         nearest = names[i];
     }
+    for (int64_t i = 0; i < count && !nearest && length >= kShortestPrefix; ++i) {
+        if (strncmp(name, names[i], length) == 0) nearest = names[i];  // only begun
+    }
     return nearest;
 }
 
 const char *cli_nearest_option(const CliVerb *verb, const char *name, HloArena *arena) {
     HloStringVector names = {0};
+    assert(verb && name && arena);
     for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
         for (int64_t i = 0; i < verb->tables[t]->count; ++i) {
             if (verb->tables[t]->options[i].name[1]) {

@@ -2,6 +2,7 @@
 // Everything that is held across a call that may fail sits in a Job, so that one function frees it.
 #include "tools/execute.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "targets/program.h"
@@ -224,7 +225,7 @@ typedef struct Evaluation {
 } Evaluation;
 
 static HloStatus evaluation_run(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
-                                const CliArrays *inputs, Evaluation *evaluation) {
+                                const CliArrays *inputs, Evaluation *evaluation, CliTimes *times) {
     const HloModule *module = execution->program->per_device;
     int64_t devices = evaluation->devices;
     for (int64_t i = 0; i < inputs->count; ++i) {
@@ -242,8 +243,18 @@ static HloStatus evaluation_run(CliContext *context, const CliExecution *executi
     HloEvalOptions options = {.numerics =
                                   execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
     context->stage = CLI_STAGE_RUN;
-    return hlo_evaluate_partitioned(module, devices, arguments, hlo_parameter_count(module->entry), &options,
-                                    evaluation->results);
+    for (int64_t i = 0; i < times->count; ++i) {
+        cli_progress(context, "evaluating");
+        for (int64_t d = 0; d < devices; ++d) {
+            hlo_literal_free(evaluation->results[d]);
+            evaluation->results[d] = NULL;
+        }
+        double start = cli_seconds();
+        HLO_TRY(hlo_evaluate_partitioned(module, devices, arguments, hlo_parameter_count(module->entry), &options,
+                                         evaluation->results));
+        times->run_seconds[i] = cli_seconds() - start;
+    }
+    return HLO_SUCCESS;
 }
 
 static HloStatus evaluation_join(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
@@ -272,12 +283,9 @@ static HloStatus execute_evaluated(CliContext *context, const CliExecution *exec
     for (int64_t d = 0; d < devices; ++d) {
         evaluation.leaves[d] = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, inputs->count), inputs->count};
     }
-    times->count = 1;
-    times->run_seconds = HLO_ARENA_NEW(context->arena, double, 1);
-    cli_progress(context, "evaluating");
-    double start = cli_seconds();
-    HloStatus status = evaluation_run(context, execution, boundary, inputs, &evaluation);
-    times->run_seconds[0] = cli_seconds() - start;
+    times->count = execution->repeat;
+    times->run_seconds = HLO_ARENA_NEW(context->arena, double, times->count);
+    HloStatus status = evaluation_run(context, execution, boundary, inputs, &evaluation, times);
     if (!status) status = evaluation_join(context, execution, boundary, &evaluation, results);
     for (int64_t d = 0; d < devices; ++d) {
         cli_arrays_free(&evaluation.leaves[d]);
@@ -300,12 +308,15 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
 
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
-    int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, program->num_partitions), count;
-    HLO_TRY(cli_numbers_parse(context, "device-assignment", text, program->num_partitions, numbers, &count));
-    if (count != program->num_partitions) {
-        return cli_usage_error(context, "--device-assignment names %lld devices, the program has %lld partitions",
-                               (long long)count, (long long)program->num_partitions);
+    const int64_t wanted = program->num_partitions;
+    int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, wanted), count = *text != 0;
+    assert(wanted > 0);
+    for (const char *at = text; *at; ++at) count += *at == ',';
+    if (count != wanted) {
+        return cli_usage_error(context, "--device-assignment '%s' does not name %lld device%s, one for each partition",
+                               text, (long long)wanted, wanted == 1 ? "" : "s");
     }
+    HLO_TRY(cli_numbers_parse(context, "device-assignment", text, wanted, numbers, &count));
     HloIntMap seen = {0};
     for (int64_t i = 0; i < count; ++i) {
         if (emu_topology_find_device(topology, numbers[i]) < 0 || hlo_int_map_find(&seen, (uint64_t)numbers[i])) {

@@ -95,6 +95,21 @@ static bool is_foreign_dump(CliContext *context, const HloModule *module) {
     return module->is_scheduled || ends_with(module->entry->name, "_spmd");
 }
 
+// What the program of one device cannot follow any more: another sharding, another number of devices. A mesh of as many
+// devices still says where they stand.
+static HloStatus check_partitioned(CliContext *context, const HloModule *module, const SpmdOptions *options) {
+    assert(module->num_partitions > 0);
+    if (options->shard_count) {
+        return cli_usage_error(context, "--shard %s: the program is that of one device already, and no longer sharded",
+                               options->shards[0]);
+    }
+    if (options->num_partitions > 1 && options->num_partitions != module->num_partitions) {
+        return cli_usage_error(context, "the program is that of one of %lld devices already, not of %lld",
+                               (long long)module->num_partitions, (long long)options->num_partitions);
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     assert(program);
     SpmdOptions options;
@@ -111,6 +126,7 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
                         (long long)program->original->num_partitions,
                         program->original->is_scheduled ? "it is scheduled" : "its entry is named as partitioned");
     }
+    if (program->was_partitioned) HLO_TRY(check_partitioned(context, program->original, &options));
     program->num_partitions = options.num_partitions ? options.num_partitions : 1;
     HLO_TRY(check_machine(context, program));
     if (program->was_partitioned) {

@@ -154,7 +154,8 @@ static HloStatus read_baseline(CliContext *context, const char *path, const HloJ
     HloJsonValue *value = NULL;
     context->stage = CLI_STAGE_USAGE;
     HLO_TRY(hlo_file_read(path, (size_t)1 << 30, &content));
-    HloStatus status = hlo_json_parse(context->arena, path, content.data, content.size, &value);
+    HloStatus status =
+        hlo_json_parse(context->arena, strcmp(path, "-") ? path : "<stdin>", content.data, content.size, &value);
     hlo_file_content_free(&content);
     *baseline = value;
     return status;
@@ -176,8 +177,9 @@ static HloStatus run_check(CliContext *context) {
     if (!status && limit) status = check_bytes(context, program.report, bytes);
     if (!status && path) status = compare_baseline(context, program.report, baseline);
     if (!status && context->exit_code == CLI_EXIT_OK) {
-        hlo_text_format(&context->out, "ok: %lld collectives, %lld bytes a device\n",
-                        (long long)program.report->collective_count, (long long)program.report->total_bytes_per_device);
+        hlo_text_format(&context->out, "ok: %lld collective%s, %lld bytes a device\n",
+                        (long long)program.report->collective_count, program.report->collective_count == 1 ? "" : "s",
+                        (long long)program.report->total_bytes_per_device);
     }
     cli_program_free(&program);
     return status;

@@ -23,6 +23,7 @@ static const CliOption kOptions[] = {
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 enum { kHlo, kDot, kProto, kStablehlo, kBytecode };
+enum { kLong, kShort, kCanonical };
 static const char *const kFormats[] = {"hlo", "dot", "proto", "stablehlo", "bytecode"};
 static const char *const kForms[] = {"long", "short", "canonical"};
 
@@ -38,17 +39,39 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
                            nearest ? nearest : names[0]);
 }
 
-static HloStatus print_format(const CliContext *context, const HloModule *module, int64_t format, int64_t form,
+// An option that says nothing about the format that was asked for: whoever gives it expects something else.
+static HloStatus check_options(CliContext *context, int64_t format, int64_t form) {
+    static const struct {
+        const char *option;
+        unsigned formats;  // the formats that it speaks about, a bit each
+    } kOwners[] = {
+        {"print", 1u << kHlo | 1u << kStablehlo}, {"generic", 1u << kStablehlo}, {"release", 1u << kBytecode}};
+    assert(format >= 0 && format < (int64_t)HLO_COUNT_OF(kFormats) && form >= 0);
+    for (size_t i = 0; i < HLO_COUNT_OF(kOwners); ++i) {
+        if (!cli_flag(context, kOwners[i].option) || kOwners[i].formats >> format & 1) continue;
+        return cli_usage_error(context, "--%s says nothing about --to %s (see meshlo convert --help)",
+                               kOwners[i].option, kFormats[format]);
+    }
+    if (format == kStablehlo && form == kCanonical) {
+        return cli_usage_error(context, "--print canonical is a form of hlo; of stablehlo there are long and short");
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus print_format(CliContext *context, const HloModule *module, int64_t format, int64_t form,
                               HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
     if (format == kDot) return hlo_dot_draw(module, text);
     if (format == kProto) return hlo_module_to_proto(module, text);
     if (format == kStablehlo && cli_flag(context, "generic")) {
-        return hlo_module_to_stablehlo_generic(module, form == 0, text);
+        return hlo_module_to_stablehlo_generic(module, form == kLong, text);
     }
-    if (format == kStablehlo) return hlo_module_to_stablehlo_text(module, form == 0, text);
+    if (format == kStablehlo) return hlo_module_to_stablehlo_text(module, form == kLong, text);
     if (format == kBytecode) {
-        return hlo_module_to_stablehlo_bytecode(module, cli_text_or(context, "release", NULL), text);
+        HloStatus status = hlo_module_to_stablehlo_bytecode(module, cli_text(context, "release"), text);
+        if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+        context->stage = CLI_STAGE_USAGE;  // the one thing that it refuses as invalid is the release
+        return hlo_status_annotate(status, "--release");
     }
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');
@@ -61,6 +84,7 @@ static HloStatus run_convert(CliContext *context) {
     HloText text = {0};
     HLO_TRY(choose(context, "to", kFormats, HLO_COUNT_OF(kFormats), &format));
     HLO_TRY(choose(context, "print", kForms, HLO_COUNT_OF(kForms), &form));
+    HLO_TRY(check_options(context, format, form));
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = print_format(context, module, format, form, &text);
     if (!status) status = cli_write_output(context, &text);

@@ -25,8 +25,15 @@ static HloStatus write_and_free(HloText *text, const char *path) {
     return status;
 }
 
+static HloStatus standard_output(CliContext *context, bool *taken) {
+    static const char *const kOutputs[] = {"trace", "report", "json"};
+    return cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), taken);
+}
+
 static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
     const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report");
+    bool taken;
+    HLO_TRY(standard_output(context, &taken));
     context->stage = CLI_STAGE_USAGE;
     if (trace) {
         HloText text = {0};
@@ -40,7 +47,7 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     }
     if (cli_flag(context, "json")) {
         emu_report_write_json(report, &context->out);
-    } else {
+    } else if (!taken) {
         emu_report_write_summary(report, &context->out);
     }
     if (!emu_report_out_of_memory(report)) return HLO_SUCCESS;
@@ -69,6 +76,8 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
 static HloStatus run_emulate(CliContext *context) {
     CliProgram program = {0};
     EmuTopology *topology = NULL;
+    bool taken;
+    HLO_TRY(standard_output(context, &taken));  // before any work
     HLO_TRY(cli_topology_open(context, cli_text(context, "topology"), NULL, &topology));
     program.overlap = topology->chip.overlaps_collectives && !cli_flag(context, "sync");
     HloStatus status = cli_program_prepare(context, &program);

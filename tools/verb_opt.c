@@ -64,6 +64,9 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
             return cli_usage_error(context, "--dump-pass-re: '%s' is no regular expression", options->dump_pattern);
         regfree(&expression);
     }
+    if (cli_flag(context, "dump-pass-re") && !options->dump_folder) {
+        return cli_usage_error(context, "--dump-pass-re wants --dump-to: without a folder nothing is dumped");
+    }
     return options->dump_folder ? hlo_file_make_folder(options->dump_folder) : HLO_SUCCESS;
 }
 

@@ -33,8 +33,10 @@ static HloStatus propagate_only(CliContext *context) {
 
 static HloStatus print_partitioned(CliContext *context) {
     CliProgram program = {0};
+    static const char *const kOutputs[] = {"o", "json"};
+    bool taken, json = cli_flag(context, "json");
+    HLO_TRY(cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), &taken));
     HloStatus status = cli_program_prepare(context, &program);
-    bool json = cli_flag(context, "json");
     if (!status && (!json || cli_flag(context, "o"))) status = print_module(context, program.per_device);
     if (!status && json) {
         HloJsonWriter writer = {.text = &context->out, .lines = 2};
@@ -47,6 +49,10 @@ static HloStatus print_partitioned(CliContext *context) {
 }
 
 static HloStatus run_partition(CliContext *context) {
+    if (cli_flag(context, "propagate-only") && (cli_flag(context, "json") || cli_flag(context, "explain"))) {
+        return cli_usage_error(context, "--%s reports on a partitioned program, --propagate-only makes none",
+                               cli_flag(context, "json") ? "json" : "explain");
+    }
     return cli_flag(context, "propagate-only") ? propagate_only(context) : print_partitioned(context);
 }
 

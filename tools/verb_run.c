@@ -19,7 +19,7 @@ static const CliOption kOptions[] = {
     {"atol", CLI_NUMBER, "A", "Absolute tolerance of the comparison (default: by type and size of the array)."},
     {"numerics", CLI_TEXT, "exact|tpu", "f32 matrix products: exact, or as a TPU rounds them (default: by machine)."},
     {"repeat", CLI_INTEGER, "N", "Run N times."},
-    {"print", CLI_FLAG, NULL, "Print the results."},
+    {"print", CLI_FLAG, NULL, "Print the results; with --json, as its key results."},
     {"per-device", CLI_FLAG, NULL, "Inputs and outputs carry a leading axis of devices."},
     {"json", CLI_FLAG, NULL, "Print a report as JSON."},
 };
@@ -39,10 +39,13 @@ typedef struct Run {
 
 static HloStatus read_numerics(CliContext *context, const EmuTopology *topology, TargetNumerics *numerics) {
     const char *text = cli_text_or(context, "numerics", getenv("MESHLO_NUMERICS"));
+    const char *source = cli_flag(context, "numerics") ? "--numerics" : "MESHLO_NUMERICS";
     bool tpu = emu_topology_is_tpu(topology);
     if (text && *text) {
         tpu = strcmp(text, "tpu") == 0;
-        if (!tpu && strcmp(text, "exact") != 0) return cli_usage_error(context, "--numerics wants exact or tpu");
+        if (!tpu && strcmp(text, "exact") != 0) {
+            return cli_usage_error(context, "%s wants exact or tpu, not '%s'", source, text);
+        }
     }
     *numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
     return HLO_SUCCESS;
@@ -52,8 +55,12 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
     const char *engine = cli_text_or(context, "engine", "compiled"), *compare = cli_text_or(context, "compare", "eval");
     *evaluate = strcmp(engine, "eval") == 0;
     if (!*evaluate && strcmp(engine, "compiled") != 0)
-        return cli_usage_error(context, "--engine wants compiled or eval");
-    if (strcmp(compare, "eval") != 0) return cli_usage_error(context, "--compare wants eval");
+        return cli_usage_error(context, "--engine wants compiled or eval, not '%s'", engine);
+    if (strcmp(compare, "eval") != 0) return cli_usage_error(context, "--compare wants eval, not '%s'", compare);
+    if (!cli_flag(context, "compare") && (cli_flag(context, "rtol") || cli_flag(context, "atol"))) {
+        return cli_usage_error(context, "--%s is a tolerance of --compare, which is missing",
+                               cli_flag(context, "rtol") ? "rtol" : "atol");
+    }
     return HLO_SUCCESS;
 }
 
@@ -67,10 +74,7 @@ static HloStatus choose_machine(Run *run) {
     execution->program = &run->program;
     execution->machine = spec;
     execution->per_device = cli_flag(context, "per-device");
-    execution->repeat = cli_integer(context, "repeat", 1);
-    if (execution->repeat < 1) return cli_usage_error(context, "--repeat wants at least 1");
     HLO_TRY(read_numerics(context, run->topology, &execution->numerics));
-    HLO_TRY(read_engine(context, &execution->evaluate));
     return cli_device_assignment(context, run->topology, &run->program, &execution->assignment);
 }
 
@@ -79,6 +83,7 @@ static HloStatus evaluate_per_device(Run *run) {
     CliExecution execution = run->execution;
     CliTimes times;
     execution.evaluate = true;
+    execution.repeat = 1;
     return cli_execute(run->context, &execution, &run->boundary, &run->inputs, &run->expected, &times);
 }
 
@@ -170,6 +175,26 @@ static void print_results(HloText *text, const CliArrays *results) {
     }
 }
 
+// With --print: each result's shape and its elements as HLO text writes them, so that the output stays JSON.
+static void print_json_results(HloJsonWriter *json, const CliArrays *results) {
+    hlo_json_key(json, "results");
+    hlo_json_begin_array(json);
+    for (int64_t i = 0; i < results->count; ++i) {
+        HloText shape = {0}, value = {0};
+        hlo_shape_print(&shape, results->items[i]->shape, false);
+        hlo_print_literal(&value, results->items[i]);
+        hlo_json_begin_object(json);
+        hlo_json_key(json, "shape");
+        hlo_json_string(json, shape.data ? shape.data : "");
+        hlo_json_key(json, "value");
+        hlo_json_string(json, value.data ? value.data : "");
+        hlo_json_end_object(json);
+        hlo_text_free(&shape);
+        hlo_text_free(&value);
+    }
+    hlo_json_end_array(json);
+}
+
 static void print_json(const Run *run, const double *worst) {
     HloJsonWriter json = {.text = &run->context->out, .lines = 1};
     hlo_json_begin_object(&json);
@@ -197,6 +222,7 @@ static void print_json(const Run *run, const double *worst) {
         hlo_json_key(&json, "equal");
         hlo_json_bool(&json, run->context->exit_code == CLI_EXIT_OK);
     }
+    if (cli_flag(run->context, "print")) print_json_results(&json, &run->results);
     hlo_json_end_object(&json);
     hlo_text_char(&run->context->out, '\n');
 }
@@ -233,17 +259,20 @@ static HloStatus report(Run *run) {
     if (compared) HLO_TRY(compare(run, &worst));
     context->stage = CLI_STAGE_USAGE;
     if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
-    if (cli_flag(context, "print")) print_results(&context->out, &run->results);
     if (cli_flag(context, "json")) {
         print_json(run, compared ? &worst : NULL);
-    } else if (!cli_flag(context, "print") || compared) {
-        print_summary(run, compared ? &worst : NULL);
+        return HLO_SUCCESS;
     }
+    if (cli_flag(context, "print")) print_results(&context->out, &run->results);
+    if (!cli_flag(context, "print") || compared) print_summary(run, compared ? &worst : NULL);
     return HLO_SUCCESS;
 }
 
 static HloStatus run_all(Run *run) {
     CliContext *context = run->context;
+    HLO_TRY(read_engine(context, &run->execution.evaluate));
+    run->execution.repeat = cli_integer(context, "repeat", 1);
+    if (run->execution.repeat < 1) return cli_usage_error(context, "--repeat wants at least 1");
     HLO_TRY(cli_program_prepare(context, &run->program));
     HLO_TRY(choose_machine(run));
     context->stage = CLI_STAGE_PROGRAM;

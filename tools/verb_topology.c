@@ -134,7 +134,15 @@ static HloStatus write_hwloc(const EmuTopology *topology, const char *path) {
 
 static HloStatus report_topology(CliContext *context, const EmuTopology *topology) {
     Report report = {.topology = topology};
-    bool refused = false;
+    bool refused = false, taken;
+    static const char *const kOutputs[] = {"svg", "hwloc", "json"};
+    HLO_TRY(cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), &taken));
+    if (taken && cli_flag(context, "mesh")) {
+        return cli_usage_error(context, "the ids of --mesh and a file both want standard output");
+    }
+    if (cli_flag(context, "split") && !cli_flag(context, "mesh")) {
+        return cli_usage_error(context, "--split says how a mesh is placed: --mesh is missing");
+    }
     if (cli_text(context, "mesh")) HLO_TRY(place_mesh(context, &report, &refused));
     if (refused) return HLO_SUCCESS;
     if (cli_text(context, "svg")) HLO_TRY(write_svg(topology, cli_text(context, "svg")));
@@ -144,7 +152,7 @@ static HloStatus report_topology(CliContext *context, const EmuTopology *topolog
         print_json(&context->out, &report);
     } else if (report.ids) {
         print_ids(&context->out, &report);
-    } else {
+    } else if (!taken) {
         print_slice(&context->out, &report);
     }
     return HLO_SUCCESS;

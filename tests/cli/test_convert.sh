@@ -85,7 +85,7 @@ exits 0 "from generic StableHLO text" meshlo convert generic.mlir --to stablehlo
 check "generic form: the same program" cmp again.mlir from_generic.mlir
 exits 0 "from StableHLO bytecode" meshlo convert small.bc --to stablehlo --print short -o from.mlir
 check "text and bytecode: the same program" cmp again.mlir from.mlir
-exits 3 "unknown release" meshlo convert "$small" --to bytecode --release 0.1.0
+exits 2 "unknown release" meshlo convert "$small" --to bytecode --release 0.1.0
 echo 'func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %b : tensor<2xf32> }' >bad.mlir
 exits 3 "bad StableHLO text" meshlo convert bad.mlir
 says err "bad.mlir:1:62: error: %b is not defined here" "bad StableHLO text: place"
