@@ -228,6 +228,11 @@ void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
     assert(!arena->newest ||
            mark.used <= arena->newest->used);  // a mark of this arena, and no later than a former reset
     if (arena->newest) arena->newest->used = mark.used;
+    // Blocks stay in proportion to what the arena holds: an arena that is filled and reset for every instruction would
+    // else come to take, zero and return a huge page for a few bytes.
+    size_t held = arena->total;
+    arena->next_size = FIRST_BLOCK_BYTES;
+    while (arena->next_size < held && arena->next_size < LARGEST_BLOCK_BYTES) arena->next_size *= 2;
 }
 
 HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument) {

@@ -55,6 +55,19 @@ Test(memory, arena_takes_back_what_came_after_a_mark) {
     hlo_arena_free(arena);
 }
 
+// An arena that was reset often once asked for two megabytes whenever it needed a few bytes.
+Test(memory, an_arena_that_is_reset_often_stays_small) {
+    HloArena *arena = hlo_arena_new();
+    hlo_arena_text(arena, "kept");
+    const HloArenaMark mark = hlo_arena_mark(arena);
+    for (int i = 0; i < 100; i++) {
+        memset(hlo_arena_allocate(arena, 8000), 1, 8000);
+        cr_assert_leq(hlo_arena_bytes(arena), (size_t)1 << 16, "after %d resets", i);
+        hlo_arena_reset(arena, mark);
+    }
+    hlo_arena_free(arena);
+}
+
 static HloStatus fill(void *argument) {
     HloArena *arena = argument;
     for (int i = 0; i < 1000; i++) hlo_arena_allocate(arena, (size_t)1 << 20);

@@ -186,6 +186,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
 
 static bool run_with(const HloModule *module, HloLiteral ***arguments, const CompiledCheck *check, HloLiteral **results,
                      HloText *message) {
+    if (check->client) return run_on_client(check->client, module, arguments, check, results, message);
     char spec[32];
     snprintf(spec, sizeof spec, "cpu:%lld", (long long)device_count(module));
     TargetClient *client = NULL;

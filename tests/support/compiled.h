@@ -7,9 +7,10 @@
 #include "targets/client.h"
 
 typedef struct CompiledCheck {
-    const char *spec;  // the machine: "cpu:8"
-    int threads;       // 0: as many as there are cores
-    uint64_t seed;     // of the arguments
+    TargetClient *client;  // to run on, where many programs share one; NULL: a new one of the next two
+    const char *spec;      // the machine: "cpu:8"
+    int threads;           // 0: as many as there are cores
+    uint64_t seed;         // of the arguments
     TargetNumerics numerics;
     double tolerance;     // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
     double narrow_ulps;   // of types narrower than f32; 0: 3
