@@ -344,11 +344,20 @@ static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, c
     return dims;
 }
 
-// True if the loop reads one of its own results from memory: not at the place at which it computes it, then.
+static bool starts_at(const CpuLoopBuffer *buffer, const CpuArray *array) {
+    for (int64_t d = 0; d < buffer->start_count; d++)
+        if (cpu_array_root(buffer->starts[d].index) == array) return true;
+    return false;
+}
+
+// True if the loop reads one of its own results from memory: not at the place at which it computes it, then, or as the
+// start of a slice, which is wanted before the loop begins.
 static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *const *values) {
-    for (int64_t i = 0; i < emitter->buffers.count; i++)
-        for (int32_t k = 0; k < count && !emitter->buffers.items[i].written; k++)
-            if (emitter->buffers.items[i].array == values[k]) return true;
+    for (int64_t i = 0; i < emitter->buffers.count; i++) {
+        const CpuLoopBuffer *buffer = &emitter->buffers.items[i];
+        for (int32_t k = 0; k < count; k++)
+            if ((!buffer->written && buffer->array == values[k]) || starts_at(buffer, values[k])) return true;
+    }
     return false;
 }
 

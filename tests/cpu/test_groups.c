@@ -146,3 +146,45 @@ Test(groups, results_take_over_donated_arguments) {
     hlo_text_free(&message);
     hlo_module_free(module);
 }
+
+// A slice's start was computed in the loop that reads the slice, or not at all when nothing else read it: the slice
+// came from where the start of an earlier run, or memory's last content, said.
+typedef struct StartCase {
+    char text[600];
+} StartCase;
+
+ParameterizedTestParameters(groups, bug_a_result_is_the_start_of_a_slice) {
+    static const struct {
+        const char *type, *text;
+    } kKept[] = {{"s32[]", "k = s32[] copy(r)"},
+                 {"s32[1]", "k = s32[1] broadcast(s), dimensions={}"},
+                 {"s32[1]", "k = s32[1] reshape(s)"},
+                 {"s32[]", "k = s32[] multiply(s, s)"}},
+      kUses[] = {{"f32[]", "u = f32[] negate(dr)"},
+                 {"f32[1]", "u = f32[1] negate(d)"},
+                 {"s32[]", "u = s32[] convert(dr)"},
+                 {"s32[]", "ds = s32[] convert(dr)  u = s32[] add(ds, s)"}};
+    enum { kKeptCount = sizeof kKept / sizeof kKept[0], kUseCount = sizeof kUses / sizeof kUses[0] };
+    StartCase *all = cr_malloc(sizeof(StartCase) * kKeptCount * kUseCount);
+    size_t count = 0;
+    for (int k = 0; k < kKeptCount; k++)
+        for (int u = 0; u < kUseCount; u++)
+            snprintf(all[count++].text, sizeof all->text,
+                     "HloModule starts\n"
+                     "ENTRY e { x = f32[64] parameter(0)  r = s32[] parameter(1)  mask = s32[] constant(63)\n"
+                     " s = s32[] and(r, mask)  d = f32[1] dynamic-slice(x, s), dynamic_slice_sizes={1}\n"
+                     " dr = f32[] reshape(d)  %s  %s  ROOT t = (%s, %s) tuple(u, k) }\n",
+                     kUses[u].text, kKept[k].text, kUses[u].type, kKept[k].type);
+    return cr_make_param_array(StartCase, all, count);
+}
+
+ParameterizedTest(StartCase *given, groups, bug_a_result_is_the_start_of_a_slice) {
+    HloModule *module = compiled_must_parse(given->text);
+    HloText message = {0};
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        const CompiledCheck check = {.seed = seed, .threads = 1};
+        cr_expect(compiled_equals_eval(module, &check, &message), "%s\n%s", message.data, given->text);
+    }
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
