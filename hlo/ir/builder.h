@@ -151,7 +151,7 @@ HLO_EXPORT HloInstruction *hlo_build_cosh(HloBuilder *builder, HloInstruction *x
 // Error function.
 HLO_EXPORT HloInstruction *hlo_build_erf(HloBuilder *builder, HloInstruction *x);
 // The inverse of the error function, +-infinity at +-1; f32 and f64, other floats through f32. No op: a graph of some
-// 40 ops (hlo/ir/builder_special.c has the source).
+// 40 ops (hlo/ir/special.c has the source).
 HLO_EXPORT HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x);
 // e to the power of x.
 HLO_EXPORT HloInstruction *hlo_build_exp(HloBuilder *builder, HloInstruction *x);

@@ -1,91 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: special functions that are no ops of HLO, as graphs.
+// Builder: special functions that are no ops of HLO, as graphs (hlo/ir/special.h).
 #include <assert.h>
-#include <math.h>
 
 #include "hlo/ir/builder_internal.h"
+#include "hlo/ir/special.h"
 
-// ---- the inverse error function: x · p(w) with w = -log(1 - x²)
-//
-// For small w, p is a polynomial in w minus the middle of the range; for large ones in √w minus a middle. Ranges and
-// coefficients: M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2012), chapter 10.
+// Where the builder makes a graph of values like `like`.
+typedef struct Place {
+    HloBuilder *builder;
+    const HloInstruction *like;
+} Place;
 
-// One range of w.
-typedef struct Range {
-    double limit;  // w is below this one
-    bool root;     // the polynomial is in √w
-    double middle;
-    const double *coefficients;  // highest power first
-    int count;
-} Range;
-
-#define COUNTED(array) array, (int)(sizeof(array) / sizeof(array)[0])
-
-static const double kSingleCentre[] = {
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727,    1.50140941,
-};
-static const double kSingleTail[] = {
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613,   0.00943887047,  1.00167406,    2.83297682,
-};
-static const double kDoubleCentre[] = {
-    -3.64441206401782e-21,   -1.6850591381820166e-19, 1.28584807152564e-18,    1.1157877678025181e-17,
-    -1.3331716628546209e-16, 2.0972767875968562e-17,  6.6376381343583238e-15,  -4.0545662729752069e-14,
-    -8.1519341976054722e-14, 2.6335093153082323e-12,  -1.2975133253453532e-11, -5.4154120542946279e-11,
-    1.0512122733215323e-09,  -4.1126339803469837e-09, -2.9070369957882005e-08, 4.2347877827932404e-07,
-    -1.3654692000834679e-06, -1.3882523362786469e-05, 0.00018673420803405714,  -0.000740702534166267,
-    -0.0060336708714301491,  0.24015818242558962,     1.6536545626831027,
-};
-static const double kDoubleTail[] = {
-    2.2137376921775787e-09,  9.0756561938885391e-08, -2.7517406297064545e-07, 1.8239629214389228e-08,
-    1.5027403968909828e-06,  -4.013867526981546e-06, 2.9234449089955446e-06,  1.2475304481671779e-05,
-    -4.7318229009055734e-05, 6.8284851459573175e-05, 2.4031110387097894e-05,  -0.00035503752036284748,
-    0.0009532893797373805,   -0.0016882755560235047, 0.0024914420961078508,   -0.0037512085075692412,
-    0.0053709145535900636,   1.0052589676941592,     3.0838856104922208,
-};
-static const double kDoubleFarTail[] = {
-    -2.7109920616438573e-11, -2.5556418169965252e-10, 1.5076572693500548e-09,  -3.789465440126737e-09,
-    7.61570120807834e-09,    -1.496002662714924e-08,  2.9147953450901081e-08,  -6.7711997758452339e-08,
-    2.2900482228026655e-07,  -9.9298272942317e-07,    4.5260625972231537e-06,  -1.9681778105531671e-05,
-    7.5995277030017761e-05,  -0.00021503011930044477, -0.00013871931833623122, 1.0103004648645344,
-    4.8499064014085844,
-};
-
-static const Range kSingle[] = {{5, false, 2.5, COUNTED(kSingleCentre)}, {INFINITY, true, 3, COUNTED(kSingleTail)}};
-static const Range kDouble[] = {{6.25, false, 3.125, COUNTED(kDoubleCentre)},
-                                {16, true, 3.25, COUNTED(kDoubleTail)},
-                                {INFINITY, true, 5, COUNTED(kDoubleFarTail)}};
-
-// Horner's rule with the same coefficients for all elements.
-static HloInstruction *polynomial(HloBuilder *builder, HloInstruction *x, const double *coefficients, int count) {
-    assert(count > 0);
-    HloInstruction *sum = x ? hlo_build_splat_like(builder, x, coefficients[0]) : NULL;
-    for (int i = 1; i < count && sum; i++) {
-        sum = hlo_build_mul(builder, sum, x);
-        sum = hlo_build_add(builder, sum, hlo_build_splat_like(builder, x, coefficients[i]));
-    }
-    return sum;
+static HloInstruction *append(void *context, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
+                              const void *attributes) {
+    const Place *place = context;
+    return hlo_build_n(place->builder, opcode, operands, count, attributes);
 }
 
-// p(w), each element by the polynomial of its range.
-static HloInstruction *of_ranges(HloBuilder *builder, HloInstruction *w, const Range *ranges, int count) {
-    assert(count > 0);
-    HloInstruction *root = hlo_build_sqrt(builder, w);
-    HloInstruction *result = NULL;
-    for (int i = count - 1; i >= 0; i--) {
-        HloInstruction *x = ranges[i].root ? root : w;
-        if (!x) return NULL;
-        x = hlo_build_sub(builder, x, hlo_build_splat_like(builder, x, ranges[i].middle));
-        x = polynomial(builder, x, ranges[i].coefficients, ranges[i].count);
-        if (!result) {
-            result = x;
-            continue;
-        }
-        HloInstruction *limit = hlo_build_splat_like(builder, w, ranges[i].limit);
-        result = hlo_build_select(builder, hlo_build_compare(builder, w, limit, HLO_ComparisonDirection_LT), x, result);
-    }
-    return result;
+static HloInstruction *number(void *context, double value) {
+    const Place *place = context;
+    assert(place->like); /* the sizes come from there */
+    return hlo_build_splat_like(place->builder, place->like, value);
 }
 
 HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x) {
@@ -98,12 +33,6 @@ HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x) {
     }
     if (type != HLO_F64 && type != HLO_F32)
         return hlo_build_convert(builder, hlo_build_erf_inv(builder, hlo_build_convert(builder, x, HLO_F32)), type);
-    HloInstruction *square = hlo_build_mul(builder, x, hlo_build_negate(builder, x));
-    HloInstruction *w = hlo_build_negate(builder, hlo_build_log1p(builder, square));
-    HloInstruction *p = type == HLO_F64 ? of_ranges(builder, w, kDouble, 3) : of_ranges(builder, w, kSingle, 2);
-    // At the ends w is infinite and p would be NaN.
-    HloInstruction *one = hlo_build_splat_like(builder, x, 1);
-    HloInstruction *at_end = hlo_build_compare(builder, hlo_build_abs(builder, x), one, HLO_ComparisonDirection_EQ);
-    HloInstruction *infinite = hlo_build_mul(builder, x, hlo_build_splat_like(builder, x, INFINITY));
-    return hlo_build_select(builder, at_end, infinite, hlo_build_mul(builder, p, x));
+    Place place = {builder, x};
+    return hlo_graph_erf_inv(&(HloGraph){append, number, &place}, x, type);
 }

@@ -4,6 +4,7 @@
 #ifndef MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
 #define MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
 
+#include "hlo/ir/special.h"
 #include "hlo/stablehlo/import.h"
 
 // Where a graph is made. After the first error nothing is made any more, and values are NULL.
@@ -85,11 +86,22 @@ static inline HloInstruction *convert(Math *math, HloInstruction *a, HloType typ
     return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
 }
 
+// The same computation for the formulas that the builder has too (hlo/ir/special.h).
+static inline HloInstruction *chlo_append(void *math, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
+                                          const void *attributes) {
+    return emit(math, opcode, NULL, operands, count, attributes);
+}
+static inline HloInstruction *chlo_number(void *math, double value) {
+    return number(math, value);
+}
+static inline HloGraph graph_of(Math *math) {
+    return (HloGraph){chlo_append, chlo_number, math};
+}
+
 // c[0] x^(n-1) + ... + c[n-1]
 static inline HloInstruction *polynomial(Math *math, HloInstruction *x, const double *coefficients, size_t count) {
-    HloInstruction *sum = number(math, coefficients[0]);
-    for (size_t i = 1; i < count; i++) sum = add(math, multiply(math, sum, x), number(math, coefficients[i]));
-    return sum;
+    const HloGraph graph = graph_of(math);
+    return hlo_graph_polynomial(&graph, x, coefficients, count);
 }
 #define POLYNOMIAL(math, x, table) polynomial((math), (x), (table), HLO_COUNT_OF(table))
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of chlo, which stand above StableHLO: those that HLO has an opcode for, and others as what they are made
-// of. The approximations are published ones: Giles for the inverse error function, Cephes for erfc, Lanczos for gamma.
+// of. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/special.c has the one for the
+// inverse error function.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -10,56 +11,9 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // The error function
 
-// M. Giles, "Approximating the erfinv function", single precision.
-static HloInstruction *erf_inv_32(Math *math, HloInstruction *x) {
-    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
-    static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                                 -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
-    HloInstruction *w =
-        unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
-    HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 5));
-    HloInstruction *low = subtract(math, w, number(math, 2.5));
-    HloInstruction *high = subtract(math, unary(math, HLO_OP_SQRT, w), number(math, 3));
-    return multiply(math, select(math, small, POLYNOMIAL(math, low, near), POLYNOMIAL(math, high, far)), x);
-}
-
-// The same, double precision.
-static HloInstruction *erf_inv_64(Math *math, HloInstruction *x) {
-    static const double near[] = {
-        -3.6444120640178196996e-21, -1.685059138182016589e-19,  1.2858480715256400167e-18,  1.115787767802518096e-17,
-        -1.333171662854620906e-16,  2.0972767875968561637e-17,  6.6376381343583238325e-15,  -4.0545662729752068639e-14,
-        -8.1519341976054721522e-14, 2.6335093153082322977e-12,  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
-        1.051212273321532285e-09,   -4.1126339803469836976e-09, -2.9070369957882005086e-08, 4.2347877827932403518e-07,
-        -1.3654692000834678645e-06, -1.3882523362786468719e-05, 0.0001867342080340571352,   -0.00074070253416626697512,
-        -0.0060336708714301490533,  0.24015818242558961693,     1.6536545626831027356};
-    static const double middle[] = {
-        2.2137376921775787049e-09,  9.0756561938885390979e-08, -2.7517406297064545428e-07, 1.8239629214389227755e-08,
-        1.5027403968909827627e-06,  -4.013867526981545969e-06, 2.9234449089955446044e-06,  1.2475304481671778723e-05,
-        -4.7318229009055733981e-05, 6.8284851459573175448e-05, 2.4031110387097893999e-05,  -0.0003550375203628474796,
-        0.00095328937973738049703,  -0.0016882755560235047313, 0.0024914420961078508066,   -0.0037512085075692412107,
-        0.005370914553590063617,    1.0052589676941592334,     3.0838856104922207635};
-    static const double far[] = {-2.7109920616438573243e-11, -2.5556418169965252055e-10, 1.5076572693500548083e-09,
-                                 -3.7894654401267369937e-09, 7.6157012080783393804e-09,  -1.4960026627149240478e-08,
-                                 2.9147953450901080826e-08,  -6.7711997758452339498e-08, 2.2900482228026654717e-07,
-                                 -9.9298272942317002539e-07, 4.5260625972231537039e-06,  -1.9681778105531670567e-05,
-                                 7.5995277030017761139e-05,  -0.00021503011930044477347, -0.00013871931833623122026,
-                                 1.0103004648645343977,      4.8499064014085844221};
-    HloInstruction *w =
-        unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_LOG1P, multiply(math, x, unary(math, HLO_OP_NEGATE, x))));
-    HloInstruction *root = unary(math, HLO_OP_SQRT, w);
-    HloInstruction *small = compare(math, HLO_ComparisonDirection_LT, w, number(math, 6.25));
-    HloInstruction *medium = compare(math, HLO_ComparisonDirection_LT, w, number(math, 16));
-    HloInstruction *a = POLYNOMIAL(math, subtract(math, w, number(math, 3.125)), near);
-    HloInstruction *b = POLYNOMIAL(math, subtract(math, root, number(math, 3.25)), middle);
-    HloInstruction *c = POLYNOMIAL(math, subtract(math, root, number(math, 5)), far);
-    return multiply(math, select(math, small, a, select(math, medium, b, c)), x);
-}
-
 static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
-    HloInstruction *value = math->shape->type == HLO_F64 ? erf_inv_64(math, x) : erf_inv_32(math, x);
-    HloInstruction *edge = compare(math, HLO_ComparisonDirection_EQ, unary(math, HLO_OP_ABS, x), number(math, 1));
-    return select(math, edge, multiply(math, x, number(math, INFINITY)), value);
+    const HloGraph graph = graph_of(math);
+    return hlo_graph_erf_inv(&graph, x, math->shape->type);
 }
 
 HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
@@ -384,31 +338,40 @@ typedef struct ChloRow {
     bool wide;  // half precision is computed in single precision
 } ChloRow;
 
+// clang-format off
+//  ROW(name, opcode or HLO_OPCODE_COUNT for a graph, graph of one operand, of two, whether half precision is
+//      computed in single precision, number of operands)
+#define CHLO_ROWS(ROW) \
+    ROW(acos,       HLO_OP_ACOS,      NULL,       NULL,       false, 1)                  \
+    ROW(acosh,      HLO_OP_ACOSH,     NULL,       NULL,       false, 1)                  \
+    ROW(asin,       HLO_OP_ASIN,      NULL,       NULL,       false, 1)                  \
+    ROW(asinh,      HLO_OP_ASINH,     NULL,       NULL,       false, 1)                  \
+    ROW(atan,       HLO_OPCODE_COUNT, atan_of,    NULL,       false, 1)                  \
+    ROW(atanh,      HLO_OP_ATANH,     NULL,       NULL,       false, 1)                  \
+    ROW(bessel_i1e, HLO_OPCODE_COUNT, bessel_i1e, NULL,       true,  1)                  \
+    ROW(conj,       HLO_OPCODE_COUNT, conjugate,  NULL,       false, 1)                  \
+    ROW(cosh,       HLO_OP_COSH,      NULL,       NULL,       false, 1)                  \
+    ROW(digamma,    HLO_OPCODE_COUNT, digamma_of, NULL,       true,  1)                  \
+    ROW(erf,        HLO_OP_ERF,       NULL,       NULL,       false, 1)                  \
+    ROW(erf_inv,    HLO_OPCODE_COUNT, erf_inv,    NULL,       true,  1)                  \
+    ROW(erfc,       HLO_OPCODE_COUNT, erfc_of,    NULL,       true,  1)                  \
+    ROW(is_inf,     HLO_OPCODE_COUNT, is_inf,     NULL,       false, 1)                  \
+    ROW(is_neg_inf, HLO_OPCODE_COUNT, is_neg_inf, NULL,       false, 1)                  \
+    ROW(is_pos_inf, HLO_OPCODE_COUNT, is_pos_inf, NULL,       false, 1)                  \
+    ROW(lgamma,     HLO_OPCODE_COUNT, lgamma_of,  NULL,       true,  1)                  \
+    ROW(mulhi,      HLO_OP_MULHI,     NULL,       NULL,       false, 2)                  \
+    ROW(next_after, HLO_OPCODE_COUNT, NULL,       next_after, false, 2)                  \
+    ROW(polygamma,  HLO_OPCODE_COUNT, NULL,       polygamma,  true,  2)                  \
+    ROW(sinh,       HLO_OP_SINH,      NULL,       NULL,       false, 1)                  \
+    ROW(square,     HLO_OPCODE_COUNT, square,     NULL,       false, 1)                  \
+    ROW(tan,        HLO_OP_TAN,       NULL,       NULL,       false, 1)                  \
+    ROW(zeta,       HLO_OPCODE_COUNT, NULL,       zeta,       true,  2)
+// clang-format on
+
 static const ChloRow chlo_rows[] = {
-    {"chlo.acos", HLO_OP_ACOS, NULL, NULL, false},
-    {"chlo.acosh", HLO_OP_ACOSH, NULL, NULL, false},
-    {"chlo.asin", HLO_OP_ASIN, NULL, NULL, false},
-    {"chlo.asinh", HLO_OP_ASINH, NULL, NULL, false},
-    {"chlo.atan", HLO_OPCODE_COUNT, atan_of, NULL, false},
-    {"chlo.atanh", HLO_OP_ATANH, NULL, NULL, false},
-    {"chlo.bessel_i1e", HLO_OPCODE_COUNT, bessel_i1e, NULL, true},
-    {"chlo.conj", HLO_OPCODE_COUNT, conjugate, NULL, false},
-    {"chlo.cosh", HLO_OP_COSH, NULL, NULL, false},
-    {"chlo.digamma", HLO_OPCODE_COUNT, digamma_of, NULL, true},
-    {"chlo.erf", HLO_OP_ERF, NULL, NULL, false},
-    {"chlo.erf_inv", HLO_OPCODE_COUNT, erf_inv, NULL, true},
-    {"chlo.erfc", HLO_OPCODE_COUNT, erfc_of, NULL, true},
-    {"chlo.is_inf", HLO_OPCODE_COUNT, is_inf, NULL, false},
-    {"chlo.is_neg_inf", HLO_OPCODE_COUNT, is_neg_inf, NULL, false},
-    {"chlo.is_pos_inf", HLO_OPCODE_COUNT, is_pos_inf, NULL, false},
-    {"chlo.lgamma", HLO_OPCODE_COUNT, lgamma_of, NULL, true},
-    {"chlo.mulhi", HLO_OP_MULHI, NULL, NULL, false},
-    {"chlo.next_after", HLO_OPCODE_COUNT, NULL, next_after, false},
-    {"chlo.polygamma", HLO_OPCODE_COUNT, NULL, polygamma, true},
-    {"chlo.sinh", HLO_OP_SINH, NULL, NULL, false},
-    {"chlo.square", HLO_OPCODE_COUNT, square, NULL, false},
-    {"chlo.tan", HLO_OP_TAN, NULL, NULL, false},
-    {"chlo.zeta", HLO_OPCODE_COUNT, NULL, zeta, true},
+#define ROW(name, opcode, one, two, wide, operands) {"chlo." #name, opcode, one, two, wide},
+    CHLO_ROWS(ROW)
+#undef ROW
 };
 
 static const ChloRow *find_chlo(const char *name) {
@@ -458,14 +421,9 @@ static HloStatus import_chlo(ImportPlace *place) {
 
 const ImportRow *import_chlo_rows(int64_t *count) {
     static const ImportRow all[] = {
-        {"chlo.acos", import_chlo, 1},       {"chlo.acosh", import_chlo, 1},     {"chlo.asin", import_chlo, 1},
-        {"chlo.asinh", import_chlo, 1},      {"chlo.atan", import_chlo, 1},      {"chlo.atanh", import_chlo, 1},
-        {"chlo.bessel_i1e", import_chlo, 1}, {"chlo.conj", import_chlo, 1},      {"chlo.cosh", import_chlo, 1},
-        {"chlo.digamma", import_chlo, 1},    {"chlo.erf", import_chlo, 1},       {"chlo.erf_inv", import_chlo, 1},
-        {"chlo.erfc", import_chlo, 1},       {"chlo.is_inf", import_chlo, 1},    {"chlo.is_neg_inf", import_chlo, 1},
-        {"chlo.is_pos_inf", import_chlo, 1}, {"chlo.lgamma", import_chlo, 1},    {"chlo.mulhi", import_chlo, 2},
-        {"chlo.next_after", import_chlo, 2}, {"chlo.polygamma", import_chlo, 2}, {"chlo.sinh", import_chlo, 1},
-        {"chlo.square", import_chlo, 1},     {"chlo.tan", import_chlo, 1},       {"chlo.zeta", import_chlo, 2},
+#define ROW(name, opcode, one, two, wide, operands) {"chlo." #name, import_chlo, operands},
+        CHLO_ROWS(ROW)
+#undef ROW
     };
     *count = (int64_t)HLO_COUNT_OF(all);
     return all;

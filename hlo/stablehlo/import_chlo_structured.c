@@ -14,28 +14,36 @@ typedef struct BroadcastRow {
     HloOpcode opcode;  // HLO_OPCODE_COUNT: the operation of chlo without "broadcast_"
 } BroadcastRow;
 
+// clang-format off
+//  ROW(name, opcode as above, number of operands)
+#define BROADCAST_ROWS(ROW) \
+    ROW(add,                    HLO_OP_ADD,                     2)   \
+    ROW(and,                    HLO_OP_AND,                     2)   \
+    ROW(atan2,                  HLO_OP_ATAN2,                   2)   \
+    ROW(compare,                HLO_OP_COMPARE,                 2)   \
+    ROW(complex,                HLO_OP_COMPLEX,                 2)   \
+    ROW(divide,                 HLO_OP_DIVIDE,                  2)   \
+    ROW(maximum,                HLO_OP_MAXIMUM,                 2)   \
+    ROW(minimum,                HLO_OP_MINIMUM,                 2)   \
+    ROW(multiply,               HLO_OP_MULTIPLY,                2)   \
+    ROW(next_after,             HLO_OPCODE_COUNT,               2)   \
+    ROW(or,                     HLO_OP_OR,                      2)   \
+    ROW(polygamma,              HLO_OPCODE_COUNT,               2)   \
+    ROW(power,                  HLO_OP_POWER,                   2)   \
+    ROW(remainder,              HLO_OP_REMAINDER,               2)   \
+    ROW(select,                 HLO_OP_SELECT,                  3)   \
+    ROW(shift_left,             HLO_OP_SHIFT_LEFT,              2)   \
+    ROW(shift_right_arithmetic, HLO_OP_SHIFT_RIGHT_ARITHMETIC,  2)   \
+    ROW(shift_right_logical,    HLO_OP_SHIFT_RIGHT_LOGICAL,     2)   \
+    ROW(subtract,               HLO_OP_SUBTRACT,                2)   \
+    ROW(xor,                    HLO_OP_XOR,                     2)   \
+    ROW(zeta,                   HLO_OPCODE_COUNT,               2)
+// clang-format on
+
 static const BroadcastRow broadcast_rows[] = {
-    {"add", HLO_OP_ADD},
-    {"and", HLO_OP_AND},
-    {"atan2", HLO_OP_ATAN2},
-    {"compare", HLO_OP_COMPARE},
-    {"complex", HLO_OP_COMPLEX},
-    {"divide", HLO_OP_DIVIDE},
-    {"maximum", HLO_OP_MAXIMUM},
-    {"minimum", HLO_OP_MINIMUM},
-    {"multiply", HLO_OP_MULTIPLY},
-    {"next_after", HLO_OPCODE_COUNT},
-    {"or", HLO_OP_OR},
-    {"polygamma", HLO_OPCODE_COUNT},
-    {"power", HLO_OP_POWER},
-    {"remainder", HLO_OP_REMAINDER},
-    {"select", HLO_OP_SELECT},
-    {"shift_left", HLO_OP_SHIFT_LEFT},
-    {"shift_right_arithmetic", HLO_OP_SHIFT_RIGHT_ARITHMETIC},
-    {"shift_right_logical", HLO_OP_SHIFT_RIGHT_LOGICAL},
-    {"subtract", HLO_OP_SUBTRACT},
-    {"xor", HLO_OP_XOR},
-    {"zeta", HLO_OPCODE_COUNT},
+#define ROW(name, opcode, operands) {#name, opcode},
+    BROADCAST_ROWS(ROW)
+#undef ROW
 };
 
 static const size_t prefix_length = sizeof("chlo.broadcast_") - 1;
@@ -256,32 +264,13 @@ const ImportRow *import_composites(int64_t *count) {
 }
 
 const ImportRow *import_chlo_structured_rows(int64_t *count) {
-    static const ImportRow rows[] = {
-        {"chlo.broadcast_add", import_broadcasting, 2},
-        {"chlo.broadcast_and", import_broadcasting, 2},
-        {"chlo.broadcast_atan2", import_broadcasting, 2},
-        {"chlo.broadcast_compare", import_broadcasting, 2},
-        {"chlo.broadcast_complex", import_broadcasting, 2},
-        {"chlo.broadcast_divide", import_broadcasting, 2},
-        {"chlo.broadcast_maximum", import_broadcasting, 2},
-        {"chlo.broadcast_minimum", import_broadcasting, 2},
-        {"chlo.broadcast_multiply", import_broadcasting, 2},
-        {"chlo.broadcast_next_after", import_broadcasting, 2},
-        {"chlo.broadcast_or", import_broadcasting, 2},
-        {"chlo.broadcast_polygamma", import_broadcasting, 2},
-        {"chlo.broadcast_power", import_broadcasting, 2},
-        {"chlo.broadcast_remainder", import_broadcasting, 2},
-        {"chlo.broadcast_select", import_broadcasting, 3},
-        {"chlo.broadcast_shift_left", import_broadcasting, 2},
-        {"chlo.broadcast_shift_right_arithmetic", import_broadcasting, 2},
-        {"chlo.broadcast_shift_right_logical", import_broadcasting, 2},
-        {"chlo.broadcast_subtract", import_broadcasting, 2},
-        {"chlo.broadcast_xor", import_broadcasting, 2},
-        {"chlo.broadcast_zeta", import_broadcasting, 2},
-        {"chlo.constant_like", import_constant_like, 1},
-        {"chlo.ragged_dot", import_ragged_dot, 3},
-        {"chlo.scan", import_scan, 0},
-        {"chlo.top_k", import_top_k, 1},
+    static const ImportRow rows[] = {{"chlo.constant_like", import_constant_like, 1},
+                                     {"chlo.ragged_dot", import_ragged_dot, 3},
+                                     {"chlo.scan", import_scan, 0},
+                                     {"chlo.top_k", import_top_k, 1},
+#define ROW(name, opcode, operands) {"chlo.broadcast_" #name, import_broadcasting, operands},
+                                     BROADCAST_ROWS(ROW)
+#undef ROW
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;
