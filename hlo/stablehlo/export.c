@@ -268,7 +268,8 @@ static void collect_operands(ExportPlace *place) {
 static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *block, const HloInstruction *instruction) {
     assert(instruction->parent);
     ExportPlace place = {.exporter = exporter, .block = block, .instruction = instruction};
-    ExportHandler *handler = export_data_handler(instruction->opcode);
+    ExportHandler *handler = export_fields_handler(instruction->opcode);
+    if (!handler) handler = export_data_handler(instruction->opcode);
     if (!handler) handler = export_compute_handler(instruction->opcode);
     if (!handler) handler = export_control_handler(instruction->opcode);
     if (!handler) return export_error(&place, HLO_UNIMPLEMENTED, "StableHLO has no such operation");

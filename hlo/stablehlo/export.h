@@ -84,7 +84,9 @@ HLO_NODISCARD HloStatus export_region(ExportPlace *place, const HloComputation *
 // Makes sure that there is a private function for the computation; its name is the computation's.
 HLO_NODISCARD HloStatus export_function(ExportPlace *place, const HloComputation *computation);
 
-// The handler of an opcode; NULL when StableHLO has no such operation.
+// The handler of an opcode whose fields are all there is to it; NULL for others.
+ExportHandler *export_fields_handler(HloOpcode opcode);
+// The handler of an opcode that moves data; NULL when StableHLO has no such operation.
 ExportHandler *export_data_handler(HloOpcode opcode);
 // Dots, windows, reductions, sorting, linear algebra, random numbers.
 ExportHandler *export_compute_handler(HloOpcode opcode);

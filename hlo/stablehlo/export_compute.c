@@ -3,17 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/stablehlo/export.h"
-
-static HloStatus add_regions(ExportPlace *place, MlirOperation *operation) {
-    int32_t count = place->instruction->called_count;
-    operation->regions = HLO_ARENA_NEW(place->exporter->arena, MlirRegion, count);
-    operation->region_count = count;
-    for (int32_t i = 0; i < count; i++) {
-        HLO_TRY(export_region(place, place->instruction->called[i], NULL, &operation->regions[i]));
-    }
-    return HLO_SUCCESS;
-}
+#include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
@@ -80,12 +70,7 @@ static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Dot);
     if (place->operands.count != 2) return export_error(place, HLO_UNIMPLEMENTED, "a dot of more than two operands");
     MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.dot_general", result, &operation));
-    export_attribute(place, operation, "lhs_batching_dimensions", export_ints(place, attributes->lhs_batch));
-    export_attribute(place, operation, "rhs_batching_dimensions", export_ints(place, attributes->rhs_batch));
-    export_attribute(place, operation, "lhs_contracting_dimensions", export_ints(place, attributes->lhs_contracting));
-    export_attribute(place, operation, "rhs_contracting_dimensions", export_ints(place, attributes->rhs_contracting));
-    export_attribute(place, operation, "precision_config", export_precisions(place, attributes->precision));
+    HLO_TRY(export_with_fields(place, result, &operation));
     return add_algorithm(place, attributes->algorithm, operation);
 }
 
@@ -149,7 +134,7 @@ static HloStatus export_window(ExportPlace *place, const char *name, ExportLeave
                      export_ints(place, WINDOW_LIST(place, window, size, 1, &differs)));
     list = WINDOW_LIST(place, window, stride, 1, &differs);
     add_window_list(place, operation, "window_strides", list, differs);
-    return add_regions(place, operation);
+    return export_regions(place, operation);
 }
 
 static HloStatus export_reduce_window(ExportPlace *place, ExportLeaves *result) {
@@ -157,20 +142,6 @@ static HloStatus export_reduce_window(ExportPlace *place, ExportLeaves *result) 
 }
 static HloStatus export_select_and_scatter(ExportPlace *place, ExportLeaves *result) {
     return export_window(place, "stablehlo.select_and_scatter", result);
-}
-
-static void add_labels(ExportPlace *place, MlirOperation *operation, const HloConvolutionLabels *labels) {
-    export_attribute(place, operation, "input_batch_dimension", export_i64(place, labels->input_batch));
-    export_attribute(place, operation, "input_feature_dimension", export_i64(place, labels->input_feature));
-    export_attribute(place, operation, "input_spatial_dimensions", export_ints(place, labels->input_spatial));
-    export_attribute(place, operation, "kernel_input_feature_dimension",
-                     export_i64(place, labels->kernel_input_feature));
-    export_attribute(place, operation, "kernel_output_feature_dimension",
-                     export_i64(place, labels->kernel_output_feature));
-    export_attribute(place, operation, "kernel_spatial_dimensions", export_ints(place, labels->kernel_spatial));
-    export_attribute(place, operation, "output_batch_dimension", export_i64(place, labels->output_batch));
-    export_attribute(place, operation, "output_feature_dimension", export_i64(place, labels->output_feature));
-    export_attribute(place, operation, "output_spatial_dimensions", export_ints(place, labels->output_spatial));
 }
 
 static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
@@ -183,7 +154,7 @@ static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
     HLO_TRY(export_plain(place, "stablehlo.convolution", result, &operation));
     int64_t batch = attributes->batch_group_count, feature = attributes->feature_group_count;
     export_attribute(place, operation, "batch_group_count", export_i64(place, batch ? batch : 1));
-    add_labels(place, operation, attributes->labels);
+    HLO_TRY(export_fields(place, operation, HLO_OP_CONVOLUTION, attributes->labels));
     export_attribute(place, operation, "feature_group_count", export_i64(place, feature ? feature : 1));
     HloInts list = WINDOW_LIST(place, window, base_dilation, 1, &differs);
     add_window_list(place, operation, "lhs_dilation", list, differs);
@@ -204,106 +175,19 @@ static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reductions and order
-
-static HloStatus export_along_dimensions(ExportPlace *place, const char *name, ExportLeaves *result) {
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, name, result, &operation));
-    export_attribute(place, operation, "dimensions",
-                     export_ints(place, HLO_ATTRIBUTES(place->instruction, Dimensions)->dimensions));
-    return add_regions(place, operation);
-}
-
-static HloStatus export_reduce(ExportPlace *place, ExportLeaves *result) {
-    return export_along_dimensions(place, "stablehlo.reduce", result);
-}
-static HloStatus export_map(ExportPlace *place, ExportLeaves *result) {
-    return export_along_dimensions(place, "stablehlo.map", result);
-}
-
-static HloStatus export_sort(ExportPlace *place, ExportLeaves *result) {
-    assert(hlo_is(place->instruction, HLO_OP_SORT));
-    const HloSortAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Sort);
-    MlirOperation *operation;
-    if (attributes->dimensions.count != 1) return export_error(place, HLO_INVALID_ARGUMENT, "one dimension is needed");
-    HLO_TRY(export_plain(place, "stablehlo.sort", result, &operation));
-    export_attribute(place, operation, "dimension", export_i64(place, attributes->dimensions.items[0]));
-    export_attribute(place, operation, "is_stable", export_bool(place, attributes->is_stable));
-    return add_regions(place, operation);
-}
+// Order, random numbers
 
 static HloStatus export_topk(ExportPlace *place, ExportLeaves *result) {
-    const HloTopKAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TopK);
-    MlirOperation *operation;
-    if (!attributes->largest)
+    if (!HLO_ATTRIBUTES(place->instruction, TopK)->largest)
         return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo has not");
-    HLO_TRY(export_plain(place, "chlo.top_k", result, &operation));
-    export_attribute(place, operation, "k", export_i64(place, attributes->k));
-    return HLO_SUCCESS;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Linear algebra, normalisation, random numbers
-
-static HloStatus export_fft(ExportPlace *place, ExportLeaves *result) {
-    assert(hlo_is(place->instruction, HLO_OP_FFT));
-    const HloFftAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Fft);
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.fft", result, &operation));
-    export_attribute(place, operation, "fft_length", export_ints(place, attributes->length));
-    export_attribute(place, operation, "fft_type", export_enum(place, "fft_type", attributes->type));
-    return HLO_SUCCESS;
-}
-
-static HloStatus export_cholesky(ExportPlace *place, ExportLeaves *result) {
-    assert(hlo_is(place->instruction, HLO_OP_CHOLESKY));
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.cholesky", result, &operation));
-    if (HLO_ATTRIBUTES(place->instruction, Cholesky)->lower) {
-        export_attribute(place, operation, "lower", export_bool(place, true));
-    }
-    return HLO_SUCCESS;
-}
-
-static HloStatus export_triangular_solve(ExportPlace *place, ExportLeaves *result) {
-    assert(hlo_is(place->instruction, HLO_OP_TRIANGULAR_SOLVE));
-    const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, TriangularSolve);
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.triangular_solve", result, &operation));
-    int32_t transpose = attributes->transpose_a;
-    if (transpose == HLO_Transpose_INVALID) transpose = HLO_Transpose_NO_TRANSPOSE;
-    export_attribute(place, operation, "left_side", export_bool(place, attributes->left_side));
-    export_attribute(place, operation, "lower", export_bool(place, attributes->lower));
-    export_attribute(place, operation, "transpose_a", export_enum(place, "transpose", transpose));
-    export_attribute(place, operation, "unit_diagonal", export_bool(place, attributes->unit_diagonal));
-    return HLO_SUCCESS;
-}
-
-static HloStatus export_batch_norm(ExportPlace *place, ExportLeaves *result) {
-    const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(place->instruction, BatchNorm);
-    bool training = hlo_is(place->instruction, HLO_OP_BATCH_NORM_TRAINING);
-    const char *name = training                                             ? "stablehlo.batch_norm_training"
-                       : hlo_is(place->instruction, HLO_OP_BATCH_NORM_GRAD) ? "stablehlo.batch_norm_grad"
-                                                                            : "stablehlo.batch_norm_inference";
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, name, result, &operation));
-    const MlirType *type = mlir_element_type(place->exporter->arena, HLO_F32);
-    MlirAttribute epsilon = {.kind = MLIR_FLOAT, .real = attributes->epsilon, .type = type};
-    export_attribute(place, operation, "epsilon", mlir_new_attribute(place->exporter->arena, epsilon));
-    export_attribute(place, operation, "feature_index", export_i64(place, attributes->feature_index));
-    return HLO_SUCCESS;
+    return export_with_fields(place, result, NULL);
 }
 
 static HloStatus export_rng_bit_generator(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RNG_BIT_GENERATOR));
-    MlirOperation *operation;
-    if (!hlo_shape_is_tuple(place->instruction->shape)) {
+    if (!hlo_shape_is_tuple(place->instruction->shape))
         return export_error(place, HLO_UNIMPLEMENTED, "random bits without their state");
-    }
-    HLO_TRY(export_plain(place, "stablehlo.rng_bit_generator", result, &operation));
-    export_attribute(place, operation, "rng_algorithm",
-                     export_enum(place, "rng_algorithm", HLO_ATTRIBUTES(place->instruction, RngBits)->algorithm));
-    return HLO_SUCCESS;
+    return export_with_fields(place, result, NULL);
 }
 
 // The shape is a third operand in StableHLO.
@@ -335,16 +219,7 @@ ExportHandler *export_compute_handler(HloOpcode opcode) {
         case HLO_OP_CONVOLUTION: return export_convolution;
         case HLO_OP_REDUCE_WINDOW: return export_reduce_window;
         case HLO_OP_SELECT_AND_SCATTER: return export_select_and_scatter;
-        case HLO_OP_REDUCE: return export_reduce;
-        case HLO_OP_MAP: return export_map;
-        case HLO_OP_SORT: return export_sort;
         case HLO_OP_TOPK: return export_topk;
-        case HLO_OP_FFT: return export_fft;
-        case HLO_OP_CHOLESKY: return export_cholesky;
-        case HLO_OP_TRIANGULAR_SOLVE: return export_triangular_solve;
-        case HLO_OP_BATCH_NORM_TRAINING:
-        case HLO_OP_BATCH_NORM_INFERENCE:
-        case HLO_OP_BATCH_NORM_GRAD: return export_batch_norm;
         case HLO_OP_RNG_BIT_GENERATOR: return export_rng_bit_generator;
         case HLO_OP_RNG: return export_rng;
         default: return NULL;

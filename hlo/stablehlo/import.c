@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer's frame: the module, functions, blocks, and what all handlers use.
-#include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/fields.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -351,7 +351,8 @@ HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attribu
 // How operations of one name are converted.
 typedef struct ImportPlan {
     const ImportRow *row;  // or NULL
-    HloOpcode opcode;      // of an elementwise operation without a row; HLO_OPCODE_COUNT for a name that is unknown
+    HloOpcode opcode;      // of an operation without a row; HLO_OPCODE_COUNT for a name that is unknown
+    bool has_fields;       // it is in fields.def; otherwise it is elementwise
 } ImportPlan;
 
 // The elementwise opcode of the same name in HLO, with dashes.
@@ -372,7 +373,9 @@ static const ImportPlan *plan_of(Importer *importer, const char *name) {
     if (found) return (const ImportPlan *)(uintptr_t)*found;
     ImportPlan *plan = HLO_ARENA_NEW(importer->arena, ImportPlan, 1);
     plan->row = hlo_string_map_get(&importer->rows, name, strlen(name));
-    plan->opcode = plan->row ? HLO_OPCODE_COUNT : opcode_by_name(name);
+    plan->opcode = plan->row ? HLO_OPCODE_COUNT : import_fields_opcode(name);
+    plan->has_fields = plan->opcode != HLO_OPCODE_COUNT;
+    if (!plan->row && !plan->has_fields) plan->opcode = opcode_by_name(name);
     hlo_int_map_set(importer->arena, &importer->plans, (uintptr_t)name, (int64_t)(uintptr_t)plan);
     return plan;
 }
@@ -411,6 +414,7 @@ static HloStatus import_operation(ImportPlace *place) {
                             (long long)place->operation->operand_count);
     }
     if (row) return row->handler(place);
+    if (plan->has_fields) return import_with_fields(place, plan->opcode);
     if (plan->opcode != HLO_OPCODE_COUNT) return import_elementwise(place, plan->opcode);
     // A type that HLO has not says more than an operation that only takes such types.
     for (int64_t i = 0; i < place->operation->result_count; i++) {

@@ -44,7 +44,7 @@ typedef struct ImportRow {
     int operands;  // how many it must have; 0 if the handler or shape inference decides
 } ImportRow;
 
-// The rows of each family; `count` rows each.
+// The rows of each family; `count` rows each. Here: constants, broadcasts, other data movement.
 const ImportRow *import_data_rows(int64_t *count);
 // Dots, windows, reductions, sorting, linear algebra, random numbers.
 const ImportRow *import_compute_rows(int64_t *count);
@@ -158,8 +158,6 @@ HLO_NODISCARD HloStatus import_convolution_padded(ImportPlace *place, const HloI
 HLO_NODISCARD HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists,
                                                    HloInstruction *const *operands, int64_t count,
                                                    HloComputation *reducer);
-// The attributes of a gather, but for slice_sizes.
-HLO_NODISCARD HloStatus import_gather_attributes(ImportPlace *place, HloGatherAttributes *attributes);
 
 // ApproxTopK(arrays, initial values) as the exact answer: the arrays sorted by the comparator along the dimension that
 // the call names, cut to the size of its results, which the recall asked for has chosen.

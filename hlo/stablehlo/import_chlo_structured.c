@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Implicit broadcasts
@@ -169,20 +169,12 @@ static HloStatus import_constant_like(ImportPlace *place) {
 
 static HloStatus import_top_k(ImportPlace *place) {
     HloTopKAttributes attributes = {.largest = true};
-    HLO_TRY(import_int(place, "k", 0, &attributes.k));
+    HLO_TRY(import_fields(place, HLO_OP_TOPK, &attributes));
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
 static HloStatus import_ragged_dot(ImportPlace *place) {
-    HloDotAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "lhs_batching_dimensions", &attributes.lhs_batch));
-    HLO_TRY(import_ints(place, "rhs_batching_dimensions", &attributes.rhs_batch));
-    HLO_TRY(import_ints(place, "lhs_contracting_dimensions", &attributes.lhs_contracting));
-    HLO_TRY(import_ints(place, "rhs_contracting_dimensions", &attributes.rhs_contracting));
-    HLO_TRY(import_ints(place, "lhs_ragged_dimensions", &attributes.lhs_ragged));
-    HLO_TRY(import_ints(place, "rhs_group_dimensions", &attributes.rhs_group));
-    HLO_TRY(import_precisions(place, &attributes.precision));
-    return import_plain(place, HLO_OP_RAGGED_DOT, &attributes);
+    return import_with_fields(place, HLO_OP_RAGGED_DOT);
 }
 
 // The operands are inputs and what is carried, in this order; so are the arguments of the region. Its results are what

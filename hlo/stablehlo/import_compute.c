@@ -2,7 +2,7 @@
 // Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
 #include <string.h>
 
-#include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
@@ -54,11 +54,7 @@ static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
 
 static HloStatus import_dot_general(ImportPlace *place) {
     HloDotAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "lhs_batching_dimensions", &attributes.lhs_batch));
-    HLO_TRY(import_ints(place, "rhs_batching_dimensions", &attributes.rhs_batch));
-    HLO_TRY(import_ints(place, "lhs_contracting_dimensions", &attributes.lhs_contracting));
-    HLO_TRY(import_ints(place, "rhs_contracting_dimensions", &attributes.rhs_contracting));
-    HLO_TRY(import_precisions(place, &attributes.precision));
+    HLO_TRY(import_fields(place, HLO_OP_DOT, &attributes));
     HLO_TRY(dot_algorithm(place, &attributes.algorithm));
     return import_plain(place, HLO_OP_DOT, &attributes);
 }
@@ -140,15 +136,7 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
 
 HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
-    HLO_TRY(import_int(place, "input_batch_dimension", 0, &labels->input_batch));
-    HLO_TRY(import_int(place, "input_feature_dimension", 0, &labels->input_feature));
-    HLO_TRY(import_ints(place, "input_spatial_dimensions", &labels->input_spatial));
-    HLO_TRY(import_int(place, "kernel_input_feature_dimension", 0, &labels->kernel_input_feature));
-    HLO_TRY(import_int(place, "kernel_output_feature_dimension", 0, &labels->kernel_output_feature));
-    HLO_TRY(import_ints(place, "kernel_spatial_dimensions", &labels->kernel_spatial));
-    HLO_TRY(import_int(place, "output_batch_dimension", 0, &labels->output_batch));
-    HLO_TRY(import_int(place, "output_feature_dimension", 0, &labels->output_feature));
-    HLO_TRY(import_ints(place, "output_spatial_dimensions", &labels->output_spatial));
+    HLO_TRY(import_fields(place, HLO_OP_CONVOLUTION, labels));
     *result = labels;
     return HLO_SUCCESS;
 }
@@ -195,19 +183,6 @@ static HloStatus import_convolution(ImportPlace *place) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reductions and order
-
-static HloStatus import_along_dimensions(ImportPlace *place, HloOpcode opcode) {
-    HloDimensionsAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "dimensions", &attributes.dimensions));
-    return import_with_region(place, opcode, &attributes);
-}
-
-static HloStatus import_reduce(ImportPlace *place) {
-    return import_along_dimensions(place, HLO_OP_REDUCE);
-}
-static HloStatus import_map(ImportPlace *place) {
-    return import_along_dimensions(place, HLO_OP_MAP);
-}
 
 static HloStatus import_sort(ImportPlace *place) {
     HloSortAttributes attributes = {0};
@@ -261,35 +236,6 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
 // ---------------------------------------------------------------------------------------------------------------------
 // Linear algebra, random numbers, normalisation
 
-static HloStatus import_fft(ImportPlace *place) {
-    HloFftAttributes attributes = {0};
-    HLO_TRY(import_enum(place, "fft_type", &hlo_enum_FftType, 0, &attributes.type));
-    HLO_TRY(import_ints(place, "fft_length", &attributes.length));
-    return import_plain(place, HLO_OP_FFT, &attributes);
-}
-
-static HloStatus import_cholesky(ImportPlace *place) {
-    HloCholeskyAttributes attributes = {0};
-    HLO_TRY(import_bool(place, "lower", false, &attributes.lower));
-    return import_plain(place, HLO_OP_CHOLESKY, &attributes);
-}
-
-static HloStatus import_triangular_solve(ImportPlace *place) {
-    HloTriangularSolveAttributes attributes = {0};
-    HLO_TRY(import_bool(place, "left_side", false, &attributes.left_side));
-    HLO_TRY(import_bool(place, "lower", false, &attributes.lower));
-    HLO_TRY(import_bool(place, "unit_diagonal", false, &attributes.unit_diagonal));
-    HLO_TRY(
-        import_enum(place, "transpose_a", &hlo_enum_Transpose, HLO_Transpose_NO_TRANSPOSE, &attributes.transpose_a));
-    return import_plain(place, HLO_OP_TRIANGULAR_SOLVE, &attributes);
-}
-
-static HloStatus import_rng_bit_generator(ImportPlace *place) {
-    HloRngBitsAttributes attributes = {0};
-    HLO_TRY(import_enum(place, "rng_algorithm", &hlo_enum_RandomAlgorithm, 0, &attributes.algorithm));
-    return import_plain(place, HLO_OP_RNG_BIT_GENERATOR, &attributes);
-}
-
 // Operands are the two bounds and the shape; HLO's rng has only the bounds.
 static HloStatus import_rng(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
@@ -304,42 +250,15 @@ static HloStatus import_rng(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-static HloStatus import_batch_norm(ImportPlace *place, HloOpcode opcode) {
-    HloBatchNormAttributes attributes = {0};
-    const MlirAttribute *epsilon = mlir_attribute(place->operation, "epsilon");
-    if (epsilon) attributes.epsilon = (float)epsilon->real;
-    HLO_TRY(import_int(place, "feature_index", 0, &attributes.feature_index));
-    return import_plain(place, opcode, &attributes);
-}
-
-static HloStatus import_batch_norm_training(ImportPlace *place) {
-    return import_batch_norm(place, HLO_OP_BATCH_NORM_TRAINING);
-}
-static HloStatus import_batch_norm_inference(ImportPlace *place) {
-    return import_batch_norm(place, HLO_OP_BATCH_NORM_INFERENCE);
-}
-static HloStatus import_batch_norm_grad(ImportPlace *place) {
-    return import_batch_norm(place, HLO_OP_BATCH_NORM_GRAD);
-}
-
 const ImportRow *import_compute_rows(int64_t *count) {
     static const ImportRow rows[] = {
         {"stablehlo.dot_general", import_dot_general, 0},
         {"stablehlo.dot", import_dot, 0},
         {"stablehlo.convolution", import_convolution, 2},
-        {"stablehlo.reduce", import_reduce, 0},
         {"stablehlo.reduce_window", import_reduce_window, 0},
         {"stablehlo.select_and_scatter", import_select_and_scatter, 0},
-        {"stablehlo.map", import_map, 0},
         {"stablehlo.sort", import_sort, 0},
-        {"stablehlo.fft", import_fft, 0},
-        {"stablehlo.cholesky", import_cholesky, 0},
-        {"stablehlo.triangular_solve", import_triangular_solve, 0},
-        {"stablehlo.rng_bit_generator", import_rng_bit_generator, 0},
         {"stablehlo.rng", import_rng, 0},
-        {"stablehlo.batch_norm_training", import_batch_norm_training, 0},
-        {"stablehlo.batch_norm_inference", import_batch_norm_inference, 0},
-        {"stablehlo.batch_norm_grad", import_batch_norm_grad, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

@@ -17,12 +17,6 @@ static HloStatus import_constant(ImportPlace *place) {
     return import_plain(place, HLO_OP_CONSTANT, &attributes);
 }
 
-static HloStatus import_iota(ImportPlace *place) {
-    HloIotaAttributes attributes = {0};
-    HLO_TRY(import_int(place, "iota_dimension", 0, &attributes.dimension));
-    return import_plain(place, HLO_OP_IOTA, &attributes);
-}
-
 // HLO's broadcast keeps sizes; a dimension of size 1 that grows is dropped by a reshape first.
 HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloInts dims, const HloShape *shape,
                               HloInstruction **result) {
@@ -78,57 +72,6 @@ static HloStatus import_reshape(ImportPlace *place) {
     return import_plain(place, HLO_OP_RESHAPE, &attributes);
 }
 
-static HloStatus import_with_dimensions(ImportPlace *place, HloOpcode opcode, const char *name) {
-    HloDimensionsAttributes attributes = {0};
-    HLO_TRY(import_ints(place, name, &attributes.dimensions));
-    return import_plain(place, opcode, &attributes);
-}
-
-static HloStatus import_transpose(ImportPlace *place) {
-    return import_with_dimensions(place, HLO_OP_TRANSPOSE, "permutation");
-}
-
-static HloStatus import_reverse(ImportPlace *place) {
-    return import_with_dimensions(place, HLO_OP_REVERSE, "dimensions");
-}
-
-static HloStatus import_with_dimension(ImportPlace *place, HloOpcode opcode) {
-    int64_t dimension;
-    HLO_TRY(import_int(place, "dimension", 0, &dimension));
-    HloDimensionsAttributes attributes = {hlo_ints(import_arena(place), &dimension, 1)};
-    return import_plain(place, opcode, &attributes);
-}
-
-static HloStatus import_concatenate(ImportPlace *place) {
-    return import_with_dimension(place, HLO_OP_CONCATENATE);
-}
-
-static HloStatus import_get_dimension_size(ImportPlace *place) {
-    return import_with_dimension(place, HLO_OP_GET_DIMENSION_SIZE);
-}
-
-static HloStatus import_set_dimension_size(ImportPlace *place) {
-    return import_with_dimension(place, HLO_OP_SET_DIMENSION_SIZE);
-}
-
-static HloStatus import_slice(ImportPlace *place) {
-    HloSliceAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "start_indices", &attributes.starts));
-    HLO_TRY(import_ints(place, "limit_indices", &attributes.limits));
-    HLO_TRY(import_ints(place, "strides", &attributes.strides));
-    return import_plain(place, HLO_OP_SLICE, &attributes);
-}
-
-static HloStatus import_dynamic_slice(ImportPlace *place) {
-    HloDynamicSliceAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "slice_sizes", &attributes.sizes));
-    return import_plain(place, HLO_OP_DYNAMIC_SLICE, &attributes);
-}
-
-static HloStatus import_dynamic_update_slice(ImportPlace *place) {
-    return import_plain(place, HLO_OP_DYNAMIC_UPDATE_SLICE, NULL);
-}
-
 static HloStatus import_pad(ImportPlace *place) {
     HloInts low, high, interior;
     HLO_TRY(import_ints(place, "edge_padding_low", &low));
@@ -156,10 +99,6 @@ static HloStatus import_convert(ImportPlace *place) {
     if (drops_part && operands[0]->shape->type == shape->type) return import_set_results(place, operands[0]);
     HLO_TRY(import_emit(place, HLO_OP_CONVERT, shape, operands, 1, NULL, NULL, 0, &result));
     return import_set_results(place, result);
-}
-
-static HloStatus import_bitcast_convert(ImportPlace *place) {
-    return import_plain(place, HLO_OP_BITCAST_CONVERT, NULL);
 }
 
 // Brings a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
@@ -204,81 +143,18 @@ static HloStatus import_compare(ImportPlace *place) {
     return import_plain(place, HLO_OP_COMPARE, &attributes);
 }
 
-static HloStatus import_reduce_precision(ImportPlace *place) {
-    HloReducePrecisionAttributes attributes = {0};
-    HLO_TRY(import_int(place, "exponent_bits", 0, &attributes.exponent_bits));
-    HLO_TRY(import_int(place, "mantissa_bits", 0, &attributes.mantissa_bits));
-    return import_plain(place, HLO_OP_REDUCE_PRECISION, &attributes);
-}
-
-// The numbers of a gather or scatter stand in attributes of their own (bytecode) or in one dictionary (text).
-HloStatus import_gather_attributes(ImportPlace *place, HloGatherAttributes *attributes) {
-    HLO_TRY(import_ints(place, "offset_dims", &attributes->offset_dims));
-    HLO_TRY(import_ints(place, "collapsed_slice_dims", &attributes->collapsed_slice_dims));
-    HLO_TRY(import_ints(place, "start_index_map", &attributes->start_index_map));
-    HLO_TRY(import_ints(place, "operand_batching_dims", &attributes->operand_batching_dims));
-    HLO_TRY(import_ints(place, "start_indices_batching_dims", &attributes->start_indices_batching_dims));
-    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes->index_vector_dim));
-    return import_bool(place, "indices_are_sorted", false, &attributes->indices_are_sorted);
-}
-
-static HloStatus import_gather(ImportPlace *place) {
-    HloGatherAttributes attributes = {0};
-    HLO_TRY(import_gather_attributes(place, &attributes));
-    HLO_TRY(import_ints(place, "slice_sizes", &attributes.slice_sizes));
-    return import_plain(place, HLO_OP_GATHER, &attributes);
-}
-
-static HloStatus import_scatter(ImportPlace *place) {
-    HloScatterAttributes attributes = {0};
-    HLO_TRY(import_ints(place, "update_window_dims", &attributes.update_window_dims));
-    HLO_TRY(import_ints(place, "inserted_window_dims", &attributes.inserted_window_dims));
-    HLO_TRY(import_ints(place, "scatter_dims_to_operand_dims", &attributes.scatter_dims_to_operand_dims));
-    HLO_TRY(import_ints(place, "input_batching_dims", &attributes.input_batching_dims));
-    HLO_TRY(import_ints(place, "scatter_indices_batching_dims", &attributes.scatter_indices_batching_dims));
-    HLO_TRY(import_int(place, "index_vector_dim", 0, &attributes.index_vector_dim));
-    HLO_TRY(import_bool(place, "indices_are_sorted", false, &attributes.indices_are_sorted));
-    HLO_TRY(import_bool(place, "unique_indices", false, &attributes.unique_indices));
-    return import_with_region(place, HLO_OP_SCATTER, &attributes);
-}
-
-static HloStatus import_tuple(ImportPlace *place) {
-    return import_plain(place, HLO_OP_TUPLE, NULL);
-}
-
-static HloStatus import_get_tuple_element(ImportPlace *place) {
-    HloTupleIndexAttributes attributes = {0};
-    HLO_TRY(import_int(place, "index", 0, &attributes.index));
-    return import_plain(place, HLO_OP_GET_TUPLE_ELEMENT, &attributes);
-}
-
 const ImportRow *import_data_rows(int64_t *count) {
     static const ImportRow rows[] = {
         {"stablehlo.constant", import_constant, 0},
         {"chlo.constant", import_constant, 0},
-        {"stablehlo.iota", import_iota, 0},
         {"stablehlo.broadcast_in_dim", import_broadcast_in_dim, 1},
         {"stablehlo.broadcast", import_broadcast, 0},
         {"stablehlo.reshape", import_reshape, 0},
-        {"stablehlo.transpose", import_transpose, 0},
-        {"stablehlo.reverse", import_reverse, 0},
-        {"stablehlo.concatenate", import_concatenate, 0},
-        {"stablehlo.get_dimension_size", import_get_dimension_size, 0},
-        {"stablehlo.set_dimension_size", import_set_dimension_size, 0},
-        {"stablehlo.slice", import_slice, 0},
-        {"stablehlo.dynamic_slice", import_dynamic_slice, 0},
-        {"stablehlo.dynamic_update_slice", import_dynamic_update_slice, 0},
         {"stablehlo.pad", import_pad, 0},
         {"stablehlo.convert", import_convert, 1},
-        {"stablehlo.bitcast_convert", import_bitcast_convert, 0},
         {"stablehlo.select", import_select, 3},
         {"stablehlo.clamp", import_clamp, 3},
         {"stablehlo.compare", import_compare, 0},
-        {"stablehlo.reduce_precision", import_reduce_precision, 0},
-        {"stablehlo.gather", import_gather, 0},
-        {"stablehlo.scatter", import_scatter, 0},
-        {"stablehlo.tuple", import_tuple, 0},
-        {"stablehlo.get_tuple_element", import_get_tuple_element, 0},
     };
     *count = (int64_t)HLO_COUNT_OF(rows);
     return rows;

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Known sizes
@@ -153,7 +153,7 @@ static HloStatus import_dynamic_gather(ImportPlace *place) {
     HloInts sizes;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
-    HLO_TRY(import_gather_attributes(place, &attributes));
+    HLO_TRY(import_fields(place, HLO_OP_GATHER, &attributes));
     HLO_TRY(known_operand(place, operands[2], "slice sizes are", &sizes));
     attributes.slice_sizes = hlo_ints_copy(import_arena(place), sizes);
     return finish(place, HLO_OP_GATHER, shape, operands, 2, &attributes);
@@ -244,7 +244,7 @@ static HloStatus call_dynamic_rng_bit_generator(ImportPlace *place) {
     HloRngBitsAttributes attributes = {0};
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_enum(place, "rng_algorithm", &hlo_enum_RandomAlgorithm, 0, &attributes.algorithm));
+    HLO_TRY(import_fields(place, HLO_OP_RNG_BIT_GENERATOR, &attributes));
     if (place->operation->result_count != 2)
         return import_error(place, HLO_INVALID_ARGUMENT, "a state and numbers must come back");
     // The numbers are the second result: their shape is what the operand says.
