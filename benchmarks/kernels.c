@@ -281,7 +281,7 @@ static void run_gather(void) {
 static void run_scatter(void) {
     const HloType type = HLO_F32;
     const CpuScatter s = {.indexing = rows_of_table(), .count = 1, .types = &type, .op = CPU_SCATTER_ADD};
-    must(cpu_scatter(pool, &s, (void *[]){output}, rows, (const void *[]){inputs[0]}));
+    must(cpu_scatter(pool, &s, (void *[]){output}, (const void *[]){output}, rows, (const void *[]){inputs[0]}));
 }
 static const CpuFft *fft;
 static void run_fft(void) {

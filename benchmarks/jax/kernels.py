@@ -140,6 +140,9 @@ case("scatter_add_rows", scatter, of(32000, 512), row_numbers(8192, 32000), of(8
 case("scatter_add_small_table", scatter, of(1000, 64), row_numbers(65536, 1000), of(65536, 64))
 case("scatter_add_elements", scatter, of(1 << 20), row_numbers(1 << 18, 1 << 20), of(1 << 18))
 case("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 256), of(65536, 32), row_numbers(65536, 256))
+case("segment_max", lambda x, i: jax.ops.segment_max(x, i, 256), of(65536, 32), row_numbers(65536, 256))
+case("gather_elements", lambda x, i: x[i], of(1 << 20), row_numbers(1 << 18, 1 << 20))
+case("gather_short_rows", lambda x, i: x[i], of(10000, 8), row_numbers(1 << 16, 10000))
 case("histogram", lambda i: jnp.zeros(256, jnp.int32).at[i].add(1), row_numbers(1 << 18, 256))
 
 

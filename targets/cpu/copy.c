@@ -22,10 +22,11 @@ typedef struct BytesJob {
     bool streams;
 } BytesJob;
 
-enum { kPiece = 1 << 18, kStreamedBytes = 8 << 20 };
+enum { kPiece = 1 << 18 };
 
-// Stores that go past the caches spare the reading of lines that are overwritten whole.
-static void stream(char *to, const char *from, size_t bytes) {
+void cpu_copy_streamed(void *target, const void *source, size_t bytes) {
+    char *to = target;
+    const char *from = source;
     size_t i = 0;
 #if defined(__SSE2__)
     const size_t before = (16 - (uintptr_t)to % 16) % 16;
@@ -36,10 +37,15 @@ static void stream(char *to, const char *from, size_t bytes) {
             memcpy(part, from + i, sizeof part);
             for (int k = 0; k < 4; k++) _mm_stream_si128((__m128i *)(void *)(to + i + 16 * (size_t)k), part[k]);
         }
-        _mm_sfence();
     }
 #endif
     memcpy(to + i, from + i, bytes - i);
+}
+
+void cpu_copy_streamed_end(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
 }
 
 static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -47,14 +53,15 @@ static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
     const BytesJob *job = argument;
     const int64_t first = begin * kPiece, last = end * kPiece < job->bytes ? end * kPiece : job->bytes;
     (void)worker;
-    if (job->streams)
-        stream(job->target + first, job->source + first, (size_t)(last - first));
-    else
+    if (job->streams) {
+        cpu_copy_streamed(job->target + first, job->source + first, (size_t)(last - first));
+        cpu_copy_streamed_end();
+    } else
         memcpy(job->target + first, job->source + first, (size_t)(last - first));
 }
 
 void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes) {
-    const BytesJob job = {target, source, bytes, bytes >= kStreamedBytes};
+    const BytesJob job = {target, source, bytes, bytes >= CPU_COPY_STREAMED_BYTES};
     if (bytes < 2 * kPiece && bytes > 0)
         memcpy(target, source, (size_t)bytes);
     else

@@ -46,9 +46,9 @@ typedef enum CpuScatterOp {
 // Replaces the elements that `targets` points to by combine(targets, updates), one of each operand.
 typedef void CpuCombine(void *context, int count, void *const *targets, const void *const *updates);
 
-// Applies the updates to `operands` in place (count arrays of `types`, one update array each), in row-major order of
-// the index vectors: the result is the same for any number of workers. CALL may be used from several threads at once
-// unless `serial` is set.
+// Applies the updates to the operands (count arrays of `types`, one update array each), in row-major order of the index
+// vectors: the result is the same for any number of workers. CALL may be used from several threads at once unless
+// `serial` is set.
 typedef struct CpuScatter {
     CpuIndexing indexing;
     int count;
@@ -58,9 +58,10 @@ typedef struct CpuScatter {
     void *context;
     bool serial;
 } CpuScatter;
-// Does so on the pool. UNIMPLEMENTED for an operation that one of the types does not have.
-HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *operands,
-                                    const void *indices, const void *const *updates);
+// Does so on the pool. A result is its operand's array, or another one that shares nothing with it. UNIMPLEMENTED for
+// an operation that one of the types does not have, RESOURCE_EXHAUSTED.
+HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results,
+                                    const void *const *operands, const void *indices, const void *const *updates);
 
 HLO_END_C
 

@@ -57,19 +57,11 @@ HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
 
 // ---- scatter
 
-typedef struct ScatterKernel {
-    CpuScatter scatter;
-    int64_t bytes[CPU_SCALAR_LIMIT];  // of each operand
-} ScatterKernel;
-
-// Operands move into the results' places, then the updates are applied there.
 static HloStatus run_scatter(const void *data, void *const *arguments, CpuPool *pool) {
-    const ScatterKernel *kernel = data;
-    const int count = kernel->scatter.count;
-    void *const *results = arguments + 2 * count + 1;
-    for (int i = 0; i < count; i++)
-        if (results[i] != arguments[i]) cpu_copy_bytes(pool, results[i], arguments[i], kernel->bytes[i]);
-    return cpu_scatter(pool, &kernel->scatter, results, arguments[count], (const void *const *)arguments + count + 1);
+    const CpuScatter *scatter = data;
+    const int count = scatter->count;
+    const void *const *operands = (const void *const *)arguments;
+    return cpu_scatter(pool, scatter, arguments + 2 * count + 1, operands, arguments[count], operands + count + 1);
 }
 
 static bool is_assignment(const HloComputation *computation) {
@@ -114,20 +106,17 @@ HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     const int count = node->operand_count / 2;
     const CpuScalarFunction *function = cpu_scalar_compile(lowering, computation);
     if (!function || 3 * count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
-    ScatterKernel *kernel = HLO_ARENA_NEW(lowering->arena, ScatterKernel, 1);
+    CpuScatter *kernel = HLO_ARENA_NEW(lowering->arena, CpuScatter, 1);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, count);
-    for (int i = 0; i < count; i++) {
-        types[i] = node->operands[i]->shape->type;
-        kernel->bytes[i] = node->operands[i]->bytes;
-    }
+    for (int i = 0; i < count; i++) types[i] = node->operands[i]->shape->type;
     CpuScatterOp op = CPU_SCATTER_CALL;
     if (count > 1 || !scatter_op(computation, &op) || !has_builtin(types[0], op)) op = CPU_SCATTER_CALL;
-    kernel->scatter = (CpuScatter){.count = count,
-                                   .types = types,
-                                   .op = op,
-                                   .combine = cpu_scalar_combine,
-                                   .context = (void *)(uintptr_t)function};
-    describe_scatter(lowering, node, count, &kernel->scatter.indexing);
+    *kernel = (CpuScatter){.count = count,
+                           .types = types,
+                           .op = op,
+                           .combine = cpu_scalar_combine,
+                           .context = (void *)(uintptr_t)function};
+    describe_scatter(lowering, node, count, &kernel->indexing);
     cpu_step_kernel(lowering, node, step, run_scatter, kernel);
     CpuArray *target = cpu_array_root(node->operands[0]);
     step->update_in_place = 0;

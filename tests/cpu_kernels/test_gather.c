@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "hlo/ir/literal.h"
 #include "targets/cpu/gather.h"
 
 enum { kRank = 6, kLargest = 60000 };
@@ -156,8 +157,132 @@ ParameterizedTest(Case *c, cpu_gather, scatters_in_order) {
                 const int64_t at = operand_element(c, indices, i, false);
                 if (at >= 0) want[at] = combine_one((CpuScatterOp)op, want[at], result[i]);
             }
-            cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){operand}, indices, (const void *[]){result}));
+            cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){operand}, (const void *[]){operand}, indices,
+                                       (const void *[]){result}));
             cr_assert_eq(memcmp(operand, want, sizeof want), 0, "op %d, %d workers", op, workers);
             cpu_pool_free(pool);
         }
+}
+
+// ---- element types and index types
+
+typedef struct TypeCase {
+    HloType type, index;
+    int64_t columns;
+} TypeCase;
+
+static TypeCase kTypeCases[] = {
+    {HLO_F32, HLO_S32, 1},  {HLO_F32, HLO_U8, 5},   {HLO_F64, HLO_S64, 1}, {HLO_F64, HLO_U32, 33},
+    {HLO_BF16, HLO_S16, 1}, {HLO_BF16, HLO_S32, 9}, {HLO_U8, HLO_U64, 1},  {HLO_U16, HLO_S32, 17},
+    {HLO_S64, HLO_S32, 1},  {HLO_S4, HLO_S32, 3},   {HLO_F16, HLO_S8, 64}, {HLO_F32, HLO_S32, 300},
+    {HLO_S32, HLO_U16, 70},
+};
+
+static void put(HloType type, void *array, int64_t at, int64_t value) {
+    const uint64_t bits = hlo_type_is_float(type) ? hlo_float_encode(type, (double)value) : (uint64_t)value;
+    memcpy((char *)array + at * hlo_type_bytes(type), &bits, (size_t)hlo_type_bytes(type));
+}
+
+static int64_t get(HloType type, const void *array, int64_t at) {
+    uint64_t bits = 0;
+    memcpy(&bits, (const char *)array + at * hlo_type_bytes(type), (size_t)hlo_type_bytes(type));
+    if (hlo_type_is_float(type)) return (int64_t)hlo_float_decode(type, bits);
+    const int spare = 64 - 8 * hlo_type_bytes(type);
+    return hlo_type_kind(type) == HLO_KIND_SIGNED ? (int64_t)(bits << spare) >> spare : (int64_t)bits;
+}
+
+// Rows of `columns` elements by numbers of any type, some of them outside, more of them than fit in a block of slices.
+ParameterizedTestParameters(cpu_gather, types) {
+    return cr_make_param_array(TypeCase, kTypeCases, sizeof kTypeCases / sizeof kTypeCases[0]);
+}
+
+ParameterizedTest(TypeCase *c, cpu_gather, types) {
+    enum { kRows = 20, kSlices = 600 };
+    static int64_t table[kRows * 300], row_numbers[kSlices], updates[kSlices * 300], wanted[kRows * 300];
+    const int64_t columns = c->columns, sizes[] = {kRows, columns}, counts[] = {kSlices, 1},
+                  many[] = {kSlices, columns}, slices[] = {1, columns}, zero = 0, one = 1;
+    const CpuIndexing x = {.operand_rank = 2,
+                           .indices_rank = 2,
+                           .result_rank = 2,
+                           .operand_sizes = sizes,
+                           .indices_sizes = counts,
+                           .result_sizes = many,
+                           .index_type = c->index,
+                           .index_vector_dim = 1,
+                           .window_count = 1,
+                           .window_dims = &one,
+                           .collapsed_count = 1,
+                           .collapsed_dims = &zero,
+                           .map_count = 1,
+                           .start_index_map = &zero,
+                           .slice_sizes = slices};
+    for (int workers = 1; workers <= 3; workers += 2)
+        for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_MAXIMUM; op++) {
+            const CpuScatter scatter = {.indexing = x, .count = 1, .types = &c->type, .op = (CpuScatterOp)op};
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
+            for (int64_t i = 0; i < kRows * columns; i++) wanted[i] = i % 3, put(c->type, table, i, wanted[i]);
+            for (int64_t i = 0; i < kSlices; i++) put(c->index, row_numbers, i, i * 7 % (kRows + 3));
+            for (int64_t i = 0; i < kSlices * columns; i++) put(c->type, updates, i, i % 41 == 0);
+            for (int64_t i = 0; i < kSlices * columns; i++) {
+                const int64_t row = i / columns * 7 % (kRows + 3), at = row * columns + i % columns;
+                if (row < kRows) wanted[at] = combine_one((CpuScatterOp)op, (int32_t)wanted[at], i % 41 == 0);
+            }
+            if (c->type == HLO_S4)
+                for (int64_t i = 0; i < kRows * columns; i++) wanted[i] = (int64_t)((uint64_t)wanted[i] << 60) >> 60;
+            cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){table}, (const void *[]){table}, row_numbers,
+                                       (const void *[]){updates}));
+            for (int64_t i = 0; i < kRows * columns; i++)
+                cr_assert_eq(get(c->type, table, i), wanted[i], "op %d, element %lld", op, (long long)i);
+            cr_assert_null(cpu_gather(pool, &x, hlo_type_bytes(c->type), updates, table, row_numbers));
+            for (int64_t i = 0; i < kSlices * columns; i++) {
+                const int64_t row = i / columns * 7 % (kRows + 3), clamped = row < kRows ? row : kRows - 1;
+                cr_assert_eq(get(c->type, updates, i), wanted[clamped * columns + i % columns]);
+            }
+            cpu_pool_free(pool);
+        }
+}
+
+// A table so large that its rows are combined on their way into the result: the operand stays as it was, a row's
+// updates are added in their order, and every row arrives.
+Test(cpu_gather, large_tables_are_combined_on_the_way) {
+    enum { kRows = 2200, kColumns = 1030, kSlices = 700 };
+    static float table[kRows * kColumns], updates[kSlices * kColumns], got[kRows * kColumns], sums[kRows * kColumns];
+    static int32_t rows[kSlices];
+    const HloType type = HLO_F32;
+    const int64_t sizes[] = {kRows, kColumns}, counts[] = {kSlices}, many[] = {kSlices, kColumns}, zero = 0, one = 1;
+    const CpuScatter scatter = {.indexing = {.operand_rank = 2,
+                                             .indices_rank = 1,
+                                             .result_rank = 2,
+                                             .operand_sizes = sizes,
+                                             .indices_sizes = counts,
+                                             .result_sizes = many,
+                                             .index_type = HLO_S32,
+                                             .index_vector_dim = 1,
+                                             .window_count = 1,
+                                             .window_dims = &one,
+                                             .collapsed_count = 1,
+                                             .collapsed_dims = &zero,
+                                             .map_count = 1,
+                                             .start_index_map = &zero},
+                                .count = 1,
+                                .types = &type,
+                                .op = CPU_SCATTER_ADD};
+    for (int64_t i = 0; i < kRows * kColumns; i++) sums[i] = table[i] = 1 / (float)(i + 1);
+    for (int64_t i = 0; i < kSlices * kColumns; i++) updates[i] = 1 / (float)(i % 1000 + 3);
+    for (int64_t i = 0; i < kSlices; i++) {
+        rows[i] = (int32_t)(i % 5 == 0 ? 2199 : i * i % (kRows + 100) - 20);  // a crowded row, and some outside
+        for (int64_t j = 0; rows[i] >= 0 && rows[i] < kRows && j < kColumns; j++)
+            sums[rows[i] * kColumns + j] += updates[i * kColumns + j];
+    }
+    for (int workers = 1; workers <= 3; workers += 2) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
+        memset(got, 0xff, sizeof got);
+        cr_assert_null(
+            cpu_scatter(pool, &scatter, (void *[]){got}, (const void *[]){table}, rows, (const void *[]){updates}));
+        cr_assert_eq(memcmp(got, sums, sizeof got), 0, "%d workers", workers);
+        cr_assert_eq(table[kRows * kColumns - 1], 1 / (float)(kRows * kColumns));
+        cpu_pool_free(pool);
+    }
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/index_plan.h"
+
+#include <assert.h>
+
+#include "targets/cpu/number.h"
+
+static bool contains(const int64_t *list, int count, int64_t value) {
+    for (int i = 0; i < count; i++)
+        if (list[i] == value) return true;
+    return false;
+}
+
+static void row_major(int rank, const int64_t *sizes, int64_t *strides) {
+    int64_t next = 1;
+    for (int d = rank - 1; d >= 0; d--) strides[d] = next, next *= sizes[d];
+}
+
+// Sizes of a slice in every operand dimension; a scatter's come from its updates.
+static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
+    for (int d = 0, w = 0; d < x->operand_rank; d++) {
+        const bool hidden = contains(x->collapsed_dims, x->collapsed_count, d) ||
+                            contains(x->operand_batching_dims, x->batching_count, d);
+        if (!scatter)
+            sizes[d] = x->slice_sizes[d];
+        else
+            sizes[d] = hidden ? 1 : x->result_sizes[x->window_dims[w++]];
+    }
+}
+
+static void plan_window(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
+                        const int64_t *result_strides) {
+    plan->slice_count = 1;
+    int w = 0;
+    CpuWindowStep steps[CPU_KERNEL_RANK_LIMIT];
+    for (int d = 0; d < x->operand_rank; d++) {
+        if (contains(x->collapsed_dims, x->collapsed_count, d) ||
+            contains(x->operand_batching_dims, x->batching_count, d))
+            continue;
+        const int64_t result_dim = x->window_dims[w];
+        steps[w++] = (CpuWindowStep){x->result_sizes[result_dim], operand_strides[d], result_strides[result_dim]};
+        plan->slice_count *= x->result_sizes[result_dim];
+    }
+    while (w-- > 0) {  // innermost first, neighbours merged
+        CpuWindowStep *top = plan->window_rank ? &plan->window[plan->window_rank - 1] : NULL;
+        if (steps[w].size == 1) continue;
+        if (top && steps[w].operand == top->operand * top->size && steps[w].result == top->result * top->size)
+            top->size *= steps[w].size;
+        else
+            plan->window[plan->window_rank++] = steps[w];
+    }
+    if (plan->window_rank == 0) plan->window[plan->window_rank++] = (CpuWindowStep){1, 1, 1};
+}
+
+// True where a step of `outer` is all of `inner`, in every array.
+static bool goes_on(const CpuBatchStep *inner, const CpuBatchStep *outer) {
+    return outer->result == inner->result * inner->size && outer->indices == inner->indices * inner->size &&
+           outer->operand == inner->operand * inner->size;
+}
+
+static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
+                       const int64_t *result_strides, const int64_t *indices_strides) {
+    CpuBatchStep steps[CPU_KERNEL_RANK_LIMIT];
+    int count = 0, indices_dim = 0;
+    plan->batch_count = 1;
+    for (int d = 0; d < x->result_rank; d++) {
+        if (contains(x->window_dims, x->window_count, d)) continue;
+        if (indices_dim == x->index_vector_dim) indices_dim++;
+        CpuBatchStep step = {x->result_sizes[d], result_strides[d], indices_strides[indices_dim], 0};
+        for (int b = 0; b < x->batching_count; b++)
+            if (x->indices_batching_dims[b] == indices_dim)
+                step.operand += operand_strides[x->operand_batching_dims[b]];
+        steps[count++] = step;
+        plan->batch_count *= step.size;
+        indices_dim++;
+    }
+    while (count-- > 0) {
+        CpuBatchStep *top = plan->batch_rank ? &plan->batch[plan->batch_rank - 1] : NULL;
+        if (steps[count].size == 1) continue;
+        if (top && goes_on(top, &steps[count]))
+            top->size *= steps[count].size;
+        else
+            plan->batch[plan->batch_rank++] = steps[count];
+    }
+    if (plan->batch_rank == 0) plan->batch[plan->batch_rank++] = (CpuBatchStep){.size = 1};
+}
+
+HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices, CpuIndexPlan *plan) {
+    assert(x && plan);
+    int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
+    int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
+    HLO_FAIL_IF(x->operand_rank > CPU_KERNEL_RANK_LIMIT || x->result_rank > CPU_KERNEL_RANK_LIMIT ||
+                    x->indices_rank > CPU_KERNEL_RANK_LIMIT,
+                HLO_UNIMPLEMENTED, "%s of more than %d dimensions", scatter ? "scatter" : "gather",
+                CPU_KERNEL_RANK_LIMIT);
+    *plan =
+        (CpuIndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
+    row_major(x->operand_rank, x->operand_sizes, operand_strides);
+    row_major(x->result_rank, x->result_sizes, result_strides);
+    row_major(x->indices_rank, x->indices_sizes, indices_strides);
+    slice_sizes_of(x, scatter, sizes);
+    plan_window(plan, x, operand_strides, result_strides);
+    plan_batch(plan, x, operand_strides, result_strides, indices_strides);
+    if (x->index_vector_dim < x->indices_rank) plan->start_stride = indices_strides[x->index_vector_dim];
+    for (int i = 0; i < x->map_count; i++) {
+        const int64_t d = x->start_index_map[i];
+        plan->starts[i] = (CpuStartStep){operand_strides[d], x->operand_sizes[d] - sizes[d]};
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- blocks of slices
+
+// An offset so far below zero that neither the other components nor other offsets of this kind bring it back, and that
+// as many of them as there are dimensions do not overflow.
+static const int64_t kNowhere = -(INT64_C(1) << 56);
+
+static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
+    if (start >= 0 && start <= step.largest) return start * step.operand;
+    return !clamp ? kNowhere : start < 0 ? 0 : step.largest * step.operand;
+}
+
+// Adds one component of `count` index vectors, the first at element `at` of the indices, to the offsets.
+static void add_starts(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, int64_t step, int64_t count,
+                       bool clamp, int64_t *operands) {
+    if (plan->index_type == HLO_S32) {  // nearly always: by a loop without a switch inside
+        const int32_t *indices = (const int32_t *)(const void *)plan->indices + at;
+        for (int64_t i = 0; i < count; i++) operands[i] += placed(start, indices[i * step], clamp);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        operands[i] += placed(start, cpu_read_integer(plan->indices, plan->index_type, at + i * step), clamp);
+}
+
+static void add_steps(int64_t *offsets, int64_t first, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; i++, first += step) offsets[i] = first;
+}
+
+void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool clamp, CpuIndexBlock *block) {
+    assert(first >= 0 && first < end && end <= plan->batch_count);
+    const CpuBatchStep inner = plan->batch[0];
+    const int64_t count = end - first < CPU_INDEX_BLOCK ? end - first : CPU_INDEX_BLOCK;
+    for (block->count = 0; block->count < count;) {
+        int64_t rest = first + block->count, result = 0, operand = 0, indices = 0, run = count - block->count;
+        const int64_t left = inner.size - rest % inner.size;
+        if (run > left) run = left;
+        for (int d = 0; d < plan->batch_rank; d++) {
+            const CpuBatchStep *step = &plan->batch[d];
+            const int64_t index = rest % step->size;
+            rest /= step->size;
+            result += index * step->result;
+            operand += index * step->operand;
+            indices += index * step->indices;
+        }
+        add_steps(block->results + block->count, result, inner.result, run);
+        add_steps(block->operands + block->count, operand, inner.operand, run);
+        for (int s = 0; s < plan->start_count; s++)
+            add_starts(plan, plan->starts[s], indices + s * plan->start_stride, inner.indices, run, clamp,
+                       block->operands + block->count);
+        block->count += run;
+    }
+}
+
+// ---- fetching early
+
+CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand, int64_t operand_elements, int width) {
+    // Loads of short rows overlap by themselves.
+    enum { kNearBytes = 1 << 20, kShortBytes = 64, kMostBytes = 4096, kMostSlices = 16 };
+    const CpuWindowStep *run = &plan->window[0];
+    const int64_t bytes = run->size * width;
+    CpuFetchPlan fetch = {.width = width};
+    if (operand_elements * width <= kNearBytes || run->operand != 1 || bytes < kShortBytes) return fetch;
+    fetch.base = operand;
+    fetch.bytes = bytes < kMostBytes ? bytes : kMostBytes;
+    fetch.slices = kMostBytes / fetch.bytes < kMostSlices ? kMostBytes / fetch.bytes : kMostSlices;
+    assert(fetch.bytes > 0 && fetch.slices > 0); /* runs have elements */
+    return fetch;
+}
+
+int64_t cpu_index_elements(int rank, const int64_t *sizes) {
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++) count *= sizes[d];
+    return count;
+}

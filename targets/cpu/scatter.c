@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <string.h>
+
+#include "targets/cpu/gather.h"
+#include "targets/cpu/index_plan.h"
+#include "targets/cpu/loop_internal.h"
+
+enum { kCombineBlock = 512 };
+
+// How workers share a scatter without changing the order in which any element is updated.
+typedef enum ScatterSplit {
+    SPLIT_COLUMNS,  // each applies every update to its own part of the innermost window dimension
+    SPLIT_OWNERS,   // windows that coincide or share nothing: each applies the updates to its own part of the operand
+} ScatterSplit;
+
+// Applies the slices of a block, runs of `columns` elements, that begin at `begin` to before `end` of the operand; see
+// SCATTER_RUNS.
+typedef void RunKernel(const CpuIndexBlock *block, int64_t begin, int64_t end, int64_t columns, void *target,
+                       const void *update);
+
+typedef struct ScatterJob {
+    CpuIndexPlan plan;
+    CpuFetchPlan fetch;  // of the first operand
+    const CpuScatter *scatter;
+    const CpuLoopKernels *kernels;
+    void *const *operands;
+    const void *const *updates;
+    ScatterSplit split;
+    bool shared;             // by several workers
+    int64_t operand_count;   // elements
+    RunKernel *runs;         // of windows of one short run, or NULL
+    CpuBlockKernel *kernel;  // of windows of one run of a type that computes as it is stored, or NULL
+    // By rows: the source, and the updates in the order of their rows, those of row r from starts[r] to before
+    // starts[r + 1].
+    const char *source;
+    int32_t *starts;
+    int64_t *order;
+} ScatterJob;
+
+// The block kernel of an operation that is neither an assignment nor a call; NULL where the type does not have it.
+static CpuBlockKernel *builtin_kernel(const CpuScatter *scatter, const CpuLoopKernels *kernels, int which) {
+    static const CpuLoopOp kOps[] = {[CPU_SCATTER_ADD] = CPU_OP_ADD,
+                                     [CPU_SCATTER_MULTIPLY] = CPU_OP_MULTIPLY,
+                                     [CPU_SCATTER_MINIMUM] = CPU_OP_MINIMUM,
+                                     [CPU_SCATTER_MAXIMUM] = CPU_OP_MAXIMUM};
+    assert(scatter->op != CPU_SCATTER_ASSIGN && scatter->op != CPU_SCATTER_CALL);
+    return kernels->operation[kOps[scatter->op]][cpu_register_of(scatter->types[which])];
+}
+
+// target[i] = op(target[i], update[i]) for a contiguous run of operand number `which`.
+static void combine_run(const ScatterJob *job, int which, char *target, const char *update, int64_t count) {
+    const HloType type = job->scatter->types[which];
+    const int width = hlo_type_bytes(type);
+    if (job->scatter->op == CPU_SCATTER_ASSIGN) {
+        memcpy(target, update, (size_t)(count * width));
+        return;
+    }
+    CpuBlockKernel *kernel = builtin_kernel(job->scatter, job->kernels, which);
+    if (!job->kernels->decode[type]) {
+        kernel(target, target, update, NULL, count, 0);
+        if (job->kernels->wrap[type]) job->kernels->wrap[type](target, target, NULL, NULL, count, 0);
+        return;
+    }
+    float left[kCombineBlock], right[kCombineBlock];
+    for (int64_t i = 0; i < count; i += kCombineBlock) {
+        const int64_t n = count - i < kCombineBlock ? count - i : kCombineBlock;
+        job->kernels->decode[type](left, target + i * width, NULL, NULL, n, 0);
+        job->kernels->decode[type](right, update + i * width, NULL, NULL, n, 0);
+        kernel(left, left, right, NULL, n, 0);
+        job->kernels->encode[type](target + i * width, left, NULL, NULL, n, 0);
+    }
+}
+
+static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
+    void *targets[CPU_KERNEL_RANK_LIMIT];
+    const void *sources[CPU_KERNEL_RANK_LIMIT];
+    const CpuScatter *s = job->scatter;
+    for (int i = 0; i < s->count; i++) {
+        targets[i] = (char *)job->operands[i] + operand * hlo_type_bytes(s->types[i]);
+        sources[i] = (const char *)job->updates[i] + update * hlo_type_bytes(s->types[i]);
+    }
+    s->combine(s->context, s->count, targets, sources);
+}
+
+// Part [begin, end) of one run along the innermost window dimension.
+static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    assert(begin >= 0 && begin <= end);
+    const CpuWindowStep *step = &job->plan.window[0];
+    const CpuScatter *s = job->scatter;
+    if (s->op == CPU_SCATTER_CALL) {
+        for (int64_t i = begin; i < end; i++) call_one(job, operand + i * step->operand, update + i * step->result);
+        return;
+    }
+    const bool contiguous = step->operand == 1 && step->result == 1;
+    for (int which = 0; which < s->count; which++) {
+        const int width = hlo_type_bytes(s->types[which]);
+        char *target = (char *)job->operands[which] + (operand + begin * step->operand) * width;
+        const char *source = (const char *)job->updates[which] + (update + begin * step->result) * width;
+        if (contiguous) combine_run(job, which, target, source, end - begin);
+        for (int64_t i = begin; i < end && !contiguous;
+             i++, target += step->operand * width, source += step->result * width)
+            combine_run(job, which, target, source, 1);
+    }
+}
+
+static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
+    assert(begin >= 0 && begin <= end);
+    const CpuIndexPlan *plan = &job->plan;
+    int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
+    for (;;) {
+        apply_run(job, operand, update, begin, end);
+        if (--runs <= 0) return;
+        for (int d = 1; d < plan->window_rank; d++) {
+            const CpuWindowStep *step = &plan->window[d];
+            operand += step->operand;
+            update += step->result;
+            if (++index[d] < step->size) break;
+            operand -= step->size * step->operand;
+            update -= step->size * step->result;
+            index[d] = 0;
+        }
+    }
+}
+
+// ---- windows of one short run
+
+// to[at] = expression of x, which stands there, and y, which comes in: without a call for each slice.
+#define SCATTER_RUNS(name, T, expression)                                                                   \
+    static void name(const CpuIndexBlock *block, int64_t begin, int64_t end, int64_t columns, void *target, \
+                     const void *update) {                                                                  \
+        T *to = target;                                                                                     \
+        const T *from = update;                                                                             \
+        for (int64_t i = 0; i < block->count; i++) {                                                        \
+            const int64_t at = block->operands[i], source = block->results[i];                              \
+            if (at < begin || at >= end) continue;                                                          \
+            if (columns == 1) {                                                                             \
+                const T x = to[at], y = from[source];                                                       \
+                (void)x;                                                                                    \
+                to[at] = (T)(expression);                                                                   \
+                continue;                                                                                   \
+            }                                                                                               \
+            CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                         \
+                const T x = to[at + j], y = from[source + j];                                               \
+                (void)x;                                                                                    \
+                to[at + j] = (T)(expression);                                                               \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+SCATTER_RUNS(assign_1, uint8_t, y)
+SCATTER_RUNS(assign_2, uint16_t, y)
+SCATTER_RUNS(assign_4, uint32_t, y)
+SCATTER_RUNS(assign_8, uint64_t, y)
+SCATTER_RUNS(add_f32, float, x + y)
+SCATTER_RUNS(add_f64, double, x + y)
+SCATTER_RUNS(add_1, uint8_t, x + y)
+SCATTER_RUNS(add_2, uint16_t, x + y)
+SCATTER_RUNS(add_4, uint32_t, x + y)
+SCATTER_RUNS(add_8, uint64_t, x + y)
+
+// The kernel that assigns or adds elements of a type that computes as it is stored, or NULL.
+static RunKernel *run_kernel(const CpuScatter *scatter, const CpuLoopKernels *kernels) {
+    static RunKernel *const kAssign[9] = {[1] = assign_1, [2] = assign_2, [4] = assign_4, [8] = assign_8},
+                            *const kAdd[9] = {[1] = add_1, [2] = add_2, [4] = add_4, [8] = add_8};
+    const HloType type = scatter->types[0];
+    const int width = hlo_type_bytes(type);
+    if (scatter->count != 1 || width > 8) return NULL;
+    if (scatter->op == CPU_SCATTER_ASSIGN) return kAssign[width];
+    if (scatter->op != CPU_SCATTER_ADD || kernels->decode[type] || kernels->wrap[type]) return NULL;
+    if (type == HLO_F32) return add_f32;
+    if (type == HLO_F64) return add_f64;
+    return hlo_type_is_integer(type) ? kAdd[width] : NULL;
+}
+
+static void scatter_block(const ScatterJob *job, const CpuIndexBlock *block, int64_t begin, int64_t end) {
+    const bool owners = job->split == SPLIT_OWNERS;
+    const int64_t first = owners ? 0 : begin, columns = owners ? job->plan.window[0].size : end - begin,
+                  width = hlo_type_bytes(job->scatter->types[0]);
+    if (job->runs) {
+        job->runs(block, begin, end, columns, job->operands[0], job->updates[0]);
+        return;
+    }
+    for (int64_t i = 0; i < block->count; i++) {
+        const int64_t operand = block->operands[i], update = block->results[i];
+        if (operand < 0 || (owners && (operand < begin || operand >= end))) continue;
+        if (owners || !job->shared) cpu_index_fetch(&job->fetch, block, i);
+        if (job->kernel) {
+            char *target = (char *)job->operands[0] + (operand + first) * width;
+            job->kernel(target, target, (const char *)job->updates[0] + (update + first) * width, NULL, columns, 0);
+        } else
+            apply_slice(job, operand, update, first, first + columns);
+    }
+}
+
+// [begin, end) is a part of the columns or of the operand's elements.
+static void scatter_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const ScatterJob *job = argument;
+    CpuIndexBlock block;
+    (void)worker;
+    for (int64_t i = 0; i < job->plan.batch_count; i += block.count) {
+        cpu_index_block(&job->plan, i, job->plan.batch_count, false, &block);
+        scatter_block(job, &block, begin, end);
+    }
+}
+
+// True where windows are runs of which any two coincide or share nothing.
+static bool has_owners(const CpuIndexPlan *plan) {
+    const CpuWindowStep *run = &plan->window[0];
+    bool apart = plan->window_rank == 1 && run->operand == 1;
+    for (int i = 0; i < plan->start_count; i++) apart = apart && plan->starts[i].operand % run->size == 0;
+    for (int i = 0; i < plan->batch_rank; i++) apart = apart && plan->batch[i].operand % run->size == 0;
+    return apart;
+}
+
+// ---- whole rows
+
+// Sorts the updates by row, those of a row in their order: by counting.
+static void sort_updates(ScatterJob *job, int64_t rows) {
+    const int64_t size = job->plan.window[0].size;
+    int32_t *starts = job->starts;
+    CpuIndexBlock block;
+    memset(starts, 0, sizeof(int32_t) * (size_t)(rows + 2));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < job->plan.batch_count; i += block.count) {
+            cpu_index_block(&job->plan, i, job->plan.batch_count, false, &block);
+            for (int64_t s = 0; s < block.count; s++) {
+                if (block.operands[s] < 0) continue;
+                const int64_t row = block.operands[s] / size;
+                assert(row < rows); /* the slice fits */
+                if (pass == 0)
+                    starts[row + 2]++;
+                else
+                    job->order[starts[row + 1]++] = block.results[s];
+            }
+        }
+        // The second pass moves each row's start to its end, which is the next one's start.
+        for (int64_t row = 0; pass == 0 && row < rows; row++) starts[row + 2] += starts[row + 1];
+    }
+}
+
+// Row number `row`, which has updates, a piece at a time in the first-level cache.
+static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
+    enum { kPieceBytes = 4096, kLine = 64 };
+    _Alignas(64) char piece[kPieceBytes];
+    const int64_t size = job->plan.window[0].size, most = kPieceBytes / width;
+    for (int64_t at = 0; at < size; at += most) {
+        const int64_t count = size - at < most ? size - at : most, offset = row * size + at;
+        const void *from = job->source + offset * width;
+        for (int32_t k = job->starts[row]; k < job->starts[row + 1]; k++, from = piece)
+            job->kernel(piece, from, (const char *)job->updates[0] + (job->order[k] + at) * width, NULL, count, 0);
+        cpu_copy_streamed((char *)job->operands[0] + offset * width, piece, (size_t)(count * width));
+    }
+    const char *next = (const char *)job->updates[0] + job->order[job->starts[row + 1]] * width;
+    for (int64_t i = 0; i < size * width && i < kPieceBytes; i += kLine) __builtin_prefetch(next + i, 0, 2);
+}
+
+static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const ScatterJob *job = argument;
+    const int64_t width = hlo_type_bytes(job->scatter->types[0]), bytes = job->plan.window[0].size * width;
+    (void)worker;
+    for (int64_t row = begin; row < end;) {
+        int64_t plain = row;
+        while (plain < end && job->starts[plain] == job->starts[plain + 1]) plain++;
+        cpu_copy_streamed((char *)job->operands[0] + row * bytes, job->source + row * bytes,
+                          (size_t)((plain - row) * bytes));
+        for (row = plain; row < end && job->starts[row] < job->starts[row + 1]; row++) combine_row(job, row, width);
+    }
+    cpu_copy_streamed_end();
+}
+
+// Whether that way is open: a large operand that must be copied anyway, with rows of more than a few lines.
+static bool goes_by_rows(const ScatterJob *job) {
+    enum { kLeastBytes = 256 };
+    const int64_t width = hlo_type_bytes(job->scatter->types[0]), size = job->plan.window[0].size;
+    return job->kernel && job->source != job->operands[0] && has_owners(&job->plan) &&
+           job->operand_count * width >= CPU_COPY_STREAMED_BYTES && size * width >= kLeastBytes &&
+           job->plan.batch_count < INT32_MAX;
+}
+
+static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
+    enum { kRowsEach = 64 };
+    const int64_t rows = job->operand_count / job->plan.window[0].size;
+    assert(job->operand_count % job->plan.window[0].size == 0); /* the row is a product of dimensions */
+    // One update more: the one behind the last is fetched too.
+    const size_t order = sizeof(int64_t) * (size_t)(job->plan.batch_count + 1);
+    char *memory = cpu_pool_scratch_take(pool, order + sizeof(int32_t) * (size_t)(rows + 2));
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory to sort the updates of a scatter");
+    job->order = (int64_t *)(void *)memory;
+    job->starts = (int32_t *)(void *)(memory + order);
+    memset(job->order, 0, order);
+    sort_updates(job, rows);
+    cpu_pool_parallel_for_grain(pool, rows, kRowsEach, rows_task, job);
+    cpu_pool_scratch_give(pool, memory);
+    return HLO_SUCCESS;
+}
+
+// ---- the whole
+
+// Which parts the workers get, and the kernel of those windows that have one.
+static void choose_split(ScatterJob *job, const CpuPool *pool) {
+    enum { kWorthSharing = 16384, kManyColumns = 256 };
+    const CpuIndexPlan *plan = &job->plan;
+    const bool owners = has_owners(plan), wide = plan->window[0].size >= kManyColumns;
+    job->split = owners && !wide ? SPLIT_OWNERS : SPLIT_COLUMNS;
+    job->shared = cpu_pool_worker_count(pool) > 1 && plan->batch_count * plan->slice_count >= kWorthSharing &&
+                  !job->scatter->serial && (owners || wide);
+    const CpuWindowStep *run = &plan->window[0];
+    const HloType type = job->scatter->types[0];
+    const bool one_run = plan->window_rank == 1 && run->operand == 1 && run->result == 1 && job->scatter->count == 1;
+    if (one_run && job->split == SPLIT_OWNERS) job->runs = run_kernel(job->scatter, job->kernels);
+    if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
+        !job->kernels->decode[type] && !job->kernels->wrap[type])
+        job->kernel = builtin_kernel(job->scatter, job->kernels, 0);
+}
+
+static HloStatus check_types(const ScatterJob *job) {
+    const CpuScatter *s = job->scatter;
+    HLO_FAIL_IF(s->count < 1 || s->count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "scatter of %d operands",
+                s->count);
+    for (int i = 0; i < s->count && s->op != CPU_SCATTER_CALL && s->op != CPU_SCATTER_ASSIGN; i++)
+        HLO_FAIL_IF(!builtin_kernel(s, job->kernels, i), HLO_UNIMPLEMENTED, "scatter combining %s",
+                    hlo_type_text(s->types[i]));
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results, const void *const *operands,
+                      const void *indices, const void *const *updates) {
+    assert(scatter && results && operands && updates);
+    ScatterJob job = {.scatter = scatter,
+                      .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                      .operands = results,
+                      .updates = updates,
+                      .source = operands[0]};
+    HLO_TRY(check_types(&job));
+    HLO_TRY(cpu_index_plan(&scatter->indexing, true, indices, &job.plan));
+    job.operand_count = cpu_index_elements(scatter->indexing.operand_rank, scatter->indexing.operand_sizes);
+    const bool any = job.plan.batch_count > 0 && job.plan.slice_count > 0;
+    if (any) choose_split(&job, pool);
+    if (any && goes_by_rows(&job)) return run_rows(pool, &job);
+    for (int i = 0; i < scatter->count; i++)
+        if (results[i] != operands[i])
+            cpu_copy_bytes(pool, results[i], operands[i], job.operand_count * hlo_type_bytes(scatter->types[i]));
+    if (!any) return HLO_SUCCESS;
+    job.fetch = cpu_index_plan_fetch(&job.plan, results[0], job.operand_count, hlo_type_bytes(scatter->types[0]));
+    const int64_t parts = job.split == SPLIT_OWNERS ? job.operand_count : job.plan.window[0].size;
+    if (job.shared)
+        cpu_pool_parallel_for(pool, parts, scatter_task, &job);
+    else
+        scatter_task(&job, 0, parts, 0);
+    return HLO_SUCCESS;
+}
