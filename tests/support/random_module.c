@@ -347,15 +347,29 @@ static void print_starts(Generator *g, const int *starts, int rank) {
     for (int d = 0; d < rank; d++) hlo_text_format(g->text, ", v%d", starts[d]);
 }
 
+// A start as programs compute them: an s32 scalar, which later steps may use as well.
+static int computed_start(Generator *g) {
+    static const char *const kOperations[] = {"add", "xor", "maximum"};
+    int start = random_partner(g, (Value){.type = HLO_S32});
+    for (int64_t steps = random_below(g, 3); steps > 0; steps--) {
+        const int left = start, right = random_partner(g, (Value){.type = HLO_S32});
+        start = random_begin(g, (Value){.type = HLO_S32});
+        hlo_text_format(g->text, "%s(v%d, v%d)\n", kOperations[random_below(g, HLO_COUNT_OF(kOperations))], left,
+                        right);
+    }
+    return start;
+}
+
 static void dynamic(Generator *g) {
     const int a = random_pick_where(g, random_wants_dimensions);
     if (a < 0) return;
     const Value from = g->values[a];
     Value part = from;
     int starts[kMaximumRank];
+    const bool element = random_chance(g, 25);  // as x[i] in a program
     for (int d = 0; d < from.rank; d++) {
-        starts[d] = random_partner(g, (Value){.type = HLO_S32});
-        part.dims[d] = 1 + random_below(g, from.dims[d]);
+        starts[d] = computed_start(g);
+        part.dims[d] = element ? 1 : 1 + random_below(g, from.dims[d]);
     }
     const int piece = random_begin(g, part);
     hlo_text_format(g->text, "dynamic-slice(v%d", a);
@@ -363,6 +377,14 @@ static void dynamic(Generator *g) {
     hlo_text_string(g->text, "), ");
     random_print_list(g->text, "dynamic_slice_sizes=", part.dims, from.rank);
     hlo_text_char(g->text, '\n');
+    if (element && random_chance(g, 70)) {
+        const int scalar = random_begin(g, (Value){.type = from.type, .exact = from.exact});
+        hlo_text_format(g->text, "reshape(v%d)\n", piece);
+        if (from.type != HLO_S32) return;
+        random_begin(g, (Value){.type = HLO_S32, .exact = true});
+        hlo_text_format(g->text, "add(v%d, v%d)\n", scalar, starts[0]);
+        return;
+    }
     if (random_chance(g, 50)) return;
     int update = piece;
     if (random_chance(g, 50)) {
