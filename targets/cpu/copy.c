@@ -279,7 +279,8 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     find_transpose(&plan);
     split_single_row(&plan);
     const bool turns = plan.transposes && (width == 4 || width == 8) && plan.dims[0].to == 1 && plan.dims[1].from == 1;
-    if (turns && plan.dims[0].size >= kStrip) plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8);
+    if (turns && plan.dims[0].size >= kStrip)
+        plan.gemm = cpu_isa_gemm_kernels(cpu_pool_features(pool), width == 8 ? CPU_GEMM_F64 : CPU_GEMM_F32);
     int64_t units = band_count(&plan);
     for (int d = plan.transposes ? 2 : 1; d < plan.rank; d++) units *= plan.dims[d].size;
     const int64_t bytes_each = total * width / units + 1;

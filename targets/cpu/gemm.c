@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "hlo/base/memory.h"
-#include "targets/cpu/isa/gemm.h"
 
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
 // b, columns of one unit of parallel work.
@@ -43,7 +42,7 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
     assert(g->m >= 0 && g->n >= 0 && g->k >= 0);
     size_t most = 0;
     for (int set = 0; set < CPU_FEATURES_COUNT; set++) {
-        const CpuGemmKernels *kernels = cpu_isa_gemm_kernels((CpuFeatures)set, g->is_double);
+        const CpuGemmKernels *kernels = cpu_isa_gemm_kernels((CpuFeatures)set, g->element);
         const size_t bytes = a_bytes(kernels, g) + b_bytes(kernels, g);
         if (bytes > most) most = bytes;
     }
@@ -103,13 +102,13 @@ static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
 }
 
 static void zero_result(const CpuGemm *g, void *c) {
-    const size_t width = g->is_double ? sizeof(double) : sizeof(float);
+    const size_t width = (size_t)cpu_isa_gemm_kernels(CPU_FEATURES_BASELINE, g->element)->width;
     for (int64_t i = 0; i < g->m && !g->accumulate; i++)
         memset((char *)c + (size_t)(i * g->ldc) * width, 0, (size_t)g->n * width);
 }
 
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
-    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->is_double);
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
     Block block = {.kernels = kernels,
                    .g = g,
                    .a = a,
@@ -174,7 +173,7 @@ static void run_block(CpuPool *pool, Block *block) {
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
     assert(g && c);
     const CpuFeatures features = cpu_pool_features(pool);
-    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->is_double);
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
     const double work = (double)g->m * (double)g->n * (double)g->k;
     const bool parallel = work > 200000 && cpu_pool_worker_count(pool) > 1;
     Block block = {.kernels = kernels, .g = g, .a = a, .b = b, .c = c, .packed_a_each = a_bytes(kernels, g)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of f32 or f64 matrices with any strides, by our own packed kernels: OpenBLAS's serial build may not be
-// called from several threads at once (its buffers are not locked: measured, wrong results), and we bring our own
-// threads.
+// Products of matrices of f32, f64 and 32- and 64-bit integers with any strides, by our own packed kernels: OpenBLAS's
+// serial build may not be called from several threads at once (its buffers are not locked: measured, wrong results),
+// and we bring our own threads.
 //
 // Every element of the result is one chain of fused multiply-adds per block of depth, blocks in order; so it does not
 // depend on how the work is cut, on the number of workers, or on the size of the matrices around it.
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/pool.h"
 
 HLO_BEGIN_C
@@ -18,7 +19,8 @@ HLO_BEGIN_C
 // c[m][n] (row stride ldc, columns next to each other) = a * b, added to c where `accumulate` is set. Strides of a and
 // b in elements, any value. c must not overlap a or b.
 typedef struct CpuGemm {
-    bool is_double, accumulate;
+    CpuGemmElement element;
+    bool accumulate;
     int64_t m, n, k;
     int64_t a_m_stride, a_k_stride, b_k_stride, b_n_stride, ldc;
 } CpuGemm;

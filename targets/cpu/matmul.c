@@ -23,7 +23,9 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     }
     if (hlo_type_is_float(lhs) || hlo_type_is_float(rhs) || hlo_type_is_complex(lhs) || hlo_type_is_complex(rhs))
         return HLO_INVALID;
-    return hlo_type_is_array(out) ? out : HLO_INVALID;
+    if (!hlo_type_is_integer(out)) return hlo_type_is_array(out) ? out : HLO_INVALID;  // predicates
+    // Sums that wrap at 32 bits wrap at fewer when they are cut.
+    return hlo_type_info(out)->bits >= 32 ? out : hlo_type_kind(out) == HLO_KIND_SIGNED ? HLO_S32 : HLO_U32;
 }
 
 // ---- packing
@@ -299,14 +301,13 @@ static HloStatus run_tiles(CpuPool *pool, MatmulJob *job) {
     return HLO_SUCCESS;
 }
 
-// Large products of f32 or f64 where the operands are: packed once for all workers. A result whose rows are its
-// neighbours in memory is computed as the transposed product.
+// Large products of elements that kernels multiply where the operands are: packed once for all workers. A result whose
+// rows are its neighbours in memory is computed as the transposed product.
 static bool is_plain(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
-    const bool real = job->compute == HLO_F32 || job->compute == HLO_F64;
-    return real && mm->lhs_type == job->compute && mm->rhs_type == job->compute && mm->out_type == job->compute &&
-           mm->m > 1 && mm->n > 1 && mm->precision == CPU_PRECISION_EXACT &&
+    return cpu_matmul_has_element(job->compute) && mm->lhs_type == job->compute && mm->rhs_type == job->compute &&
+           mm->out_type == job->compute && mm->m > 1 && mm->n > 1 && mm->precision == CPU_PRECISION_EXACT &&
            (mm->out_n_stride == 1 || mm->out_m_stride == 1) && (mm->batch == 1 || work > 1 << 22);
 }
 
@@ -314,7 +315,7 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const bool turned = mm->out_n_stride != 1;
     const int width = hlo_type_bytes(job->compute);
-    CpuGemm g = {.is_double = job->compute == HLO_F64,
+    CpuGemm g = {.element = cpu_matmul_element(job->compute),
                  .m = mm->m,
                  .n = mm->n,
                  .k = mm->k,
@@ -324,7 +325,7 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
                  .b_n_stride = mm->rhs_n_stride,
                  .ldc = mm->out_m_stride};
     if (turned)
-        g = (CpuGemm){.is_double = g.is_double,
+        g = (CpuGemm){.element = g.element,
                       .m = mm->n,
                       .n = mm->m,
                       .k = mm->k,

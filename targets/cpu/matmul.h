@@ -29,8 +29,9 @@ typedef struct CpuMatmul {
     int64_t out_batch_stride, out_m_stride, out_n_stride;
 } CpuMatmul;
 
-// Computes the product. Operands of different types are brought to a common one: f32 for floats narrower than f64, the
-// result's type for integers. RESOURCE_EXHAUSTED when packing finds no memory, UNIMPLEMENTED for a type pair.
+// Computes the product. Operands of different types are brought to a common one: f32 for floats narrower than f64, for
+// integers the result's type or, where that is narrower, one of 32 bits. RESOURCE_EXHAUSTED when packing finds no
+// memory, UNIMPLEMENTED for a type pair.
 HLO_NODISCARD HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs, const void *rhs);
 
 HLO_END_C

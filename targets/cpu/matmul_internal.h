@@ -7,12 +7,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/matmul.h"
 
-// The type that products are accumulated in: f32, f64, c64, c128, or the result's integer type. HLO_INVALID where the
-// operands and the result have no product.
+// The type that products are accumulated in: f32, f64, c64, c128, an integer of 32 or 64 bits, or pred. HLO_INVALID
+// where the operands and the result have no product.
 HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out);
+
+// Whether products of the compute type are made of one of the elements of gemm.h, and which: signed integers are
+// multiplied as unsigned ones.
+bool cpu_matmul_has_element(HloType compute);
+CpuGemmElement cpu_matmul_element(HloType compute);
 
 // Copies a strided matrix to a row-major one of the compute type: target[r * columns + c] from source[r, c].
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,

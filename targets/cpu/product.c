@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of any compute type on one thread: f32 and f64 by the packed kernels or, with a vector, straight from
-// memory; complex ones as real products of twice the depth and width; the bf16 passes of f32; integers by plain loops
-// that wrap.
-#include <math.h>
+// Products of any compute type on one thread: f32, f64 and integers of 32 and 64 bits by the packed kernels or, with a
+// vector, straight from memory; complex ones as real products of twice the depth and width; the bf16 passes of f32;
+// predicates by plain loops.
+#include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/gemm.h"
@@ -10,12 +10,23 @@
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
 
+bool cpu_matmul_has_element(HloType compute) {
+    return compute == HLO_F32 || compute == HLO_F64 ||
+           (hlo_type_is_integer(compute) && compute != HLO_PRED && hlo_type_info(compute)->bits >= 32);
+}
+
+CpuGemmElement cpu_matmul_element(HloType compute) {
+    assert(cpu_matmul_has_element(compute));
+    if (hlo_type_is_integer(compute)) return hlo_type_bytes(compute) == 8 ? CPU_GEMM_U64 : CPU_GEMM_U32;
+    return compute == HLO_F64 ? CPU_GEMM_F64 : CPU_GEMM_F32;
+}
+
 static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-static CpuGemm gemm_of(const CpuProduct *p, bool is_double) {
-    return (CpuGemm){.is_double = is_double,
+static CpuGemm gemm_of(const CpuProduct *p) {
+    return (CpuGemm){.element = cpu_matmul_element(p->type),
                      .accumulate = p->accumulate,
                      .m = p->m,
                      .n = p->n,
@@ -28,8 +39,8 @@ static CpuGemm gemm_of(const CpuProduct *p, bool is_double) {
 }
 
 // Row-major copies of both operands: strides of the copies.
-static CpuGemm gemm_of_copies(const CpuProduct *p, bool is_double) {
-    return (CpuGemm){.is_double = is_double,
+static CpuGemm gemm_of_copies(const CpuProduct *p) {
+    return (CpuGemm){.element = cpu_matmul_element(p->type),
                      .accumulate = p->accumulate,
                      .m = p->m,
                      .n = p->n,
@@ -44,8 +55,8 @@ static CpuGemm gemm_of_copies(const CpuProduct *p, bool is_double) {
 // ---- products with a vector
 
 // y[i * y_step] = (y +) sum over k of a[i * i_step + k * k_step] * x[k * x_step], with any steps.
-#define VECTOR_PRODUCT(T, S)                                                                             \
-    static void vector_##S(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x, \
+#define VECTOR_PRODUCT(T)                                                                                \
+    static void vector_##T(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x, \
                            int64_t x_step, int64_t count, int64_t depth, bool accumulate) {              \
         for (int64_t i = 0; i < count; i++) {                                                            \
             T sum = 0;                                                                                   \
@@ -53,30 +64,39 @@ static CpuGemm gemm_of_copies(const CpuProduct *p, bool is_double) {
             y[i * y_step] = (accumulate ? y[i * y_step] : 0) + sum;                                      \
         }                                                                                                \
     }
-VECTOR_PRODUCT(float, f32)
-VECTOR_PRODUCT(double, f64)
+VECTOR_PRODUCT(float)
+VECTOR_PRODUCT(double)
+VECTOR_PRODUCT(uint32_t)
+VECTOR_PRODUCT(uint64_t)
 
 // The matrix a of count x depth elements times x.
-static void by_vector(const CpuProduct *p, bool is_double, void *y, int64_t y_step, const void *a, int64_t i_step,
-                      int64_t k_step, const void *x, int64_t x_step, int64_t count) {
-    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(p->features, is_double);
-    if (k_step == 1 && x_step == 1)
+static void by_vector(const CpuProduct *p, void *y, int64_t y_step, const void *a, int64_t i_step, int64_t k_step,
+                      const void *x, int64_t x_step, int64_t count) {
+    const CpuGemmElement element = cpu_matmul_element(p->type);
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(p->features, element);
+    if (k_step == 1 && x_step == 1) {
         kernels->rows_by_vector(y, y_step, a, i_step, x, count, p->k, p->accumulate);
-    else if (i_step == 1 && y_step == 1)
+        return;
+    }
+    if (i_step == 1 && y_step == 1) {
         kernels->columns_by_vector(y, a, k_step, x, x_step, count, p->k, p->accumulate);
-    else if (is_double)
-        vector_f64(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate);
-    else
-        vector_f32(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate);
+        return;
+    }
+    switch (element) {
+        case CPU_GEMM_F32: vector_float(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
+        case CPU_GEMM_F64: vector_double(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
+        case CPU_GEMM_U32: vector_uint32_t(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
+        case CPU_GEMM_U64: vector_uint64_t(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
+    }
 }
 
-static void product_real(const CpuProduct *p, bool is_double, void *c, const void *a, const void *b, void *scratch) {
+static void product_of_elements(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
     if (p->n == 1)
-        by_vector(p, is_double, c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m);
+        by_vector(p, c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m);
     else if (p->m == 1)
-        by_vector(p, is_double, c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n);
+        by_vector(p, c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n);
     else {
-        const CpuGemm gemm = gemm_of(p, is_double);
+        const CpuGemm gemm = gemm_of(p);
         cpu_gemm_serial(p->features, &gemm, c, a, b, scratch);
     }
 }
@@ -188,7 +208,7 @@ static void product_passes(const CpuProduct *p, float *c, const float *a, const 
     char *scratch = (char *)work + round_64(sizeof(float) * (size_t)(table->parts * (na + nb)));
     split_parts(table->parts, a, p->m, p->k, p->a_m_stride, p->a_k_stride, a_parts);
     split_parts(table->parts, b, p->k, p->n, p->b_k_stride, p->b_n_stride, b_parts);
-    CpuGemm g = gemm_of_copies(p, false);
+    CpuGemm g = gemm_of_copies(p);
     for (int i = 0; i < table->count; i++) {
         g.accumulate = p->accumulate || i > 0;
         if (i > 0 && i == table->count - 1) drop_nans(p, c);
@@ -197,31 +217,9 @@ static void product_passes(const CpuProduct *p, float *c, const float *a, const 
     }
 }
 
-// ---- integers
+// ---- predicates
 
-// Rows of b are added to a row of c, so that the inner loop runs along memory and wraps as unsigned.
-#define INTEGER_PRODUCT(T, W, name)                                                                    \
-    static void name(const CpuProduct *p, T *c, const T *a, const T *b) {                              \
-        for (int64_t i = 0; i < p->m; i++) {                                                           \
-            T *row = c + i * p->ldc;                                                                   \
-            if (!p->accumulate) memset(row, 0, sizeof(T) * (size_t)p->n);                              \
-            for (int64_t k = 0; k < p->k; k++) {                                                       \
-                const W factor = a[i * p->a_m_stride + k * p->a_k_stride];                             \
-                const T *from = b + k * p->b_k_stride;                                                 \
-                const int64_t step = p->b_n_stride;                                                    \
-                if (step == 1)                                                                         \
-                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j]);        \
-                else                                                                                   \
-                    for (int64_t j = 0; j < p->n; j++) row[j] = (T)(row[j] + factor * from[j * step]); \
-            }                                                                                          \
-        }                                                                                              \
-    }
-INTEGER_PRODUCT(uint8_t, uint32_t, product_u8)
-INTEGER_PRODUCT(uint16_t, uint32_t, product_u16)
-INTEGER_PRODUCT(uint32_t, uint32_t, product_u32)
-INTEGER_PRODUCT(uint64_t, uint64_t, product_u64)
-
-// Predicates: or of ands.
+// Or of ands.
 static void product_pred(const CpuProduct *p, uint8_t *c, const uint8_t *a, const uint8_t *b) {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
@@ -232,19 +230,6 @@ static void product_pred(const CpuProduct *p, uint8_t *c, const uint8_t *a, cons
         }
 }
 
-static void product_integer(const CpuProduct *p, void *c, const void *a, const void *b) {
-    const CpuLoopKernels *kernels = cpu_isa_loop_kernels(CPU_FEATURES_BASELINE);
-    switch (p->type == HLO_PRED ? 0 : hlo_type_bytes(p->type)) {
-        case 0: product_pred(p, c, a, b); break;
-        case 1: product_u8(p, c, a, b); break;
-        case 2: product_u16(p, c, a, b); break;
-        case 4: product_u32(p, c, a, b); break;
-        default: product_u64(p, c, a, b); break;
-    }
-    for (int64_t i = 0; kernels->wrap[p->type] && i < p->m; i++)
-        kernels->wrap[p->type]((uint8_t *)c + i * p->ldc, (uint8_t *)c + i * p->ldc, NULL, NULL, p->n, 0);
-}
-
 // ---- any type
 
 static bool has_passes(const CpuProduct *p) {
@@ -252,16 +237,16 @@ static bool has_passes(const CpuProduct *p) {
 }
 
 size_t cpu_product_scratch_bytes(const CpuProduct *p) {
-    const bool is_double = p->type == HLO_F64 || p->type == HLO_C128;
-    const CpuGemm gemm = gemm_of(p, is_double);
-    const size_t elements = (size_t)(p->m * p->k + p->k * p->n), width = is_double ? sizeof(double) : sizeof(float);
+    const size_t elements = (size_t)(p->m * p->k + p->k * p->n),
+                 width = p->type == HLO_F64 || p->type == HLO_C128 ? sizeof(double) : sizeof(float);
     if (hlo_type_is_complex(p->type)) {
         const CpuProduct real = real_of(p);
         return round_64(width * (size_t)(4 * p->k * p->n)) + round_64(width * (size_t)(2 * p->m * p->k)) +
                cpu_product_scratch_bytes(&real);
     }
-    if (!hlo_type_is_float(p->type)) return 64;
+    if (!cpu_matmul_has_element(p->type)) return 64;
     const size_t tiles = cpu_tiles_scratch_bytes(p);
+    const CpuGemm gemm = gemm_of(p);
     const size_t whole = (has_passes(p) ? round_64(3 * width * elements) : 0) + cpu_gemm_scratch_bytes(&gemm);
     return tiles > whole ? tiles : whole;
 }
@@ -274,11 +259,16 @@ void cpu_product_serial(const CpuProduct *p, void *c, const void *a, const void 
             if (has_passes(p))
                 product_passes(p, c, a, b, scratch);
             else
-                product_real(p, false, c, a, b, scratch);
+                product_of_elements(p, c, a, b, scratch);
             break;
-        case HLO_F64: product_real(p, true, c, a, b, scratch); break;
+        case HLO_F64: product_of_elements(p, c, a, b, scratch); break;
         case HLO_C64:
         case HLO_C128: product_complex(p, c, a, b, scratch); break;
-        default: product_integer(p, c, a, b); break;
+        default:
+            if (cpu_matmul_has_element(p->type))
+                product_of_elements(p, c, a, b, scratch);
+            else
+                product_pred(p, c, a, b);
+            break;
     }
 }

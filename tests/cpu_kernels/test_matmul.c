@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
+#include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/matmul.h"
 
 typedef struct TypeCase {
@@ -323,4 +324,76 @@ Test(cpu_matmul, tiles_do_not_depend_on_workers) {
         cr_assert_arr_eq(one, many, sizeof one);
         cpu_pool_free(pool);
     }
+}
+
+// ---- blocks of the integer kernels and rows by vectors
+
+typedef struct SizeCase {
+    int64_t m, n, k;
+} SizeCase;
+
+static SizeCase kSizes[] = {{1, 1, 3000}, {100, 1, 16},  {129, 1, 15},  {67, 1, 400}, {33, 1, 1},
+                            {1, 77, 31},  {15, 33, 385}, {173, 70, 29}, {28, 4100, 5}};
+
+// Whole numbers that wrap, on every instruction set and any number of workers: the product modulo 2^bits.
+ParameterizedTestParameters(cpu_matmul, integers_wrap) {
+    return cr_make_param_array(SizeCase, kSizes, sizeof kSizes / sizeof kSizes[0]);
+}
+
+ParameterizedTest(SizeCase *size, cpu_matmul, integers_wrap) {
+    static const HloType kIntegers[] = {HLO_S8, HLO_U16, HLO_S32, HLO_U32, HLO_S64, HLO_U64};
+    static uint64_t a[8000], b[21000], out[116000];
+    for (int t = 0; t < 6; t++)
+        for (int turned = 0; turned < 2; turned++) {
+            const HloType type = kIntegers[t];
+            const int width = hlo_type_bytes(type);
+            const int64_t m = size->m, n = size->n, k = size->k;
+            CpuMatmul mm = {.lhs_type = type, .rhs_type = type, .out_type = type, .batch = 1, .m = m, .n = n, .k = k};
+            mm.lhs_m_stride = k, mm.lhs_k_stride = 1;
+            mm.rhs_k_stride = turned ? 1 : n, mm.rhs_n_stride = turned ? k : 1;
+            mm.out_m_stride = n, mm.out_n_stride = 1;
+            for (int64_t i = 0; i < 8000; i++) a[i] = (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+            for (int64_t i = 0; i < 21000; i++) b[i] = (uint64_t)(i + 7) * UINT64_C(0xd1342543de82ef95);
+            for (int set = 0; set <= CPU_FEATURES_AMX; set++) {
+                CpuPool *pool;
+                if (set > (int)cpu_features_detect()) continue;
+                cr_assert_null(cpu_pool_new_with(1 + set % 3, (CpuFeatures)set, &pool));
+                memset(out, 0xee, sizeof out);
+                cr_assert_null(cpu_matmul(pool, &mm, out, a, b));
+                cpu_pool_free(pool);
+                for (int64_t i = 0; i < m * n; i += 1 + i % 5) {
+                    uint64_t sum = 0, x = 0, y = 0, got = 0;
+                    for (int64_t j = 0; j < k; j++) {
+                        memcpy(&x, (char *)a + (i / n * k + j) * width, (size_t)width);
+                        memcpy(&y, (char *)b + (j * mm.rhs_k_stride + i % n * mm.rhs_n_stride) * width, (size_t)width);
+                        sum += x * y;
+                    }
+                    memcpy(&got, (char *)out + i * width, (size_t)width);
+                    const int spare = 64 - 8 * width;
+                    cr_assert_eq(got, sum << spare >> spare, "%s at %lld, set %d", hlo_type_text(type), (long long)i,
+                                 set);
+                }
+            }
+        }
+}
+
+// A row's sum has the same bits among sixteen rows, among four and alone, and next to others in memory or apart.
+Test(cpu_matmul, rows_by_a_vector_have_the_same_bits_in_any_company) {
+    enum { kRows = 53, kMost = 150 };
+    static float a[kRows * kMost], x[kMost], together[kRows], apart[3 * kRows];
+    for (int i = 0; i < kRows * kMost; i++) a[i] = (float)(i % 977) / 31 - 9;
+    for (int i = 0; i < kMost; i++) x[i] = (float)(i % 13) / 7 - 1;
+    a[5] = -0.0f;
+    for (int set = 0; set <= CPU_FEATURES_AVX512 && set <= (int)cpu_features_detect(); set++)
+        for (int64_t depth = 0; depth <= kMost; depth += depth < 40 ? 1 : 37) {
+            const CpuGemmKernels *kernels = cpu_isa_gemm_kernels((CpuFeatures)set, CPU_GEMM_F32);
+            kernels->rows_by_vector(together, 1, a, kMost, x, kRows, depth, 0);
+            kernels->rows_by_vector(apart, 3, a, kMost, x, kRows, depth, 0);
+            for (int64_t i = 0; i < kRows; i++) {
+                float alone;
+                kernels->rows_by_vector(&alone, 1, a + i * kMost, kMost, x, 1, depth, 0);
+                cr_assert_eq(memcmp(&alone, together + i, sizeof alone), 0, "row %d, depth %d", (int)i, (int)depth);
+                cr_assert_eq(memcmp(&alone, apart + 3 * i, sizeof alone), 0, "row %d, depth %d", (int)i, (int)depth);
+            }
+        }
 }

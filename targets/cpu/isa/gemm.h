@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner parts of matrix products, per instruction set and precision; gemm.c drives them.
+// The inner parts of matrix products, per instruction set and element; gemm.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_GEMM_H_
 #define MESHLO_TARGETS_CPU_ISA_GEMM_H_
 
 #include <stdint.h>
 
 #include "targets/cpu/features.h"
+
+// What is multiplied. Unsigned integers wrap, and signed ones have the same bits.
+typedef enum CpuGemmElement { CPU_GEMM_F32, CPU_GEMM_F64, CPU_GEMM_U32, CPU_GEMM_U64 } CpuGemmElement;
 
 // Rows and columns of one tile of the result that stays in registers are `mr` and `nr`.
 typedef struct CpuGemmKernels {
@@ -33,13 +36,13 @@ typedef struct CpuGemmKernels {
                               int64_t depth, int accumulate);
 } CpuGemmKernels;
 
-extern const CpuGemmKernels cpu_gemm_f32_baseline, cpu_gemm_f64_baseline;
+extern const CpuGemmKernels cpu_gemm_f32_baseline, cpu_gemm_f64_baseline, cpu_gemm_u32_baseline, cpu_gemm_u64_baseline;
 #if defined(__x86_64__)
-extern const CpuGemmKernels cpu_gemm_f32_avx2, cpu_gemm_f64_avx2;
-extern const CpuGemmKernels cpu_gemm_f32_avx512, cpu_gemm_f64_avx512;
+extern const CpuGemmKernels cpu_gemm_f32_avx2, cpu_gemm_f64_avx2, cpu_gemm_u32_avx2, cpu_gemm_u64_avx2;
+extern const CpuGemmKernels cpu_gemm_f32_avx512, cpu_gemm_f64_avx512, cpu_gemm_u32_avx512, cpu_gemm_u64_avx512;
 #endif
 
-// The kernels for a set, for f64 or f32.
-const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, int is_double);
+// The kernels for a set and an element.
+const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element);
 
 #endif

@@ -28,13 +28,18 @@ const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features) {
     return &cpu_random_kernels_baseline;
 }
 
-const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, int is_double) {
+const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element) {
+#define GEMM_ROW(set) \
+    { &cpu_gemm_f32_##set, &cpu_gemm_f64_##set, &cpu_gemm_u32_##set, &cpu_gemm_u64_##set }
+    static const CpuGemmKernels *const kBaseline[] = GEMM_ROW(baseline);
 #if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return is_double ? &cpu_gemm_f64_avx512 : &cpu_gemm_f32_avx512;
-    if (features >= CPU_FEATURES_AVX2) return is_double ? &cpu_gemm_f64_avx2 : &cpu_gemm_f32_avx2;
+    static const CpuGemmKernels *const kAvx2[] = GEMM_ROW(avx2), *const kAvx512[] = GEMM_ROW(avx512);
+    if (features >= CPU_FEATURES_AVX512) return kAvx512[element];
+    if (features >= CPU_FEATURES_AVX2) return kAvx2[element];
 #endif
+#undef GEMM_ROW
     (void)features;
-    return is_double ? &cpu_gemm_f64_baseline : &cpu_gemm_f32_baseline;
+    return kBaseline[element];
 }
 
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
