@@ -66,14 +66,11 @@ static bool renames_only(const HloInstruction *bitcast) {
 
 HloStatus hlo_pass_bitcast_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            if (i->opcode == HLO_OP_BITCAST && hlo_shape_is_array(i->shape) &&
-                hlo_shape_is_array(i->operands[0]->shape) && !renames_only(i))
-                *changed |= hlo_pass_spell_out_bitcast(i);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        if (i->opcode == HLO_OP_BITCAST && hlo_shape_is_array(i->shape) && hlo_shape_is_array(i->operands[0]->shape) &&
+            !renames_only(i))
+            *changed |= hlo_pass_spell_out_bitcast(i);
     }
     return HLO_SUCCESS;
 }

@@ -136,14 +136,11 @@ static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
 }
 
 HloStatus hlo_pass_constant_folding(HloModule *module, const HloPassEnv *env, bool *changed) {
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            HloArenaMark mark = hlo_arena_mark(env->scratch);
-            HLO_TRY(fold(i, env, changed));
-            hlo_arena_reset(env->scratch, mark);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        HLO_TRY(fold(i, env, changed));
+        hlo_arena_reset(env->scratch, mark);
     }
     return HLO_SUCCESS;
 }

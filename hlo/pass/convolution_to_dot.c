@@ -164,14 +164,11 @@ static bool rewrite(HloInstruction *convolution, HloArena *scratch) {
 }
 
 HloStatus hlo_pass_convolution_to_dot(HloModule *module, const HloPassEnv *env, bool *changed) {
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            HloArenaMark mark = hlo_arena_mark(env->scratch);
-            *changed |= rewrite(i, env->scratch);
-            hlo_arena_reset(env->scratch, mark);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        *changed |= rewrite(i, env->scratch);
+        hlo_arena_reset(env->scratch, mark);
     }
     return HLO_SUCCESS;
 }

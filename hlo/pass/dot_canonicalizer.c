@@ -94,14 +94,11 @@ static bool canonicalize(HloInstruction *dot, HloArena *scratch) {
 }
 
 HloStatus hlo_pass_dot_canonicalizer(HloModule *module, const HloPassEnv *env, bool *changed) {
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            HloArenaMark mark = hlo_arena_mark(env->scratch);
-            *changed |= canonicalize(i, env->scratch);
-            hlo_arena_reset(env->scratch, mark);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        HloArenaMark mark = hlo_arena_mark(env->scratch);
+        *changed |= canonicalize(i, env->scratch);
+        hlo_arena_reset(env->scratch, mark);
     }
     return HLO_SUCCESS;
 }

@@ -43,12 +43,11 @@ static bool is_special(const HloShape *shape) {
 HloStatus hlo_pass_layout_normalization(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     if (!all_bitcasts_plain(module)) return HLO_SUCCESS;
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        if (i->opcode == HLO_OP_BITCAST) *changed |= hlo_pass_spell_out_bitcast(i);
+    }
     for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            if (i->opcode == HLO_OP_BITCAST) *changed |= hlo_pass_spell_out_bitcast(i);
-        }
         for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
             if (!is_special(i->shape)) continue;
             i->shape = hlo_shape_with_default_layout(module->arena, hlo_shape_without_layout(module->arena, i->shape));

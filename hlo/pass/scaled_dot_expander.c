@@ -46,12 +46,9 @@ static bool expand(HloInstruction *dot) {
 
 HloStatus hlo_pass_scaled_dot_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
-    for (int64_t c = 0; c < module->computations.count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            if (i->opcode == HLO_OP_SCALED_DOT) *changed |= expand(i);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        if (i->opcode == HLO_OP_SCALED_DOT) *changed |= expand(i);
     }
     return HLO_SUCCESS;
 }

@@ -118,12 +118,9 @@ static bool expand(HloInstruction *scan) {
 
 HloStatus hlo_pass_scan_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
-    for (int64_t c = 0, count = module->computations.count; c < count; c++) {
-        HloInstruction *last = module->computations.items[c]->last;
-        for (HloInstruction *i = module->computations.items[c]->first, *next; i; i = next) {
-            next = i == last ? NULL : i->next;
-            *changed |= expand(i);
-        }
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) {
+        *changed |= expand(i);
     }
     return HLO_SUCCESS;
 }

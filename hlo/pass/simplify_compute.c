@@ -62,6 +62,18 @@ static HloInstruction *reduce_of_empty(HloInstruction *i) {
     return i->shape->rank == 0 ? initial : hlo_pass_broadcast(i, initial, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
+// The reduction `i` of another array, over other dimensions.
+static HloInstruction *reduced_over(const HloInstruction *i, HloInstruction *x, HloInts dimensions) {
+    assert(hlo_is(i, HLO_OP_REDUCE) && i->operand_count == 2 && i->called_count == 1);
+    HloInstruction *operands[] = {x, i->operands[1]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloDimensionsAttributes){dimensions},
+                                               .called = i->called,
+                                               .called_count = 1});
+}
+
 // Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order.
 static HloInstruction *reduce_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
@@ -82,13 +94,7 @@ static HloInstruction *reduce_of_transpose(HloInstruction *i) {
         for (int64_t r = 0; r < reduced.count; r++) is_reduced |= permutation.items[reduced.items[r]] == d;
         if (is_reduced) dimensions[count++] = d;
     }
-    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
-    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
-                                               .operands = operands,
-                                               .operand_count = 2,
-                                               .attributes = &(HloDimensionsAttributes){{dimensions, count}},
-                                               .called = i->called,
-                                               .called_count = 1});
+    return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
 // A window of one element everywhere, without padding and gaps, from a neutral value.
@@ -213,13 +219,7 @@ static HloInstruction *reduce_of_reduce(HloInstruction *i) {
         if (!both) both = hlo_ints_contain(outer, kept++);
         if (both) dimensions[count++] = d;
     }
-    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
-    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
-                                               .operands = operands,
-                                               .operand_count = 2,
-                                               .attributes = &(HloDimensionsAttributes){{dimensions, count}},
-                                               .called = i->called,
-                                               .called_count = i->called_count});
+    return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
 static const HloSimplifyRule rules[] = {

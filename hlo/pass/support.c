@@ -139,6 +139,26 @@ int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Walking
+
+HloPassWalk hlo_pass_walk(const HloModule *module) {
+    return (HloPassWalk){.module = module, .computation = -1, .computation_count = module->computations.count};
+}
+
+HloInstruction *hlo_pass_next(HloPassWalk *walk) {
+    while (!walk->next) {
+        if (++walk->computation >= walk->computation_count) return NULL;
+        assert(walk->computation < walk->module->computations.count); /* passes that walk remove no computations */
+        const HloComputation *computation = walk->module->computations.items[walk->computation];
+        walk->next = computation->first;
+        walk->last = computation->last;
+    }
+    HloInstruction *at = walk->next;
+    walk->next = at == walk->last ? NULL : at->next;
+    return at;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Replacing
 
 bool hlo_pass_may_replace(const HloInstruction *instruction) {

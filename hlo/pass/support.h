@@ -56,6 +56,23 @@ static inline bool hlo_same_dims(const HloShape *a, const HloShape *b) {
 // A list of `count` numbers, zeroed, in the module's arena, to be filled.
 int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count);
 
+// A walk over the instructions that are in a module now, computation by computation: what a pass makes on the way is
+// not visited. The one that hlo_pass_next() gave last may be removed, and anything appended; the one behind it must
+// stay until it was given.
+//
+//     HloPassWalk walk = hlo_pass_walk(module);
+//     for (HloInstruction *i; (i = hlo_pass_next(&walk));) *changed |= rewrite(i);
+typedef struct HloPassWalk {
+    const HloModule *module;
+    int64_t computation, computation_count;  // the one at hand; those there were at the beginning
+    HloInstruction *next, *last;             // of the computation at hand; NULL: it is done
+} HloPassWalk;
+
+// A walk that has not begun.
+HloPassWalk hlo_pass_walk(const HloModule *module);
+// The next instruction, or NULL at the end.
+HloInstruction *hlo_pass_next(HloPassWalk *walk);
+
 // True when an instruction may be replaced by something else: no control edges, no effects, no async half.
 bool hlo_pass_may_replace(const HloInstruction *instruction);
 // Replaces every use of `old` by `replacement` and removes `old`, which must be hlo_pass_may_replace(). A sharding of
