@@ -10,56 +10,57 @@
 #include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
 
-const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
+// The tables of one name for the best set that the features have: every topic is compiled for the same three on x86,
+// and elsewhere once, for whatever the compiler takes for granted there.
 #if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_loop_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_loop_kernels_avx2;
+#define BEST(features, name)                              \
+    ((features) >= CPU_FEATURES_AVX512 ? &(name##_avx512) \
+     : (features) >= CPU_FEATURES_AVX2 ? &(name##_avx2)   \
+                                       : &(name##_baseline))
+#else
+#define BEST(features, name) ((void)(features), &(name##_baseline))
 #endif
-    (void)features;
-    return &cpu_loop_kernels_baseline;
+
+const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
+    return BEST(features, cpu_loop_kernels);
 }
 
 const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_random_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_random_kernels_avx2;
-#endif
-    (void)features;
-    return &cpu_random_kernels_baseline;
+    return BEST(features, cpu_random_kernels);
 }
 
 const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement element) {
-#define GEMM_ROW(set) \
-    { &cpu_gemm_f32_##set, &cpu_gemm_f64_##set, &cpu_gemm_u32_##set, &cpu_gemm_u64_##set }
-    static const CpuGemmKernels *const kBaseline[] = GEMM_ROW(baseline);
-#if defined(__x86_64__)
-    static const CpuGemmKernels *const kAvx2[] = GEMM_ROW(avx2), *const kAvx512[] = GEMM_ROW(avx512);
-    if (features >= CPU_FEATURES_AVX512) return kAvx512[element];
-    if (features >= CPU_FEATURES_AVX2) return kAvx2[element];
-#endif
-#undef GEMM_ROW
-    (void)features;
-    return kBaseline[element];
+    switch (element) {
+        case CPU_GEMM_F64: return BEST(features, cpu_gemm_f64);
+        case CPU_GEMM_U32: return BEST(features, cpu_gemm_u32);
+        case CPU_GEMM_U64: return BEST(features, cpu_gemm_u64);
+        case CPU_GEMM_F32: break;
+    }
+    return BEST(features, cpu_gemm_f32);
+}
 }
 
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_scan_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_scan_kernels_avx2;
-#endif
-    (void)features;
-    return &cpu_scan_kernels_baseline;
+    return BEST(features, cpu_scan_kernels);
 }
 
 const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_tap_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_tap_kernels_avx2;
-#endif
-    (void)features;
-    return &cpu_tap_kernels_baseline;
+    return BEST(features, cpu_tap_kernels);
 }
 
+const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features) {
+    return BEST(features, cpu_triangle_kernels);
+}
+
+const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features) {
+    return BEST(features, cpu_vector_kernels);
+}
+
+const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double) {
+    return is_double ? BEST(features, cpu_fft_f64) : BEST(features, cpu_fft_f32);
+}
+
+// Tiles are the exception: they want instructions of their own, without which there are none.
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
     if (features >= CPU_FEATURES_AMX) return &cpu_tile_kernels_amx;
@@ -67,31 +68,4 @@ const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #endif
     (void)features;
     return NULL;
-}
-
-const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_triangle_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_triangle_kernels_avx2;
-#endif
-    (void)features;
-    return &cpu_triangle_kernels_baseline;
-}
-
-const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return &cpu_vector_kernels_avx512;
-    if (features >= CPU_FEATURES_AVX2) return &cpu_vector_kernels_avx2;
-#endif
-    (void)features;
-    return &cpu_vector_kernels_baseline;
-}
-
-const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double) {
-#if defined(__x86_64__)
-    if (features >= CPU_FEATURES_AVX512) return is_double ? &cpu_fft_f64_avx512 : &cpu_fft_f32_avx512;
-    if (features >= CPU_FEATURES_AVX2) return is_double ? &cpu_fft_f64_avx2 : &cpu_fft_f32_avx2;
-#endif
-    (void)features;
-    return is_double ? &cpu_fft_f64_baseline : &cpu_fft_f32_baseline;
 }
