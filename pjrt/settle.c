@@ -40,14 +40,6 @@ static Mode next_mode(const char **at) {
 
 // ---- where an array lies
 
-static TargetMemoryKind kind_of(const HloShape *shape) {
-    switch (shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE) {
-        case HLO_SPACE_PINNED_HOST: return TARGET_MEMORY_PINNED_HOST;
-        case HLO_SPACE_UNPINNED_HOST: return TARGET_MEMORY_UNPINNED_HOST;
-        default: return TARGET_MEMORY_DEVICE;
-    }
-}
-
 typedef struct Settling {
     HloModule *module;
     const TargetDevice *device;
@@ -56,7 +48,7 @@ typedef struct Settling {
 // The shape with its dimensions in this order (NULL: the machine's), tiled as the machine does, where it lies now.
 static const HloShape *lay_out(const Settling *settling, const HloShape *shape, const HloInts *order) {
     HloArena *arena = settling->module->arena;
-    const TargetMemory *memory = target_device_memory(settling->device, kind_of(shape));
+    const TargetMemory *memory = target_device_memory(settling->device, target_memory_kind_of(shape));
     assert(!order || order->count == shape->rank);
     HloLayout *layout = hlo_arena_copy(arena, target_memory_layout(memory, shape, order, arena), sizeof(HloLayout));
     layout->memory_space = shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE;
@@ -72,7 +64,7 @@ static HloStatus keep_given(const Settling *settling, const HloShape **shape) {
     bool descending = layout->tile_count == 0;
     for (int32_t i = 0; i < (*shape)->rank; i++)
         descending &= layout->minor_to_major.items[i] == (*shape)->rank - 1 - i;
-    HLO_FAIL_IF(kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST && !descending, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(target_memory_kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST && !descending, HLO_INVALID_ARGUMENT,
                 "an argument or result in unpinned_host memory wants another order than row-major");
     if (layout->tile_count == 0) *shape = lay_out(settling, *shape, &layout->minor_to_major);
     return HLO_SUCCESS;
@@ -139,7 +131,7 @@ static HloInts row_major(HloArena *arena, int32_t rank) {
 static HloStatus settle(const Settling *settling, Mode mode, const HloInstruction *made_by, const HloShape **shape) {
     if (!hlo_shape_is_array(*shape)) return HLO_SUCCESS;
     if (mode == MODE_GIVEN) return keep_given(settling, shape);
-    if (mode == MODE_DEFAULT || kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST) {
+    if (mode == MODE_DEFAULT || target_memory_kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST) {
         *shape = lay_out(settling, *shape, NULL);
         return HLO_SUCCESS;
     }

@@ -152,6 +152,9 @@ HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_
 HLO_EXPORT TargetDevice *target_client_find_device(const TargetClient *client, int64_t id);
 // The device's memory of that kind.
 HLO_EXPORT TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind);
+// The kind of memory that the layout of an array (no tuple) asks for (HLO_SPACE_PINNED_HOST and so on); spaces without
+// a memory of their own, and shapes without a layout, count as device. Any thread.
+HLO_EXPORT TargetMemoryKind target_memory_kind_of(const HloShape *shape);
 // memories[0]: where arguments and results live.
 HLO_EXPORT TargetMemory *target_device_default_memory(const TargetDevice *device);
 // The layout that the machine's runtime gives an array in a memory, made in `arena`: tiled on a TPU, with the order of

@@ -44,7 +44,8 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
 
 // ---- memories
 
-static TargetMemoryKind kind_of(const HloShape *shape) {
+TargetMemoryKind target_memory_kind_of(const HloShape *shape) {
+    assert(!hlo_shape_is_tuple(shape)); /* the leaves of a tuple may lie apart */
     switch (shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE) {
         case HLO_SPACE_PINNED_HOST: return TARGET_MEMORY_PINNED_HOST;
         case HLO_SPACE_UNPINNED_HOST: return TARGET_MEMORY_UNPINNED_HOST;
@@ -54,7 +55,7 @@ static TargetMemoryKind kind_of(const HloShape *shape) {
 
 static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
-    for (int64_t i = 0; i < leaves; i++) *kinds++ = (uint8_t)kind_of(hlo_shape_leaf(shape, i));
+    for (int64_t i = 0; i < leaves; i++) *kinds++ = (uint8_t)target_memory_kind_of(hlo_shape_leaf(shape, i));
     return kinds;
 }
 
@@ -64,7 +65,7 @@ static int64_t host_temporaries(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
             if ((hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_COPY_DONE)) && hlo_shape_is_array(at->shape) &&
-                kind_of(at->shape) != TARGET_MEMORY_DEVICE)
+                target_memory_kind_of(at->shape) != TARGET_MEMORY_DEVICE)
                 bytes += hlo_shape_bytes(at->shape);
     return bytes;
 }
