@@ -213,14 +213,9 @@ HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, Hlo
     uint64_t key = (uint64_t)opcode * HLO_TYPE_COUNT + (uint64_t)type + 1;
     int64_t *found = hlo_int_map_find(&partitioner->reducers, key);
     if (found) return (HloComputation *)(intptr_t)*found;
-    HloComputation *made = hlo_computation_new(partitioner->module, hlo_op_text(opcode));
-    const HloShape *scalar = array_shape(partitioner, type, NULL, 0);
-    HloInstruction *parameters[2];
-    for (int64_t i = 0; i < 2; i++) {
-        HloParameterAttributes attributes = {.number = i};
-        parameters[i] = hlo_instruction_new(made, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, i ? "y" : "x");
-    }
-    hlo_computation_set_root(made, hlo_instruction_new(made, opcode, scalar, parameters, 2, NULL, NULL));
+    static const char *const names[] = {"x", "y"};
+    HloComputation *made = hlo_computation_new_binary(partitioner->module, hlo_op_text(opcode), opcode,
+                                                      array_shape(partitioner, type, NULL, 0), names);
     hlo_int_map_set(partitioner->arena, &partitioner->reducers, key, (intptr_t)made);
     return made;
 }
@@ -302,22 +297,27 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
     return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 
-HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
-                               int64_t limit, HloInstruction *value) {
-    assert(dim >= 0 && dim < operand->shape->rank);
-    assert(limit >= 0);
-    const HloShape *shape = operand->shape;
-    assert(value->shape->rank == 0);       /* what stands beyond the limit */
+HloInstruction *spmd_emit_before(SpmdPartitioner *partitioner, const HloShape *shape, int64_t dim, const SpmdAxes *axes,
+                                 int64_t limit) {
     assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */
-    int64_t size = shape->dims[dim];
-    if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
-    HloInstruction *offset = spmd_emit_offset(partitioner, axes, size);
+    HloInstruction *offset = spmd_emit_offset(partitioner, axes, shape->dims[dim]);
     HloType type = offset->shape->type;
     HloInstruction *room =
         spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, limit), offset);
     HloInstruction *position = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, dim);
-    HloInstruction *inside = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, position,
-                                               spmd_emit_splat(partitioner, room, shape->dims, shape->rank));
+    return spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, position,
+                             spmd_emit_splat(partitioner, room, shape->dims, shape->rank));
+}
+
+HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,
+                               int64_t limit, HloInstruction *value) {
+    const HloShape *shape = operand->shape;
+    assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */
+    assert(limit >= 0);
+    assert(value->shape->rank == 0); /* what stands beyond the limit */
+    int64_t size = shape->dims[dim];
+    if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
+    HloInstruction *inside = spmd_emit_before(partitioner, shape, dim, axes, limit);
     return spmd_emit_select(partitioner, inside, operand,
                             spmd_emit_splat(partitioner, value, shape->dims, shape->rank));
 }

@@ -65,6 +65,10 @@ HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *a
 // position, each within s32.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count);
+// pred in the sizes of `shape`, which is this device's shard: where the global position along dimension `dim`, which
+// `axes` split, is below `limit`.
+HloInstruction *spmd_emit_before(SpmdPartitioner *partitioner, const HloShape *shape, int64_t dim, const SpmdAxes *axes,
+                                 int64_t limit);
 // Sets everything at or beyond `limit` of dimension `dim`, counted from the global start of this device's shard, to a
 // scalar. Nothing is emitted when no shard reaches so far.
 HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, const SpmdAxes *axes,

@@ -120,39 +120,17 @@ typedef struct MakeCombiner {
     HloComputation *result;
 } MakeCombiner;
 
-// A computation of the module that is op(parameter 0, parameter 1) of scalars already.
-static HloComputation *existing_combiner(const HloModule *module, HloOpcode opcode, HloType type) {
-    assert(module);
-    assert(hlo_type_is_array(type));
-    for (int64_t i = 0; i < module->computations.count; i++) {
-        HloComputation *computation = module->computations.items[i];
-        if (computation->root && computation->root->shape->type == type && computation->instruction_count == 3 &&
-            hlo_computation_binary_opcode(computation) == opcode) {
-            return computation;
-        }
-    }
-    return NULL;
-}
-
 static HloStatus combiner_body(void *argument) {
     MakeCombiner *make = argument;
     HloModule *module = make->builder->module;
     const HloOpInfo *info = hlo_op_info(make->opcode);
     HLO_FAIL_IF(info->arity != 2 || info->family != HLO_FAMILY_None || !hlo_op_is(make->opcode, HLO_OP_IS_ELEMENTWISE),
                 HLO_INVALID_ARGUMENT, "%s does not combine two values", info->text);
-    make->result = existing_combiner(module, make->opcode, make->type);
+    make->result = hlo_computation_find_binary(module, make->opcode, make->type);
     if (make->result) return HLO_SUCCESS;
     const char *name = hlo_arena_format(module->arena, "%s_%s", info->text, hlo_type_text(make->type));
-    HloComputation *computation = hlo_computation_new(module, name);
-    const HloShape *scalar = hlo_shape_scalar(module->arena, make->type);
-    HloInstruction *parameters[2];
-    for (int64_t i = 0; i < 2; i++) {
-        HloParameterAttributes attributes = {.number = i};
-        parameters[i] = hlo_instruction_new(computation, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, NULL);
-    }
-    hlo_computation_set_root(computation,
-                             hlo_instruction_new(computation, make->opcode, scalar, parameters, 2, NULL, NULL));
-    make->result = computation;
+    make->result =
+        hlo_computation_new_binary(module, name, make->opcode, hlo_shape_scalar(module->arena, make->type), NULL);
     return HLO_SUCCESS;
 }
 

@@ -222,3 +222,30 @@ HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
     bool in_order = hlo_parameter_number(a) == 0;
     return in_order || hlo_op_is(root->opcode, HLO_OP_IS_COMMUTES) ? root->opcode : HLO_OPCODE_COUNT;
 }
+
+HloComputation *hlo_computation_new_binary(HloModule *module, const char *name, HloOpcode opcode,
+                                           const HloShape *scalar, const char *const *names) {
+    assert(hlo_op_info(opcode)->arity == 2);
+    assert(scalar->rank == 0); /* reducers see one element of each side */
+    HloComputation *computation = hlo_computation_new(module, name);
+    HloInstruction *parameters[2];
+    for (int64_t i = 0; i < 2; i++) {
+        const HloParameterAttributes attributes = {.number = i};
+        parameters[i] =
+            hlo_instruction_new(computation, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, names ? names[i] : NULL);
+    }
+    hlo_computation_set_root(computation, hlo_instruction_new(computation, opcode, scalar, parameters, 2, NULL, NULL));
+    return computation;
+}
+
+HloComputation *hlo_computation_find_binary(const HloModule *module, HloOpcode opcode, HloType type) {
+    assert(module && hlo_type_is_array(type));
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        HloComputation *computation = module->computations.items[i];
+        if (computation->root && computation->root->shape->type == type && computation->instruction_count == 3 &&
+            hlo_computation_binary_opcode(computation) == opcode) {
+            return computation;
+        }
+    }
+    return NULL;
+}

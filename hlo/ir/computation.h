@@ -44,6 +44,12 @@ HLO_EXPORT bool hlo_computation_has_effects(const HloComputation *computation);
 // If the computation is `op(parameter(0), parameter(1))` of scalars for a binary op (in either order if it commutes),
 // that opcode; else HLO_OPCODE_COUNT. What reductions and collectives ask.
 HLO_EXPORT HloOpcode hlo_computation_binary_opcode(const HloComputation *computation);
+// Makes such a computation: opcode(parameter(0), parameter(1)), all of the shape `scalar`, which is not copied. `names`
+// are those of the two parameters; NULL: the usual ones.
+HLO_EXPORT HloComputation *hlo_computation_new_binary(HloModule *module, const char *name, HloOpcode opcode,
+                                                      const HloShape *scalar, const char *const *names);
+// One that the module has already, on scalars of `type`; NULL if there is none.
+HLO_EXPORT HloComputation *hlo_computation_find_binary(const HloModule *module, HloOpcode opcode, HloType type);
 
 static inline int64_t hlo_parameter_count(const HloComputation *computation) {
     return computation->parameters.count;

@@ -44,22 +44,9 @@ static HloInstruction *constant(const Norm *norm, const HloInstruction *as, doub
 // add(a, b) of two scalars, made once a module.
 static HloComputation *adder(const Norm *norm) {
     HloModule *module = norm->like->parent->module;
-    for (int64_t i = 0; i < module->computations.count; i++) {
-        HloComputation *known = module->computations.items[i];
-        bool fits = known->instruction_count == 3 && known->root->shape->type == norm->type &&
-                    hlo_computation_binary_opcode(known) == HLO_OP_ADD;
-        if (fits) return known;
-    }
-    HloComputation *computation = hlo_computation_new(module, "add");
-    const HloShape *scalar = hlo_shape_scalar(module->arena, norm->type);
-    HloInstruction *parameters[2];
-    for (int64_t i = 0; i < 2; i++) {
-        HloParameterAttributes attributes = {.number = i};
-        parameters[i] = hlo_instruction_new(computation, HLO_OP_PARAMETER, scalar, NULL, 0, &attributes, NULL);
-    }
-    hlo_computation_set_root(computation,
-                             hlo_instruction_new(computation, HLO_OP_ADD, scalar, parameters, 2, NULL, NULL));
-    return computation;
+    HloComputation *known = hlo_computation_find_binary(module, HLO_OP_ADD, norm->type);
+    if (known) return known;
+    return hlo_computation_new_binary(module, "add", HLO_OP_ADD, hlo_shape_scalar(module->arena, norm->type), NULL);
 }
 
 static HloInstruction *sum(const Norm *norm, HloInstruction *x) {

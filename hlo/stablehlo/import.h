@@ -146,6 +146,8 @@ HLO_NODISCARD HloStatus import_chlo_value(ImportPlace *place, const char *name, 
 // Appends the operand stretched to `shape`, operand dimension i becoming dims[i] of it; sizes of one grow.
 HLO_NODISCARD HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloInts dims,
                                             const HloShape *shape, HloInstruction **result);
+// A new computation that adds two scalars of `type`.
+HloComputation *import_adder(const ImportPlace *place, HloType type);
 // The attributes of a comparison.
 HLO_NODISCARD HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *attributes);
 // The labels of a convolution, from attributes called as #stablehlo.conv calls its fields.

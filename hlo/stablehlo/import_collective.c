@@ -45,17 +45,10 @@ static HloStatus import_all_reduce(ImportPlace *place) {
     return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
 }
 
-// Adds two scalars of a type.
-static HloComputation *sum_computation(HloModule *module, HloType type) {
-    HloComputation *sum = hlo_computation_new(module, "sum");
-    const HloShape *scalar = hlo_shape_with_default_layout(module->arena, hlo_shape_scalar(module->arena, type));
-    HloInstruction *terms[2];
-    for (int64_t i = 0; i < 2; i++) {
-        HloParameterAttributes number = {.number = i};
-        terms[i] = hlo_instruction_new(sum, HLO_OP_PARAMETER, scalar, NULL, 0, &number, NULL);
-    }
-    hlo_computation_set_root(sum, hlo_instruction_new(sum, HLO_OP_ADD, scalar, terms, 2, NULL, NULL));
-    return sum;
+HloComputation *import_adder(const ImportPlace *place, HloType type) {
+    HloArena *arena = import_arena(place);
+    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
+    return hlo_computation_new_binary(place->importer->module, "sum", HLO_OP_ADD, scalar, NULL);
 }
 
 // An old op without a region: what pmap of a pmap makes of psum.
@@ -64,7 +57,7 @@ static HloStatus import_cross_replica_sum(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     HLO_TRY(import_groups(place, &attributes.replica_groups));
     HLO_TRY(import_operands(place, &operands));
-    HloComputation *sum = sum_computation(place->importer->module, operands[0]->shape->type);
+    HloComputation *sum = import_adder(place, operands[0]->shape->type);
     HLO_TRY(import_emit(place, HLO_OP_ALL_REDUCE, operands[0]->shape, operands, 1, &attributes, &sum, 1, &result));
     return import_set_results(place, result);
 }

@@ -64,19 +64,6 @@ static HloStatus zero_of(ImportPlace *place, HloType type, HloInstruction **zero
     return import_emit(place, HLO_OP_CONSTANT, scalar, NULL, 0, &constant, NULL, 0, zero);
 }
 
-static HloStatus sum_computation(ImportPlace *place, HloType type, HloComputation **sum) {
-    HloArena *arena = import_arena(place);
-    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
-    *sum = hlo_computation_new(place->importer->module, "sum");
-    HloInstruction *operands[2];
-    for (int64_t i = 0; i < 2; i++) {
-        const HloParameterAttributes number = {.number = i};
-        operands[i] = hlo_instruction_new(*sum, HLO_OP_PARAMETER, scalar, NULL, 0, &number, NULL);
-    }
-    hlo_computation_set_root(*sum, hlo_instruction_new(*sum, HLO_OP_ADD, scalar, operands, 2, NULL, NULL));
-    return HLO_SUCCESS;
-}
-
 // Sums over the dimensions whose letters nothing else has; `labels` loses them.
 static HloStatus sum_lone_labels(ImportPlace *place, HloInstruction **operand, Labels *labels, Labels other,
                                  Labels output) {
@@ -98,7 +85,7 @@ static HloStatus sum_lone_labels(ImportPlace *place, HloInstruction **operand, L
     HloInstruction *operands[2] = {*operand};
     HloComputation *sum;
     HLO_TRY(zero_of(place, (*operand)->shape->type, &operands[1]));
-    HLO_TRY(sum_computation(place, (*operand)->shape->type, &sum));
+    sum = import_adder(place, (*operand)->shape->type);
     return import_emit(place, HLO_OP_REDUCE, NULL, operands, 2, &attributes, &sum, 1, operand);
 }
 

@@ -284,14 +284,8 @@ static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *wi
 // select(position < first, before, behind) along one dimension, by position in the whole result.
 static HloInstruction *choose_by_position(SpmdPartitioner *partitioner, const Windowed *windowed, int64_t along,
                                           int64_t first, HloInstruction *before, HloInstruction *behind) {
-    const HloShape *shape = before->shape;
-    HloInstruction *offset = spmd_emit_offset(partitioner, &windowed->sharding->dims[along], shape->dims[along]);
-    HloType type = offset->shape->type;
-    HloInstruction *border =
-        spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, spmd_emit_scalar(partitioner, type, first), offset);
-    HloInstruction *place = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, along);
-    HloInstruction *inside = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, place,
-                                               spmd_emit_splat(partitioner, border, shape->dims, shape->rank));
+    HloInstruction *inside =
+        spmd_emit_before(partitioner, before->shape, along, &windowed->sharding->dims[along], first);
     return spmd_emit_select(partitioner, inside, before, behind);
 }
 
