@@ -38,7 +38,6 @@ const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement 
     }
     return BEST(features, cpu_gemm_f32);
 }
-}
 
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
     return BEST(features, cpu_scan_kernels);
