@@ -100,7 +100,6 @@ PjrtError *pjrt_error_for_each_payload(void *arguments) {
 // ----------------------------------------------------------------------------------------------------------
 
 PjrtEvent *pjrt_event_from(TargetEvent *event) {
-    assert(event);
     PjrtEvent *handle = event ? hlo_allocate(sizeof(*handle)) : NULL;
     if (!handle) {
         target_event_release(event);

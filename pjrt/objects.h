@@ -55,7 +55,8 @@ struct PjrtEvent {
     TargetEvent *event;
 };
 
-// A handle on an event; takes the reference. NULL when memory is short (the reference is released then).
+// A handle on an event; takes the reference. NULL when memory is short (the reference is released then), or was already
+// when the event was to be made: `event` may be NULL.
 PjrtEvent *pjrt_event_from(TargetEvent *event);
 // An event that is ready already.
 PjrtEvent *pjrt_event_ready(void);
