@@ -10,11 +10,6 @@ static PjrtError *no_memory(void) {
     return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static HloStatus status_of(int32_t code, const char *message, size_t size) {
-    const bool known = code > HLO_OK && code <= HLO_UNAUTHENTICATED;
-    return hlo_error(known ? (HloCode)code : HLO_UNKNOWN, "%.*s", (int)size, message ? message : "");
-}
-
 // ---- shapes of arguments
 
 typedef struct WantedShape {
@@ -24,9 +19,8 @@ typedef struct WantedShape {
 
 static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int64_t *dims, size_t num_dims,
                             const PjrtMemoryLayout *layout, WantedShape *wanted) {
-    *wanted = (WantedShape){.shape = {.type = pjrt_type_to_hlo(type), .rank = (int32_t)num_dims, .dims = dims}};
-    HLO_FAIL_IF(wanted->shape.type == HLO_INVALID, HLO_UNIMPLEMENTED, "buffer type %d is unknown", type);
-    HLO_FAIL_IF(num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", num_dims);
+    *wanted = (WantedShape){0};
+    HLO_TRY(pjrt_shape_read(type, dims, num_dims, &wanted->shape));
     return pjrt_layout_choose(memory, &wanted->shape, layout, &wanted->layout);
 }
 
@@ -42,9 +36,9 @@ static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedSh
 PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
     PjrtClientCreateUninitializedBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
-    const PjrtMemory *memory = args->memory ? args->memory : args->device ? args->device->memories[0] : NULL;
-    if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
-    PJRT_TRY(pjrt_check_local(memory));
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(args->memory, args->device, &memory);
+    if (refused) return refused;
     WantedShape wanted;
     TargetBuffer *buffer;
     PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
@@ -59,9 +53,12 @@ PjrtError *pjrt_client_create_error_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, buffer);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(args->memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
-    HloStatus error = status_of(args->error_code, args->error_message, args->error_message_size);
-    HloStatus status = target_buffer_from_error(&wanted.shape, args->memory->memory, error, &buffer);
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(args->memory, NULL, &memory);
+    if (refused) return refused;
+    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
+    HloStatus error = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
+    HloStatus status = target_buffer_from_error(&wanted.shape, memory->memory, error, &buffer);
     if (!status) return give_buffer(args->client, buffer, &wanted, &args->buffer);
     hlo_text_free(&wanted.layout);
     return pjrt_error_from(status);
@@ -78,9 +75,12 @@ PjrtError *pjrt_client_create_alias_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, promise);
     WantedShape wanted;
     TargetBuffer *buffer;
-    PJRT_TRY(read_shape(args->memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(args->memory, NULL, &memory);
+    if (refused) return refused;
+    PJRT_TRY(read_shape(memory->memory, args->type, args->dims, args->num_dims, args->layout, &wanted));
     PjrtPromise *promise = hlo_allocate(sizeof(*promise));
-    HloStatus status = promise ? target_buffer_pending(&wanted.shape, args->memory->memory, &buffer)
+    HloStatus status = promise ? target_buffer_pending(&wanted.shape, memory->memory, &buffer)
                                : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     if (status) {
         hlo_text_free(&wanted.layout);
@@ -103,7 +103,7 @@ PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
     PJRT_CHECK_SIZE(args, promise);
     TargetBuffer *pending = args->promise->buffer;
     if (args->error_code || !args->buffer) {
-        target_buffer_fail(pending, status_of(args->error_code, args->error_message, args->error_message_size));
+        target_buffer_fail(pending, pjrt_status_of(args->error_code, args->error_message, args->error_message_size));
     } else {
         TargetBuffer *with = args->buffer->buffer;
         HloStatus status = NULL;
@@ -128,7 +128,7 @@ static void dependency_ready(PjrtDependencyReadyArgs *args) {
     Donation *donation = args->callback_data;
     HloStatus status = NULL;
     if (args->error_code)
-        status = status_of(args->error_code, args->error_message, args->error_message_size);
+        status = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
     else
         status = target_buffer_fulfil(donation->pending, donation->content);
     if (status) target_buffer_fail(donation->pending, status);
@@ -185,7 +185,7 @@ static void finish_raw_copy(HloStatus status, void *argument) {
 static void destination_ready(PjrtCopyRawReadyArgs *args) {
     RawCopy *copy = args->callback_data;
     if (args->error_code) {
-        finish_raw_copy(status_of(args->error_code, args->error_message, args->error_message_size), copy);
+        finish_raw_copy(pjrt_status_of(args->error_code, args->error_message, args->error_message_size), copy);
         return;
     }
     copy->destination = args->dst;

@@ -27,6 +27,24 @@ HloType pjrt_type_to_hlo(int32_t type) {
     return type > 0 && (size_t)type < HLO_COUNT_OF(types) ? types[type] : HLO_INVALID;
 }
 
+HloStatus pjrt_shape_read(int32_t type, const int64_t *dims, size_t num_dims, HloShape *shape) {
+    assert(shape);
+    *shape = (HloShape){.type = pjrt_type_to_hlo(type), .dims = dims};
+    HLO_FAIL_IF(shape->type == HLO_INVALID, HLO_UNIMPLEMENTED, "buffer type %d is unknown", type);
+    HLO_FAIL_IF(num_dims > PJRT_MOST_DIMS, HLO_INVALID_ARGUMENT, "an array of rank %zu", num_dims);
+    HLO_FAIL_IF(num_dims && !dims, HLO_INVALID_ARGUMENT, "%zu dimensions at address zero", num_dims);
+    shape->rank = (int32_t)num_dims;
+    for (size_t i = 0; i < num_dims; i++)
+        HLO_FAIL_IF(dims[i] == HLO_UNBOUNDED, HLO_INVALID_ARGUMENT, "dimension %zu has no size", i);
+    return hlo_shape_check_dims(shape->type, dims, shape->rank);
+}
+
+HloStatus pjrt_array_read(int32_t type, const int64_t *dims, size_t num_dims, HloShape *shape) {
+    HLO_TRY(pjrt_shape_read(type, dims, num_dims, shape));
+    HLO_FAIL_IF(!hlo_type_is_array(shape->type), HLO_UNIMPLEMENTED, "an array of type %s", hlo_type_text(shape->type));
+    return HLO_SUCCESS;
+}
+
 // ---- making and unmaking
 // ---------------------------------------------------------------------------------------------
 
@@ -54,26 +72,32 @@ static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, const ch
     return *out ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+// What is said of the host's array beside its shape.
+static HloStatus check_host_array(const PjrtClientBufferFromHostBufferArgs *args, HloType type) {
+    HLO_FAIL_IF(args->num_byte_strides && args->num_byte_strides != args->num_dims, HLO_INVALID_ARGUMENT,
+                "%zu byte strides for an array of rank %zu", args->num_byte_strides, args->num_dims);
+    HLO_FAIL_IF(type == HLO_TOKEN && args->num_dims, HLO_INVALID_ARGUMENT, "a token of rank %zu", args->num_dims);
+    return HLO_SUCCESS;
+}
+
 PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     PjrtClientBufferFromHostBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
-    PjrtMemory *memory = args->memory ? args->memory : args->device ? args->device->memories[0] : NULL;
-    if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
-    PJRT_TRY(pjrt_check_local(memory));
-    HloType type = pjrt_type_to_hlo(args->type);
-    if (type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(args->memory, args->device, &memory);
+    if (refused) return refused;
+    HloShape shape;
+    PJRT_TRY(pjrt_shape_read(args->type, args->dims, args->num_dims, &shape));
+    PJRT_TRY(check_host_array(args, shape.type));
     TargetBuffer *buffer;
     HloText layout = {0};
-    const HloShape shape = {.type = type, .rank = (int32_t)args->num_dims, .dims = args->dims};
-    HloStatus status = args->num_dims > 64 ? hlo_error(HLO_INVALID_ARGUMENT, "an array of rank %zu", args->num_dims)
-                                           : hlo_shape_check_dims(type, args->dims, (int64_t)args->num_dims);
-    if (!status) status = pjrt_layout_choose(memory->memory, &shape, args->device_layout, &layout);
-    if (type == HLO_TOKEN) {
+    HloStatus status = pjrt_layout_choose(memory->memory, &shape, args->device_layout, &layout);
+    if (shape.type == HLO_TOKEN) {
         HloShape token = {.type = HLO_TOKEN};
         if (!status) status = target_buffer_uninitialized(&token, memory->memory, &buffer);
     } else {
         TargetHostArray array = {.data = args->data,
-                                 .type = type,
+                                 .type = shape.type,
                                  .rank = (int64_t)args->num_dims,
                                  .dims = args->dims,
                                  .byte_strides = args->num_byte_strides ? args->byte_strides : NULL};
@@ -201,9 +225,7 @@ static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const 
     if (!layout) return HLO_SUCCESS;
     HLO_FAIL_IF(layout->type != PJRT_LAYOUT_TILED || layout->layout.tiled.num_tiles != 0, HLO_UNIMPLEMENTED,
                 "host arrays with tiles or strides");
-    HLO_FAIL_IF((int64_t)layout->layout.tiled.minor_to_major_size != rank, HLO_INVALID_ARGUMENT,
-                "a host layout of rank %zu for an array of rank %lld", layout->layout.tiled.minor_to_major_size,
-                (long long)rank);
+    HLO_TRY(pjrt_layout_check(layout, (size_t)rank));
     *order = layout->layout.tiled.minor_to_major;
     return HLO_SUCCESS;
 }

@@ -285,6 +285,7 @@ static TargetNumerics chosen_numerics(void) {
 
 static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *request) {
     PjrtCompileOptions parsed;
+    executable->is_mlir = format_is(request->program, "mlir");
     HLO_TRY(keep_bytes(&executable->program, request->program->code, request->program->code_size));
     HLO_TRY(keep_bytes(&executable->options, request->options, request->options_size));
     HLO_TRY(pjrt_options_parse(executable->arena, request->options, request->options_size, &parsed));
@@ -415,7 +416,7 @@ PjrtError *pjrt_compile(void *arguments) {
 // ------------------------------------------------------------------------------------------ The program and its
 // options, to be compiled again: compiling takes milliseconds.
 
-static const char serial_magic[8] = "MESHLO1";
+static const char serial_magic[8] = "MESHLO2";  // before the bytes of the program, those of the options, whether MLIR
 
 static void free_serialised(void *object) {
     HloText *text = object;
@@ -428,7 +429,7 @@ PjrtError *pjrt_executable_serialize(void *arguments) {
     const PjrtExecutable *executable = args->executable;
     HloText *text = hlo_allocate_zeroed(1, sizeof(*text));
     if (!text) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
-    uint64_t sizes[2] = {executable->program.length, executable->options.length};
+    uint64_t sizes[3] = {executable->program.length, executable->options.length, executable->is_mlir};
     hlo_text_append(text, serial_magic, sizeof(serial_magic));
     hlo_text_append(text, (const char *)sizes, sizeof(sizes));
     hlo_text_append(text, executable->program.data, executable->program.length);
@@ -447,22 +448,21 @@ PjrtError *pjrt_executable_serialize(void *arguments) {
 PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     PjrtExecutableDeserializeAndLoadArgs *args = arguments;
     const char *bytes = (const char *)args->serialized_executable;
-    size_t size = args->serialized_executable_size, head = sizeof(serial_magic) + 2 * sizeof(uint64_t);
-    uint64_t sizes[2];
+    size_t size = args->serialized_executable_size, head = sizeof(serial_magic) + 3 * sizeof(uint64_t);
+    uint64_t sizes[3];
     if (size < head || memcmp(bytes, serial_magic, sizeof(serial_magic)) != 0) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "these bytes are no executable of meshlo");
     }
     memcpy(sizes, bytes + sizeof(serial_magic), sizeof(sizes));
-    if (sizes[0] > size - head || sizes[1] != size - head - sizes[0]) {
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "a serialised executable is cut short");
+    if (sizes[0] > size - head || sizes[1] != size - head - sizes[0] || sizes[2] > 1) {
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "a serialised executable is cut short or damaged");
     }
     char *code = (char *)(uintptr_t)bytes + head;
-    bool bytecode = hlo_looks_like_mlir_bytecode(code, sizes[0]);
     PjrtProgram program = {.struct_size = sizeof(program),
                            .code = code,
                            .code_size = sizes[0],
-                           .format = bytecode ? "mlir" : "hlo",
-                           .format_size = bytecode ? 4 : 3};
+                           .format = sizes[2] ? "mlir" : "hlo",
+                           .format_size = sizes[2] ? 4 : 3};
     const char *options = code + sizes[0];
     size_t options_size = sizes[1];
     if (PJRT_HAS(args, overridden_serialized_compile_options_size) && args->overridden_serialized_compile_options) {

@@ -55,6 +55,11 @@ PjrtError *pjrt_error_from(HloStatus status) {
     return error;
 }
 
+HloStatus pjrt_status_of(int32_t code, const char *message, size_t size) {
+    const bool known = code > HLO_OK && code <= HLO_UNAUTHENTICATED;
+    return hlo_error(known ? (HloCode)code : HLO_UNKNOWN, "%.*s", (int)size, message ? message : "");
+}
+
 PjrtError *pjrt_fail(HloCode code, const char *format, ...) {
     assert(code != HLO_OK && format);
     HloText text = {0};
@@ -169,9 +174,7 @@ PjrtError *pjrt_event_create(void *arguments) {
 PjrtError *pjrt_event_set(void *arguments) {
     PjrtEventSetArgs *args = arguments;
     HloStatus status = NULL;
-    if (args->error_code) {
-        status = hlo_error((HloCode)args->error_code, "%.*s", (int)args->error_message_size, args->error_message);
-    }
+    if (args->error_code) status = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
     target_event_set(args->event->event, status);
     return NULL;
 }

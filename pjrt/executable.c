@@ -342,6 +342,10 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     }
     for (size_t d = 0; d < args->num_devices; d++) {
         for (size_t i = 0; i < args->num_args; i++) {
+            if (!args->argument_lists[d][i]) {
+                hlo_free(launch.memory);
+                return pjrt_fail(HLO_INVALID_ARGUMENT, "argument %zu of place %zu is missing", i, d);
+            }
             launch.arguments[d * args->num_args + i] = args->argument_lists[d][i]->buffer;
         }
     }
@@ -377,9 +381,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
 PjrtError *pjrt_device_poison_execution(void *arguments) {
     PjrtDevicePoisonExecutionArgs *args = arguments;
     PJRT_CHECK_SIZE(args, poisoned);
-    const bool known = args->error_code > HLO_OK && args->error_code <= HLO_UNAUTHENTICATED;
-    HloStatus status = hlo_error(known ? (HloCode)args->error_code : HLO_UNKNOWN, "%.*s", (int)args->error_message_size,
-                                 args->error_message ? args->error_message : "");
+    HloStatus status = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
     args->poisoned = target_device_poison(args->device->device, args->launch_id, status);
     return NULL;
 }

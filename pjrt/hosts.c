@@ -89,3 +89,10 @@ HloStatus pjrt_check_local(const PjrtMemory *memory) {
                 memory->device->client->process_index);
     return HLO_SUCCESS;
 }
+
+PjrtError *pjrt_choose_memory(PjrtMemory *memory, PjrtDevice *device, PjrtMemory **chosen) {
+    assert(chosen);
+    *chosen = memory ? memory : device ? device->memories[0] : NULL;
+    if (!*chosen) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
+    return pjrt_error_from(pjrt_check_local(*chosen));
+}

@@ -8,8 +8,6 @@
 #include "pjrt/extensions.h"
 #include "pjrt/objects.h"
 
-enum { kMostDims = 64 };  // of an array
-
 // ---- text, as XLA writes layouts
 
 static void print_list(HloText *text, HloInts list) {
@@ -38,7 +36,7 @@ void pjrt_layout_print(HloText *text, const HloShape *shape) {
 
 // Whether the caller's order names each dimension once.
 static bool is_order(const PjrtLayoutTiled *tiled) {
-    bool seen[kMostDims] = {false};
+    bool seen[PJRT_MOST_DIMS] = {false};
     for (size_t i = 0; i < tiled->minor_to_major_size; i++) {
         const int64_t dim = tiled->minor_to_major[i];
         if (dim < 0 || dim >= (int64_t)tiled->minor_to_major_size || seen[dim]) return false;
@@ -53,18 +51,25 @@ static bool is_descending(const PjrtLayoutTiled *tiled) {
     return true;
 }
 
-static HloStatus check_asked(const PjrtMemoryLayout *asked, size_t rank) {
+HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank) {
     HLO_FAIL_IF(asked->type != PJRT_LAYOUT_TILED, HLO_UNIMPLEMENTED, "layouts with strides");
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
-    HLO_FAIL_IF(tiled->minor_to_major_size != rank || rank > kMostDims, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(tiled->minor_to_major_size != rank || rank > PJRT_MOST_DIMS, HLO_INVALID_ARGUMENT,
                 "a layout of %zu dimensions for an array of rank %zu", tiled->minor_to_major_size, rank);
     HLO_FAIL_IF(!is_order(tiled), HLO_INVALID_ARGUMENT, "a layout that is no order of dimensions");
+    HLO_FAIL_IF(tiled->num_tiles > PJRT_MOST_TILES, HLO_INVALID_ARGUMENT, "a layout of %zu tiles", tiled->num_tiles);
+    const int64_t *dims = tiled->tile_dims;
+    for (size_t i = 0; i < tiled->num_tiles; dims += tiled->tile_dim_sizes[i++]) {
+        bool good = tiled->tile_dim_sizes[i] > 0 && tiled->tile_dim_sizes[i] <= PJRT_MOST_DIMS;
+        for (size_t d = 0; good && d < tiled->tile_dim_sizes[i]; d++) good = dims[d] > 0;
+        HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "tile %zu of a layout is no list of sizes", i);
+    }
     return HLO_SUCCESS;
 }
 
 HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what) {
     if (!asked) return HLO_SUCCESS;
-    HLO_TRY(check_asked(asked, rank));
+    HLO_TRY(pjrt_layout_check(asked, rank));
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
     HLO_FAIL_IF(tiled->num_tiles || !is_descending(tiled), HLO_UNIMPLEMENTED, "%s in another order than row-major",
                 what);
@@ -91,7 +96,7 @@ HloStatus pjrt_layout_make(HloArena *arena, const TargetMemory *memory, const Hl
         *layout = target_memory_layout(memory, shape, NULL, arena);
         return HLO_SUCCESS;
     }
-    HLO_TRY(check_asked(asked, (size_t)shape->rank));
+    HLO_TRY(pjrt_layout_check(asked, (size_t)shape->rank));
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
     HLO_FAIL_IF(memory->kind_id == TARGET_MEMORY_UNPINNED_HOST && (tiled->num_tiles || !is_descending(tiled)),
                 HLO_UNIMPLEMENTED, "%s memory holds row-major arrays only", memory->kind);
@@ -201,7 +206,7 @@ static PjrtError *layout_serialize(void *arguments) {
 static PjrtError *machine_default_layout(const TargetClient *client, PjrtDefaultLayoutArgs *args) {
     const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
     if (shape.type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
-    if (args->num_dims > kMostDims) return pjrt_fail(HLO_INVALID_ARGUMENT, "a layout of rank %zu", args->num_dims);
+    if (args->num_dims > PJRT_MOST_DIMS) return pjrt_fail(HLO_INVALID_ARGUMENT, "a layout of rank %zu", args->num_dims);
     PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
     return give_default(target_device_default_memory(target_client_device(client, 0)), &shape, &args->layout);
 }

@@ -29,6 +29,9 @@ struct PjrtError {
 
 // Wraps an error; takes ownership. NULL stays NULL (success). When memory is short a static error comes back.
 PjrtError *pjrt_error_from(HloStatus status);
+// The caller's error as a status, never success: codes that absl does not have are UNKNOWN. `message` has `size` bytes
+// and may be NULL.
+HLO_NODISCARD HloStatus pjrt_status_of(int32_t code, const char *message, size_t size);
 // Makes an error with a printf-style message.
 PjrtError *pjrt_fail(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
 
@@ -171,6 +174,9 @@ HLO_NODISCARD HloStatus pjrt_layout_choose(const TargetMemory *memory, const Hlo
 HLO_NODISCARD HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape, HloText *text);
 // True if `layout` is that one.
 bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout);
+// INVALID_ARGUMENT for a layout of another rank, that is no order of dimensions or has tiles without sense;
+// UNIMPLEMENTED for strides.
+HLO_NODISCARD HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank);
 // UNIMPLEMENTED, saying `what`, unless the bytes that the caller describes are dense and row-major; NULL says so.
 HLO_NODISCARD HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what);
 
@@ -184,6 +190,16 @@ HLO_NODISCARD HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevic
 int32_t pjrt_type_from_hlo(HloType type);
 // HLO_INVALID for numbers that are unknown here.
 HloType pjrt_type_to_hlo(int32_t type);
+// The largest numbers of dimensions that a caller's array may have, and of tiles that its layout may.
+enum { PJRT_MOST_DIMS = 64, PJRT_MOST_TILES = 8 };
+// Reads a shape that the caller describes: *shape borrows `dims` and has no layout. UNIMPLEMENTED for an unknown type
+// (a token is known), INVALID_ARGUMENT for too many dimensions, sizes that are negative, unbounded or too large in all.
+HLO_NODISCARD HloStatus pjrt_shape_read(int32_t type, const int64_t *dims, size_t num_dims, HloShape *shape);
+// The same of what must be an array: UNIMPLEMENTED for a token too.
+HLO_NODISCARD HloStatus pjrt_array_read(int32_t type, const int64_t *dims, size_t num_dims, HloShape *shape);
+// The memory that a call is about: the one named, or the device's default one. INVALID_ARGUMENT when neither is, and
+// when it belongs to another process.
+PjrtError *pjrt_choose_memory(PjrtMemory *memory, PjrtDevice *device, PjrtMemory **chosen);
 
 // ---- executables
 // -----------------------------------------------------------------------------------------------------
@@ -211,6 +227,7 @@ struct PjrtExecutable {
     int64_t *result_dims;
     size_t *result_ranks;
     size_t result_count;
+    bool is_mlir;     // the format of `program`; else a protobuf
     HloText program;  // the caller's program and options, for serialisation
     HloText options;
     HloText optimised;     // HloModuleProtoWithConfig, made on demand

@@ -82,15 +82,16 @@ static HloStatus append_config(const PjrtNamedValue *option, const char *name, s
     return HLO_SUCCESS;
 }
 
-static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, HloText *spec) {
+static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, const char *name, size_t length,
+                                HloText *spec) {
     const PjrtNamedValue *slices = find_option(args, "num_slices");
     HLO_FAIL_IF(slices && (slices->type != PJRT_VALUE_INT64 || slices->value.number < 1), HLO_INVALID_ARGUMENT,
                 "num_slices is no positive number");
     if (slices && slices->value.number > 1) hlo_text_format(spec, "%lldx", (long long)slices->value.number);
-    hlo_text_append(spec, args->topology_name, args->topology_name_size);
+    hlo_text_append(spec, name, length);
     HLO_TRY(append_hosts(find_option(args, "chips_per_host_bounds"), spec));
     HLO_TRY(append_wrap(find_option(args, "wrap"), spec));
-    return append_config(find_option(args, "chip_config_name"), args->topology_name, args->topology_name_size, spec);
+    return append_config(find_option(args, "chip_config_name"), name, length, spec);
 }
 
 static HloStatus create_topology(PjrtTopologyDescriptionCreateArgs *args) {
@@ -99,10 +100,10 @@ static HloStatus create_topology(PjrtTopologyDescriptionCreateArgs *args) {
     HloText spec = {0};
     HloStatus status;
     if (args->topology_name_size) {
-        status = spell_topology(args, &spec);
+        status = spell_topology(args, args->topology_name, args->topology_name_size, &spec);
     } else {
         status = pjrt_choose_spec(args->create_options, args->num_options, chosen, sizeof(chosen));
-        if (!status) hlo_text_string(&spec, chosen);
+        if (!status) status = spell_topology(args, chosen, strlen(chosen), &spec);
     }
     if (!status) status = hlo_text_status(&spec);
     if (!status) status = make_topology(spec.data, &args->topology);
@@ -220,13 +221,11 @@ static void free_bytes(const char *bytes) {
 static HloStatus canonical_shape(void *arguments) {
     static const int64_t spaces[] = {HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST};
     PjrtCanonicalShapeArgs *args = arguments;
-    const HloShape plain = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
-    HLO_FAIL_IF(!hlo_type_is_array(plain.type), HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
+    HloShape plain;
+    HLO_TRY(pjrt_array_read(args->type, args->dims, args->num_dims, &plain));
     HLO_FAIL_IF(args->memory_kind_id < 0 || (size_t)args->memory_kind_id >= HLO_COUNT_OF(spaces), HLO_INVALID_ARGUMENT,
                 "memory kind %d", args->memory_kind_id);
-    HLO_FAIL_IF(args->num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", args->num_dims);
     const TargetDevice *device = args->topology->descriptions[0]->device;
-    HLO_TRY(hlo_shape_check_dims(plain.type, plain.dims, plain.rank));
     HloText bytes = {0};
     HloArena *arena = hlo_arena_new();
     HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "out of memory");

@@ -44,10 +44,8 @@ static void free_manager(PjrtTransferManager *manager) {
 
 static HloStatus open_slot(PjrtTransferManager *manager, Slot *slot, const PjrtShapeSpec *spec,
                            const PjrtMemoryLayout *layout) {
-    const HloShape shape = {
-        .type = pjrt_type_to_hlo(spec->element_type), .rank = (int32_t)spec->num_dims, .dims = spec->dims};
-    HLO_FAIL_IF(!hlo_type_is_array(shape.type), HLO_UNIMPLEMENTED, "buffer type %d is unknown", spec->element_type);
-    HLO_FAIL_IF(spec->num_dims > 64, HLO_INVALID_ARGUMENT, "an array of rank %zu", spec->num_dims);
+    HloShape shape;
+    HLO_TRY(pjrt_array_read(spec->element_type, spec->dims, spec->num_dims, &shape));
     HLO_TRY(target_buffer_pending(&shape, manager->memory, &slot->pending));
     slot->buffer = target_buffer_retain(slot->pending);
     slot->size = target_buffer_bytes(slot->pending);
@@ -64,11 +62,13 @@ PjrtError *pjrt_client_create_buffers_for_async_host_to_device(void *arguments) 
     PJRT_CHECK_SIZE(args, manager);
     if (args->num_layouts && args->num_layouts != args->num_specs)
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%zu layouts for %zu arrays", args->num_layouts, args->num_specs);
-    PJRT_TRY(pjrt_check_local(args->memory));
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(args->memory, NULL, &memory);
+    if (refused) return refused;
     PjrtTransferManager *manager = hlo_allocate_zeroed(1, sizeof(*manager) + args->num_specs * sizeof(Slot));
     if (!manager) return no_memory();
     manager->client = args->client;
-    manager->memory = args->memory->memory;
+    manager->memory = memory->memory;
     pthread_mutex_init(&manager->lock, NULL);
     HloStatus status = NULL;
     for (size_t i = 0; i < args->num_specs && !status; i++) {
@@ -183,9 +183,8 @@ PjrtError *pjrt_transfer_manager_transfer_data(void *arguments) {
 PjrtError *pjrt_transfer_manager_transfer_literal(void *arguments) {
     PjrtTransferManagerTransferLiteralArgs *args = arguments;
     PJRT_CHECK_SIZE(args, done);
-    const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
-    if (!hlo_type_is_array(shape.type)) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
-    PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
+    HloShape shape;
+    PJRT_TRY(pjrt_array_read(args->type, args->dims, args->num_dims, &shape));
     PJRT_TRY(pjrt_layout_check_row_major(args->layout, args->num_dims, "literals"));
     Slot *slot = find_slot(args->manager, args->buffer_index);
     if (!slot) return no_slot(args->manager, args->buffer_index);
@@ -199,9 +198,7 @@ PjrtError *pjrt_transfer_manager_set_buffer_error(void *arguments) {
     PjrtTransferManagerSetBufferErrorArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);
     if (!slot) return no_slot(args->manager, args->buffer_index);
-    const bool known = args->error_code > HLO_OK && args->error_code <= HLO_UNAUTHENTICATED;
-    HloStatus status = hlo_error(known ? (HloCode)args->error_code : HLO_UNKNOWN, "%.*s", (int)args->error_message_size,
-                                 args->error_message ? args->error_message : "");
+    HloStatus status = pjrt_status_of(args->error_code, args->error_message, args->error_message_size);
     pthread_mutex_lock(&args->manager->lock);
     TargetBuffer *pending = slot->pending;
     slot->pending = NULL;

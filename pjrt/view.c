@@ -8,8 +8,6 @@
 #include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
-enum { kMostDims = 64 };  // of an array
-
 // ---- the caller's memory
 
 typedef struct ViewOwner {
@@ -28,14 +26,11 @@ static void release_view(void *data, void *argument) {
 PjrtError *pjrt_client_create_view_of_device_buffer(void *arguments) {
     PjrtClientCreateViewOfDeviceBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
-    PjrtMemory *memory = PJRT_HAS(args, memory) ? args->memory : NULL;
-    if (!memory) memory = args->device ? args->device->memories[0] : NULL;
-    if (!memory) return pjrt_fail(HLO_INVALID_ARGUMENT, "neither a memory nor a device was named");
-    PJRT_TRY(pjrt_check_local(memory));
-    const HloShape shape = {
-        .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
-    if (!hlo_type_is_array(shape.type))
-        return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->element_type);
+    PjrtMemory *memory;
+    PjrtError *refused = pjrt_choose_memory(PJRT_HAS(args, memory) ? args->memory : NULL, args->device, &memory);
+    if (refused) return refused;
+    HloShape shape;
+    PJRT_TRY(pjrt_array_read(args->element_type, args->dims, args->num_dims, &shape));
     PJRT_TRY(pjrt_layout_check_row_major(args->layout, args->num_dims, "views of memory"));
     ViewOwner *owner = hlo_allocate(sizeof(*owner));
     if (!owner) return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -68,10 +63,8 @@ PjrtError *pjrt_client_dma_unmap(void *arguments) {
 PjrtError *pjrt_buffer_bitcast(void *arguments) {
     PjrtBufferBitcastArgs *args = arguments;
     PJRT_CHECK_SIZE(args, out_buffer);
-    const HloShape shape = {
-        .type = pjrt_type_to_hlo(args->element_type), .rank = (int32_t)args->num_dims, .dims = args->dims};
-    if (!hlo_type_is_array(shape.type) || args->num_dims > kMostDims)
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "a bitcast to type %d, rank %zu", args->element_type, args->num_dims);
+    HloShape shape;
+    PJRT_TRY(pjrt_array_read(args->element_type, args->dims, args->num_dims, &shape));
     HloText layout = {0};
     PJRT_TRY(pjrt_layout_choose(target_buffer_memory(args->buffer->buffer), &shape, args->device_layout, &layout));
     const bool plain = !layout.data && !args->buffer->layout;
@@ -96,11 +89,9 @@ PjrtError *pjrt_buffer_copy_to_device(void *arguments) {
 
 // ---- layouts as lists
 
-enum { kMostTiles = 8 };
-
 typedef struct PjrtLayoutLists {
-    int64_t order[kMostDims], tile_dims[kMostTiles * kMostDims];
-    size_t order_count, tile_sizes[kMostTiles], tile_count;
+    int64_t order[PJRT_MOST_DIMS], tile_dims[PJRT_MOST_TILES * PJRT_MOST_DIMS];
+    size_t order_count, tile_sizes[PJRT_MOST_TILES], tile_count;
 } PjrtLayoutLists;
 
 // Numbers up to something that is neither digit nor comma.
@@ -119,12 +110,12 @@ static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
 static void read_lists(const char *text, PjrtLayoutLists *lists) {
     assert(text && lists);
     const char *at = text + 1;
-    lists->order_count = read_numbers(&at, lists->order, kMostDims);
+    lists->order_count = read_numbers(&at, lists->order, PJRT_MOST_DIMS);
     if (strncmp(at, ":T", 2) != 0) return;
     int64_t *next = lists->tile_dims;
-    for (at += 2; *at == '(' && lists->tile_count < kMostTiles; at += *at == ')') {
+    for (at += 2; *at == '(' && lists->tile_count < PJRT_MOST_TILES; at += *at == ')') {
         at++;
-        const size_t count = read_numbers(&at, next, kMostDims);
+        const size_t count = read_numbers(&at, next, PJRT_MOST_DIMS);
         lists->tile_sizes[lists->tile_count++] = count;
         next += count;
     }
