@@ -12,12 +12,11 @@
 enum { kS32 = 4, kF32 = 11, kToken = 23, kInvalidArgument = 3, kUnimplemented = 12 };
 
 static const int64_t two_by_three[] = {2, 3}, negative[] = {2, -3}, unbounded[] = {2, INT64_MIN},
-                     immense[] = {INT64_C(1) << 40, INT64_C(1) << 40}, hidden[] = {0, INT64_C(1) << 40, INT64_C(1) << 40},
-                     many[65] = {1};
+                     immense[] = {INT64_C(1) << 40, INT64_C(1) << 40},
+                     hidden[] = {0, INT64_C(1) << 40, INT64_C(1) << 40}, many[65] = {1};
 static const int64_t forward[] = {0, 1}, backward[] = {1, 0}, twice[] = {1, 1}, beyond[] = {0, 7}, below[] = {-1, 0};
 static const int64_t no_tile[] = {0}, tile[] = {8, 128};
-static const size_t one_dim[] = {1}, no_dims[] = {0}, two_dims[] = {2},
-                    nine_tiles[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+static const size_t one_dim[] = {1}, no_dims[] = {0}, two_dims[] = {2}, nine_tiles[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 // How a caller describes an array.
 typedef struct Description {
@@ -122,10 +121,8 @@ static PjrtError *bitcast(const Place *place, const Description *array) {
 }
 
 static PjrtError *in_pieces(const Place *place, const Description *array) {
-    PjrtShapeSpec spec = {.struct_size = sizeof(spec),
-                          .dims = array->dims,
-                          .num_dims = array->num_dims,
-                          .element_type = array->type};
+    PjrtShapeSpec spec = {
+        .struct_size = sizeof(spec), .dims = array->dims, .num_dims = array->num_dims, .element_type = array->type};
     PjrtMemoryLayout *layouts[] = {array->layout};
     PjrtClientCreateBuffersForAsyncHostToDeviceArgs args = {.struct_size = sizeof(args),
                                                             .client = place->client,
@@ -139,11 +136,8 @@ static PjrtError *in_pieces(const Place *place, const Description *array) {
 
 static PjrtError *as_literal(const Place *place, const Description *array) {
     PjrtShapeSpec spec = {.struct_size = sizeof(spec), .dims = two_by_three, .num_dims = 2, .element_type = kF32};
-    PjrtClientCreateBuffersForAsyncHostToDeviceArgs open = {.struct_size = sizeof(open),
-                                                            .client = place->client,
-                                                            .specs = &spec,
-                                                            .num_specs = 1,
-                                                            .memory = place->memory};
+    PjrtClientCreateBuffersForAsyncHostToDeviceArgs open = {
+        .struct_size = sizeof(open), .client = place->client, .specs = &spec, .num_specs = 1, .memory = place->memory};
     harness_must(CALL(Client_CreateBuffersForAsyncHostToDevice, &open), "open");
     PjrtTransferManagerTransferLiteralArgs args = {.struct_size = sizeof(args),
                                                    .manager = open.manager,
@@ -220,16 +214,25 @@ Test(pjrt_refused, arrays_without_sense_at_every_door) {
         {"a negative type", {-1, two_by_three, 2, NULL}, kUnimplemented, "buffer type -1 is unknown"},
         {"65 dimensions", {kF32, many, 65, NULL}, kInvalidArgument, "an array of rank 65"},
         {"a rank beyond 31 bits", {kF32, many, (size_t)1 << 31, NULL}, kInvalidArgument, "an array of rank 2147483648"},
-        {"a rank beyond 32 bits", {kF32, many, ((size_t)1 << 32) + 2, NULL}, kInvalidArgument, "an array of rank 42949"},
+        {"a rank beyond 32 bits",
+         {kF32, many, ((size_t)1 << 32) + 2, NULL},
+         kInvalidArgument,
+         "an array of rank 42949"},
         {"no sizes", {kF32, NULL, 2, NULL}, kInvalidArgument, "2 dimensions at address zero"},
         {"a negative size", {kF32, negative, 2, NULL}, kInvalidArgument, "dimension 1 has negative size -3"},
         {"an unbounded size", {kF32, unbounded, 2, NULL}, kInvalidArgument, "dimension 1 has no size"},
         {"too many bytes", {kF32, immense, 2, NULL}, kInvalidArgument, "does not fit in 62 bits"},
         {"too many bytes behind a zero", {kF32, hidden, 3, NULL}, kInvalidArgument, "does not fit in 62 bits"},
         {"strides", {kF32, two_by_three, 2, &strides}, kUnimplemented, "strides"},
-        {"an order of too few", {kF32, two_by_three, 2, &short_order}, kInvalidArgument, "1 dimensions for an array of"},
+        {"an order of too few",
+         {kF32, two_by_three, 2, &short_order},
+         kInvalidArgument,
+         "1 dimensions for an array of"},
         {"an order with one twice", {kF32, two_by_three, 2, &order_twice}, kInvalidArgument, "no order of dimensions"},
-        {"an order beyond the rank", {kF32, two_by_three, 2, &order_beyond}, kInvalidArgument, "no order of dimensions"},
+        {"an order beyond the rank",
+         {kF32, two_by_three, 2, &order_beyond},
+         kInvalidArgument,
+         "no order of dimensions"},
         {"an order below zero", {kF32, two_by_three, 2, &order_below}, kInvalidArgument, "no order of dimensions"},
         {"a tile of size zero", {kF32, two_by_three, 2, &empty_tile}, kInvalidArgument, "tile 0 of a layout"},
         {"a tile of no dimensions", {kF32, two_by_three, 2, &dimless_tile}, kInvalidArgument, "tile 0 of a layout"},
@@ -243,7 +246,8 @@ Test(pjrt_refused, arrays_without_sense_at_every_door) {
             harness_refused(error, cases[i].code, cases[i].says);
         }
         const Description token = {kToken, NULL, 0, NULL};
-        if (!doors[d].takes_tokens) harness_refused(doors[d].take(&place, &token), kUnimplemented, "an array of type token");
+        if (!doors[d].takes_tokens)
+            harness_refused(doors[d].take(&place, &token), kUnimplemented, "an array of type token");
     }
     close_place(&place);
 }
@@ -380,9 +384,7 @@ Test(pjrt_refused, devices_that_are_not_there) {
 
 // Whatever number the caller gives for its error, what waits for the event gets a code that PJRT has.
 Test(pjrt_refused, errors_of_the_caller_have_codes_of_absl) {
-    static const struct {
-        int32_t given, want;
-    } cases[] = {{5, 5}, {16, 16}, {17, 2}, {-3, 2}, {1 << 20, 2}};
+    static const struct { int32_t given, want; } cases[] = {{5, 5}, {16, 16}, {17, 2}, {-3, 2}, {1 << 20, 2}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         PjrtEventCreateArgs create = {.struct_size = sizeof(create)};
         harness_must(CALL(Event_Create, &create), "Event_Create");

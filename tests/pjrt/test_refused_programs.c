@@ -225,7 +225,8 @@ Test(pjrt_refused, launches_that_do_not_fit) {
     harness_must(CALL(Client_Devices, &devices), "Client_Devices");
     prepare_launch(&launch, executable, good);
     launch.args.execute_device = devices.devices[3];
-    harness_refused(CALL(LoadedExecutable_Execute, &launch.args), kInvalidArgument, "not portable and belongs to another");
+    harness_refused(CALL(LoadedExecutable_Execute, &launch.args), kInvalidArgument,
+                    "not portable and belongs to another");
     prepare_launch(&launch, executable, good);
     harness_must(CALL(LoadedExecutable_Execute, &launch.args), "what is right still runs");
     harness_destroy_buffer(launch.results[0]);
@@ -310,8 +311,12 @@ static PjrtError *inspect(PjrtClient *client, const char *config) {
 }
 
 Test(pjrt_refused, callbacks_of_inspect_sharding) {
-    static const char *const none[] = {"", "00", "zz", "0000000000000000000000000000000000",
-                                       "00000000000000000000000000000000", "0000000000000000000000000000000g"};
+    static const char *const none[] = {"",
+                                       "00",
+                                       "zz",
+                                       "0000000000000000000000000000000000",
+                                       "00000000000000000000000000000000",
+                                       "0000000000000000000000000000000g"};
     PjrtClient *client = harness_client("v2-8");
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
         harness_refused(inspect(client, none[i]), kInvalidArgument, "no callback");
