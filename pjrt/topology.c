@@ -227,8 +227,7 @@ static HloStatus canonical_shape(void *arguments) {
                 "memory kind %d", args->memory_kind_id);
     const TargetDevice *device = args->topology->descriptions[0]->device;
     HloText bytes = {0};
-    HloArena *arena = hlo_arena_new();
-    HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloArena *arena = hlo_arena_scratch_new();
     const HloLayout *made = NULL;
     const HloShape *shape = &plain;
     HloStatus status = pjrt_layout_make(arena, target_device_memory(device, (TargetMemoryKind)args->memory_kind_id),

@@ -149,10 +149,11 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
 HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error,
                                    TargetBuffer **result) {
     assert(error && result);
-    TargetBuffer *buffer = target_buffer_new(shape, memory);
-    if (!buffer) {
+    TargetBuffer *buffer = NULL;
+    HloStatus status = target_buffer_pending(shape, memory, &buffer);
+    if (status) {
         hlo_status_free(error);
-        return no_memory(shape);
+        return status;
     }
     target_event_set(buffer->ready, error);
     *result = buffer;

@@ -60,6 +60,7 @@ typedef struct HloParser {
     HloComputation *computation;                    // being parsed
     HloNameScope *scope;                            // its names
     const char *instruction_name;                   // being parsed, for messages
+    const char *alias_place;                        // of the module's input_output_alias, for messages
     bool single_instruction;                        // operands that do not exist become parameters
     bool has_nested;                                // computations written inside instructions, or renamed instructions
     HloStringMap computations;                      // by the name in the text

@@ -48,6 +48,7 @@ static int compare_aliases(const void *a, const void *b) {
 static bool check_aliases(HloParser *parser) {
     HloAlias *items = (HloAlias *)(uintptr_t)parser->module->aliases.items;
     int64_t count = parser->module->aliases.count;
+    assert(count == 0 || parser->alias_place);
     if (count) qsort(items, (size_t)count, sizeof(*items), compare_aliases);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *shape = parser->module->entry->root->shape;
@@ -57,7 +58,9 @@ static bool check_aliases(HloParser *parser) {
             ok = hlo_shape_is_tuple(shape) && index.items[j] >= 0 && index.items[j] < shape->element_count;
             if (ok) shape = shape->elements[index.items[j]];
         }
-        if (!ok || items[i].operand < 0) return HLO_PARSER_FAIL(parser, "input_output_alias does not fit the result");
+        if (!ok || items[i].operand < 0) {
+            return hlo_parser_fail(parser, parser->alias_place, "input_output_alias does not fit the result");
+        }
     }
     return true;
 }
@@ -162,6 +165,7 @@ static bool parse_header(HloParser *parser) {
         }
         seen |= UINT32_C(1) << header;
         where = parser->lexer.token.start;
+        if (header == INPUT_OUTPUT_ALIAS) parser->alias_place = where;
         if (!parse_header_value(parser, (Header)header)) return false;
         if (parser->module->replica_count < 1 || parser->module->num_partitions < 1) {
             return hlo_parser_fail(parser, where, "%s must be positive", name);

@@ -118,11 +118,12 @@ static HloStatus fold(const Frame *frame, const HloInstruction *instruction, con
     *result = NULL;
     if (frame->map_shape || operands->count > 3 || !may_fold(instruction, operands)) return HLO_SUCCESS;
     for (int64_t i = 0; i < operands->count; i++) literals[i] = operands->items[i]->literal;
+    // Made first: an arena that has no memory left jumps, and would leave the value behind.
+    HloLiteral *copy = hlo_literal_in_arena(frame->program->arena, instruction->shape);
     const HloStatus status = hlo_evaluate_instruction(instruction, literals, NULL, &value);
     if (status && hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
     hlo_status_free(status);
     if (status) return HLO_SUCCESS;
-    HloLiteral *copy = hlo_literal_in_arena(frame->program->arena, instruction->shape);
     memcpy(copy->data, value->data, (size_t)hlo_shape_bytes(instruction->shape));
     hlo_literal_free(value);
     *result = copy;

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the target refuses: programs that it cannot compile, named by their instruction; options, buffers and launches
+// that do not fit.
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "targets/program.h"
+#include "tests/support/compiled.h"
+
+typedef struct RefusedProgram {
+    const char *head;  // of the module, behind its name
+    const char *body;  // other computations, and the entry's instructions behind '|'
+    HloCode code;
+    const char *part;  // of the message
+} RefusedProgram;
+
+#define ADD "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a, b)\n}\n"
+#define WHOLE " p = f32[8] parameter(0)\n"
+
+static const RefusedProgram programs[] = {
+    // counts
+    {"replica_count=9", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "9 replicas of 1 partitions do not fit on the 8 devices of cpu:8"},
+    {"replica_count=3, num_partitions=4", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "3 replicas of 4 partitions do not fit"},
+    {"replica_count=-1", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "replica_count must be positive"},
+    // aliases
+    {"input_output_alias={ {}: (1, {}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "input_output_alias names a parameter or result that is not there"},
+    {"input_output_alias={ {1}: (0, {}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "input_output_alias does not fit the result"},
+    {"input_output_alias={ {}: (0, {2}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "input_output_alias names a parameter or result that is not there"},
+    {"buffer_donor={ (1, {}) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "buffer_donor names a parameter that is not there"},
+    {"buffer_donor={ (0, {0}) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
+     "buffer_donor names a parameter that is not there"},
+    // transfers
+    {"num_partitions=2",
+     "|" WHOLE " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
+     " ROOT d = token[] send-done(s), channel_id=1\n",
+     HLO_UNIMPLEMENTED, "%s: send between devices is not supported on this target"},
+    {"",
+     "|" WHOLE " t = token[] after-all()\n q = (f32[8], f32[8]) tuple(p, p)\n"
+     " s = ((f32[8], f32[8]), u32[], token[]) send(q, t), channel_id=1, is_host_transfer=true\n"
+     " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n",
+     HLO_UNIMPLEMENTED, "%s: a host transfer of several arrays at once"},
+    // collectives
+    {"num_partitions=4",
+     ADD "|" WHOLE
+         " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2},{3}}, "
+         "to_apply=add\n",
+     HLO_UNIMPLEMENTED, "all-reduce %r: groups of different sizes"},
+    {"num_partitions=4",
+     ADD "|" WHOLE
+         " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,9}}, "
+         "to_apply=add\n",
+     HLO_INVALID_ARGUMENT, "all-reduce %r"},
+    {"num_partitions=4",
+     ADD "|" WHOLE " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1}}, "
+         "to_apply=add\n",
+     HLO_INVALID_ARGUMENT, "all-reduce %r on 1 replicas of 4 partitions: device 2 is in no replica group"},
+    {"num_partitions=3",
+     ADD "|" WHOLE
+         " ROOT r = f32[2] reduce-scatter(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
+         "dimensions={0}, to_apply=add\n",
+     HLO_INVALID_ARGUMENT, "reduce-scatter %r: dimension 0 does not split into 3 parts"},
+    {"num_partitions=3",
+     "|" WHOLE " ROOT r = f32[8] all-to-all(p), channel_id=1, replica_groups={{0,1,2}}, dimensions={0}\n",
+     HLO_INVALID_ARGUMENT, "all-to-all %r: dimension 0 does not split into 3 parts"},
+    {"num_partitions=3",
+     "|" WHOLE " ROOT r = (f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1,2}}\n",
+     HLO_INVALID_ARGUMENT, "all-to-all %r: 2 operands for groups of 3"},
+    {"num_partitions=2",
+     "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,2}}\n",
+     HLO_INVALID_ARGUMENT, "collective-permute %r: {0,2} names a device that is not there"},
+    {"num_partitions=2",
+     "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{-1,0}}\n",
+     HLO_INVALID_ARGUMENT, "names a device that is not there"},
+    {"num_partitions=3",
+     "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,1},{2,1}}\n",
+     HLO_INVALID_ARGUMENT, "collective-permute %r: device 1 is the target of two pairs"},
+    {"num_partitions=2",
+     "|" WHOLE " q = f32[8] parameter(1)\n o = s32[2] constant({2, 2})\n"
+     " ROOT r = f32[8] ragged-all-to-all(p, q, o, o, o, o), channel_id=1, replica_groups={{0,1,2}}\n",
+     HLO_INVALID_ARGUMENT, "ragged-all-to-all %r"},
+    // what no kernel and no evaluator has
+    {"", "|" WHOLE " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
+    {"", "|" WHOLE " ROOT r = f32[<=8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, ""},
+    {"",
+     "|" WHOLE " d = f32[8] domain(p), domain={kind=\"sharding\", entry={replicated}, exit={maximal device=1}}\n"
+     " ROOT r = (f32[8]) async-start(d), calls=nothing\n",
+     HLO_INVALID_ARGUMENT, "nothing"},
+};
+
+static HloModule *module_of(const RefusedProgram *program, HloText *message) {
+    HloText text = {0};
+    const char *bar = strchr(program->body, '|');
+    cr_assert_not_null(bar);
+    hlo_text_format(&text, "HloModule m%s%s\n%.*sENTRY e {\n%s}\n", *program->head ? ", " : "", program->head,
+                    (int)(bar - program->body), program->body, bar + 1);
+    HloModule *module = compiled_parse(text.data, message);
+    hlo_text_free(&text);
+    return module;
+}
+
+Test(cpu_refused, programs) {
+    TargetClient *client = NULL;
+    must_succeed(target_client_new_with_threads("cpu:8", 1, &client));
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        HloText message = {0};
+        TargetExecutable *executable = NULL;
+        HloModule *module = module_of(&programs[i], &message);
+        HloStatus status = module ? target_compile(client, module, NULL, &executable)
+                                  : hlo_error(HLO_INVALID_ARGUMENT, "%s", message.data);
+        cr_expect(hlo_status_code(status) == programs[i].code && strstr(hlo_status_message(status), programs[i].part),
+                  "%s %s\n%s: %s, where %s was to come", programs[i].head, programs[i].body,
+                  hlo_code_name(hlo_status_code(status)), hlo_status_message(status), programs[i].part);
+        cr_expect_null(executable);
+        hlo_status_free(status);
+        hlo_text_free(&message);
+        hlo_module_free(module);
+    }
+    target_client_release(client);
+}
+
+// ---- clients, buffers, launches
+
+static TargetClient *new_client(const char *spec) {
+    TargetClient *client = NULL;
+    must_succeed(target_client_new_with_threads(spec, 1, &client));
+    return client;
+}
+
+static TargetMemory *memory_of(const TargetClient *client, int64_t device) {
+    return target_device_default_memory(target_client_device(client, device));
+}
+
+Test(cpu_refused, environments) {
+    TargetClient *client = NULL;
+    setenv("MESHLO_NUMERICS", "approximate", 1);
+    must_fail(target_client_new("cpu:1", &client), HLO_INVALID_ARGUMENT,
+              "MESHLO_NUMERICS is 'approximate'; expected exact or tpu");
+    unsetenv("MESHLO_NUMERICS");
+    setenv("MESHLO_CPU_FEATURES", "abacus", 1);
+    must_fail(target_client_new_with_threads("cpu:1", 1, &client), HLO_INVALID_ARGUMENT,
+              "MESHLO_CPU_FEATURES is 'abacus'");
+    unsetenv("MESHLO_CPU_FEATURES");
+    cr_expect_null(client);
+}
+
+Test(cpu_refused, buffers_that_are_no_arrays) {
+    TargetClient *client = new_client("cpu:2"), *other = new_client("cpu:1");
+    TargetMemory *memory = memory_of(client, 0);
+    TargetBuffer *buffer = NULL, *result = NULL;
+    const int64_t dims[] = {2, 3}, large[65] = {0}, six = 6, seven = 7;
+    const float values[6] = {0};
+    const HloShape *const elements[] = {&(HloShape){.type = HLO_F32}};
+    const HloShape tuple = {.type = HLO_TUPLE, .elements = elements, .element_count = 1},
+                   array = {.type = HLO_F32, .rank = 2, .dims = dims};
+    const HloShape token = {.type = HLO_TOKEN}, flat = {.type = HLO_F32, .rank = 1, .dims = &six},
+                   longer = {.type = HLO_F32, .rank = 1, .dims = &seven};
+    must_fail(target_buffer_uninitialized(&tuple, memory, &buffer), HLO_INVALID_ARGUMENT,
+              "a buffer holds one array, not tuple");
+    must_fail(target_buffer_pending(&tuple, memory, &buffer), HLO_INVALID_ARGUMENT,
+              "a buffer holds one array, not tuple");
+    must_fail(target_buffer_from_error(&tuple, memory, hlo_error(HLO_ABORTED, "x"), &buffer), HLO_INVALID_ARGUMENT,
+              "a buffer holds one array, not tuple");
+    const TargetHostArray of_tokens = {values, HLO_TOKEN, 0, NULL, NULL}, of_rank = {values, HLO_F32, 65, large, NULL},
+                          below = {values, HLO_F32, -1, large, NULL};
+    must_fail(target_buffer_from_host(&of_tokens, memory, &buffer), HLO_INVALID_ARGUMENT, "a host array of type token");
+    must_fail(target_buffer_from_host(&of_rank, memory, &buffer), HLO_INVALID_ARGUMENT, "an array of rank 65");
+    must_fail(target_buffer_from_host(&below, memory, &buffer), HLO_INVALID_ARGUMENT, "an array of rank -1");
+    HloLiteral *elided = hlo_literal_new(&array);
+    elided->elided = true;
+    must_fail(target_buffer_from_literal(elided, memory, &buffer), HLO_INVALID_ARGUMENT, "values were elided");
+    hlo_literal_free(elided);
+    cr_assert_null(buffer);
+    const TargetHostArray good = {values, HLO_F32, 2, dims, NULL};
+    must_succeed(target_buffer_from_host(&good, memory, &buffer));
+    must_fail(target_buffer_copy_to_memory(buffer, memory_of(other, 0), &result), HLO_INVALID_ARGUMENT,
+              "a memory of another client");
+    must_fail(target_buffer_bitcast(buffer, &token, &result), HLO_INVALID_ARGUMENT, "a bitcast to token");
+    must_fail(target_buffer_bitcast(buffer, &longer, &result), HLO_INVALID_ARGUMENT,
+              "a bitcast of 24 bytes to an array of 28");
+    must_succeed(target_buffer_bitcast(buffer, &flat, &result));
+    target_buffer_release(result);
+    float out[6];
+    static const int64_t pieces[][2] = {{-4, 4}, {0, -4}, {0, 25}, {24, 4}, {28, 0}, {8, INT64_MAX}};
+    for (size_t i = 0; i < HLO_COUNT_OF(pieces); i++)
+        must_fail(target_buffer_to_host_raw(buffer, out, pieces[i][0], pieces[i][1]), HLO_INVALID_ARGUMENT,
+                  "of a buffer of 24");
+    target_buffer_release(buffer);
+    target_client_release(client);
+    target_client_release(other);
+}
+
+static TargetExecutable *compile(TargetClient *client, const char *text, const TargetCompileOptions *options) {
+    HloModule *module = compiled_must_parse(text);
+    TargetExecutable *executable = NULL;
+    must_succeed(target_compile(client, module, options, &executable));
+    hlo_module_free(module);
+    return executable;
+}
+
+Test(cpu_refused, devices_that_are_named_wrongly) {
+    TargetClient *client = new_client("cpu:4"), *other = new_client("cpu:4");
+    static const char two[] = "HloModule two, num_partitions=2\nENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n",
+                      one[] = "HloModule one\nENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n";
+    static const struct {
+        int64_t ids[2];
+        const char *part;
+    } cases[] = {{{0, 4}, "the device assignment names device 4, which cpu:4 does not have"},
+                 {{-1, 0}, "names device -1"},
+                 {{3, 3}, "the device assignment names device 3 twice"}};
+    HloModule *module = compiled_must_parse(two);
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        TargetExecutable *executable = NULL;
+        const TargetCompileOptions options = {.partition_count = 2, .device_assignment = cases[i].ids};
+        must_fail(target_compile(client, module, &options, &executable), HLO_INVALID_ARGUMENT, cases[i].part);
+        cr_expect_null(executable);
+    }
+    hlo_module_free(module);
+    TargetExecutable *pair = compile(client, two, NULL), *single = compile(client, one, NULL);
+    TargetBuffer *const *rows[2] = {NULL, NULL};
+    TargetBuffer **results[2] = {NULL, NULL};
+    const TargetExecuteOptions here = {.device = target_client_device(client, 1)},
+                               elsewhere = {.device = target_client_device(other, 1)};
+    TargetBuffer *argument = NULL;
+    const float values[8] = {0};
+    const int64_t eight = 8;
+    const TargetHostArray array = {values, HLO_F32, 1, &eight, NULL};
+    must_succeed(target_buffer_from_host(&array, memory_of(client, 0), &argument));
+    TargetBuffer *const row[] = {argument};
+    rows[0] = rows[1] = row;
+    must_fail(target_execute(pair, &here, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
+              "two runs on 2 devices, not on one that the caller names");
+    must_fail(target_execute(single, &elsewhere, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
+              "one cannot run on a device of another client");
+    must_fail(target_execute(single, NULL, rows, 0, results, NULL), HLO_INVALID_ARGUMENT, "0 arguments; one takes 1");
+    target_executable_delete(single);
+    must_fail(target_execute(single, NULL, rows, 1, results, NULL), HLO_FAILED_PRECONDITION,
+              "executable one has been deleted");
+    target_buffer_release(argument);
+    target_executable_release(pair);
+    target_executable_release(single);
+    target_client_release(client);
+    target_client_release(other);
+}
+
+Test(cpu_refused, pictures_of_arrays_without_two_dimensions) {
+    TargetClient *client = new_client("cpu:2");
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nENTRY e {\n p = f32[2,2,2] parameter(0)\n q = f32[] parameter(1)\n ROOT r = (f32[2,2,2], f32[]) "
+        "tuple(p, q)\n}\n");
+    TargetProgram *program = NULL;
+    HloText picture = {0};
+    must_succeed(target_program_new(client, module, NULL, &program));
+    for (int64_t i = 0; i < 2; i++) {
+        HloLiteral *value = compiled_random(module->entry->parameters.items[i]->shape, 1);
+        TargetArray *array = NULL;
+        must_succeed(target_program_place(program, i, value, &array));
+        must_fail(target_array_draw(array, &picture), HLO_INVALID_ARGUMENT,
+                  "only arrays of one or two dimensions can be drawn");
+        target_array_release(array);
+        hlo_literal_free(value);
+    }
+    cr_expect_eq(picture.length, 0);
+    hlo_module_free(module);
+    target_program_free(program);
+    target_client_release(client);
+}
