@@ -106,6 +106,7 @@ HloInstruction *hlo_pass_row_loop(const HloInstruction *like, int64_t rows, HloI
     state[0] = hlo_pass_integer(like, HLO_S64, 0);
     for (int64_t i = 0; i < count; i++) state[i + 1] = carried[i];
     HloInstruction *initial = hlo_pass_tuple(like, state, count + 1);
+    if (rows == 0) return initial;  // a step takes a row, and there is none even to infer its shape from
     HloInstruction *tested = new_computation(like, "rows_left", initial->shape);
     HloInstruction *limit = hlo_pass_integer(tested, HLO_S64, rows);
     HloInstruction *less = hlo_pass_compare(tested, hlo_pass_get(tested, tested, 0), limit, HLO_ComparisonDirection_LT);

@@ -19,7 +19,7 @@ static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) 
 }
 
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
-    assert(count > 0 && loops && step);
+    assert(count >= 0 && loops && step);  // a concatenation of empty arrays has none
     CpuArrayVector reads = {0}, writes = {0};
     for (int32_t i = 0; i < count; i++) {
         for (int32_t k = 0; k < loops[i].buffer_count; k++) {

@@ -116,8 +116,18 @@ static Value *parameter(Program *program, const Value *like) {
 }
 
 static int64_t random_size(Program *program) {
-    static const int64_t sizes[] = {1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 12, 16};
+    static const int64_t sizes[] = {1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 12, 16, 0};
     return sizes[pick(program, (int64_t)HLO_COUNT_OF(sizes))];
+}
+
+// A size from 1 to the given one; 0 of 0.
+static int64_t part_of(Program *program, int64_t size) {
+    return size ? 1 + pick(program, size) : 0;
+}
+
+// The given size with base - 1 holes between its elements.
+static int64_t dilated(int64_t size, int64_t base) {
+    return size ? (size - 1) * base + 1 : 0;
 }
 
 static Value random_shape(Program *program, int64_t rank) {
@@ -198,7 +208,7 @@ static void add_reshape(Program *program) {
         left /= size;
         if (pick(program, 3) == 0) break;
     }
-    if (left > 1 || pick(program, 4) == 0) result.dims[result.rank++] = left;
+    if (left != 1 || pick(program, 4) == 0) result.dims[result.rank++] = left;
     begin(program, &result);
     hlo_text_format(&program->body, "reshape(%s)\n", a.name);
 }
@@ -230,11 +240,11 @@ static void add_pad(Program *program) {
         low[d] = whole ? 0 : pick(program, 5) - 1;
         high[d] = whole ? 0 : pick(program, 5) - 1;
         inner[d] = !whole && pick(program, 3) == 0 ? 1 + pick(program, 2) : 0;
-        result.dims[d] = a.dims[d] + low[d] + high[d] + (a.dims[d] > 0 ? (a.dims[d] - 1) * inner[d] : 0);
+        result.dims[d] = low[d] + high[d] + dilated(a.dims[d], inner[d] + 1);
         if (result.dims[d] < 1) {
             low[d] = 2;
             high[d] = 0;
-            result.dims[d] = a.dims[d] + 2 + (a.dims[d] - 1) * inner[d];
+            result.dims[d] = dilated(a.dims[d], inner[d] + 1) + 2;
         }
     }
     Value scalar = {.rank = 0, .integer = a.integer};
@@ -428,7 +438,7 @@ static void add_dynamic_slice(Program *program) {
     Value a = value_of_rank(program, 1), result = a, index[RANK];
     for (int64_t d = 0; d < a.rank; d++) {
         index[d] = *index_value(program);
-        result.dims[d] = pick(program, 2) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+        result.dims[d] = pick(program, 2) ? a.dims[d] : part_of(program, a.dims[d]);
     }
     begin(program, &result);
     hlo_text_format(&program->body, "dynamic-slice(%s", a.name);
@@ -442,7 +452,7 @@ static void add_dynamic_update(Program *program) {
     Value a = value_of_rank(program, 1), update = a, index[RANK];
     for (int64_t d = 0; d < a.rank; d++) {
         index[d] = *index_value(program);
-        update.dims[d] = pick(program, 2) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+        update.dims[d] = pick(program, 2) ? a.dims[d] : part_of(program, a.dims[d]);
     }
     Value given = *parameter(program, &update);
     begin(program, &a);
@@ -456,11 +466,12 @@ static void add_gather(Program *program) {
     Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, result = {.integer = a.integer};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), offsets[RANK], sizes[RANK], count = 0;
+    if (!a.dims[dim]) return;
     indices.dims[0] = random_size(program);
     Value rows = *parameter(program, &indices);
     result.dims[result.rank++] = indices.dims[0];
     for (int64_t d = 0; d < a.rank; d++) {
-        sizes[d] = d == dim ? 1 : pick(program, 4) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+        sizes[d] = d == dim ? 1 : pick(program, 4) ? a.dims[d] : part_of(program, a.dims[d]);
         if (d == dim) continue;
         offsets[count++] = result.rank;
         result.dims[result.rank++] = sizes[d];
@@ -486,7 +497,7 @@ static void add_scatter(Program *program) {
     for (int64_t d = 0; d < a.rank; d++) {
         if (d == dim) continue;
         window[count++] = updates.rank;
-        updates.dims[updates.rank++] = pick(program, 4) ? a.dims[d] : 1 + pick(program, a.dims[d]);
+        updates.dims[updates.rank++] = pick(program, 4) ? a.dims[d] : part_of(program, a.dims[d]);
     }
     Value given = *parameter(program, &updates);
     reducer(program, &a, pick(program, 3) ? "add" : "maximum", name);
@@ -503,6 +514,7 @@ static void add_cumulative(Program *program) {
     Value a = value_of_rank(program, 1), scalar = {.rank = 0, .integer = a.integer};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), size = a.dims[dim];
+    if (!size) return;
     bool forward = pick(program, 2);
     char name[32];
     Value init = *parameter(program, &scalar);
@@ -532,7 +544,7 @@ static void add_reduce_window(Program *program) {
         high[d] = trivial ? 0 : pick(program, 3);
         dilate[d] = trivial ? 1 : 1 + pick(program, 2);
         base[d] = trivial || pick(program, 3) ? 1 : 2 + pick(program, 2);
-        int64_t span = (size[d] - 1) * dilate[d] + 1, room = (a.dims[d] - 1) * base[d] + 1 + low[d] + high[d];
+        int64_t span = (size[d] - 1) * dilate[d] + 1, room = dilated(a.dims[d], base[d]) + low[d] + high[d];
         if (span > room) {
             high[d] += span - room;
             room = span;
@@ -576,7 +588,7 @@ static void add_convolution(Program *program) {
         high[d] = pick(program, 4) - 1;
         base[d] = pick(program, 3) ? 1 : 2 + pick(program, 2);
         dilate[d] = 1 + pick(program, 2);
-        int64_t span = (size[d] - 1) * dilate[d] + 1, room = (input.dims[1 + d] - 1) * base[d] + 1 + low[d] + high[d];
+        int64_t span = (size[d] - 1) * dilate[d] + 1, room = dilated(input.dims[1 + d], base[d]) + low[d] + high[d];
         if (span > room) {
             high[d] += span - room;
             room = span;
@@ -630,7 +642,7 @@ static void add_select_and_scatter(Program *program) {
 // The largest elements along the last dimension.
 static void add_topk(Program *program) {
     Value a = value_of_rank(program, 1), result = a, index = a;
-    if (!a.rank) return;
+    if (!a.rank || !a.dims[a.rank - 1]) return;
     int64_t k = 1 + pick(program, a.dims[a.rank - 1]);
     result.dims[a.rank - 1] = index.dims[a.rank - 1] = k;
     index.integer = true;
@@ -648,6 +660,7 @@ static void add_topk(Program *program) {
 static void add_batched_gather(Program *program) {
     Value table = {.rank = 3}, indices = {.rank = 3, .integer = true}, result = {.rank = 3};
     for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
+    if (!table.dims[1]) return;
     indices.dims[0] = result.dims[0] = table.dims[0];
     indices.dims[1] = result.dims[1] = random_size(program);
     indices.dims[2] = 1;
@@ -657,8 +670,8 @@ static void add_batched_gather(Program *program) {
     hlo_text_format(
         &program->body,
         "gather(%s, %s), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
-        "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,%lld}\n",
-        a.name, b.name, (long long)table.dims[2]);
+        "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={%d,1,%lld}\n",
+        a.name, b.name, table.dims[0] > 0, (long long)table.dims[2]);
     char name[32];
     reducer(program, &table, "add", name);
     begin(program, &table);
@@ -674,6 +687,7 @@ static void add_two_index_gather(Program *program) {
     Value table = {.rank = 3}, indices = {.rank = 2, .integer = true}, result = {.rank = 2};
     bool leading = pick(program, 2);
     for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
+    if (!table.dims[0] || !table.dims[2]) return;
     int64_t count = random_size(program);
     indices.dims[leading ? 0 : 1] = 2;
     indices.dims[leading ? 1 : 0] = result.dims[0] = count;
@@ -731,7 +745,7 @@ static void add_linear_algebra(Program *program) {
 
 static void add_fft(Program *program) {
     Value a = value_of_rank(program, 1), real = a;
-    if (!a.rank) return;
+    if (!a.rank || !a.dims[a.rank - 1]) return;
     real.integer = false;
     long long id = program->names++;
     HloText dims = {0};
@@ -781,7 +795,7 @@ static void add_sort_first(Program *program) {
     Value sorted = program->pool[program->count - 1];
     if (!sorted.rank) return;
     int64_t dim = pick(program, sorted.rank);
-    put_slice(program, &sorted, dim, 0, 1 + pick(program, sorted.dims[dim] < 3 ? sorted.dims[dim] : 3));
+    put_slice(program, &sorted, dim, 0, part_of(program, sorted.dims[dim] < 3 ? sorted.dims[dim] : 3));
 }
 
 static void add_sort_pairs(Program *program) {

@@ -14,7 +14,7 @@ uint64_t random_draw(Generator *g) {
 }
 
 int64_t random_below(Generator *g, int64_t limit) {
-    return (int64_t)(random_draw(g) % (uint64_t)limit);
+    return limit ? (int64_t)(random_draw(g) % (uint64_t)limit) : 0;
 }
 bool random_chance(Generator *g, int64_t percent) {
     return random_below(g, 100) < percent;
@@ -60,7 +60,7 @@ static const HloType kTypes[] = {HLO_F32, HLO_F32,  HLO_F32, HLO_F32, HLO_S32, H
                                  HLO_F64, HLO_BF16, HLO_F16, HLO_U8,  HLO_S64, HLO_U32, HLO_S8};
 
 static Value random_value(Generator *g, HloType type) {
-    static const int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17};
+    static const int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 0};
     Value value = {.type = type, .rank = (int)random_below(g, kMaximumRank + 1), .exact = true};
     for (int d = 0; d < value.rank; d++) value.dims[d] = kSizes[random_below(g, HLO_COUNT_OF(kSizes))];
     while (random_elements(&value) > kMaximumElements) value.rank--;
@@ -284,7 +284,7 @@ static void slice(Generator *g) {
     int64_t start[kMaximumRank], limit[kMaximumRank], stride[kMaximumRank];
     for (int d = 0; d < from.rank; d++) {
         start[d] = random_below(g, from.dims[d]);
-        limit[d] = start[d] + 1 + random_below(g, from.dims[d] - start[d]);
+        limit[d] = from.dims[d] ? start[d] + 1 + random_below(g, from.dims[d] - start[d]) : 0;
         stride[d] = 1 + random_below(g, 3);
         to.dims[d] = (limit[d] - start[d] + stride[d] - 1) / stride[d];
     }
@@ -313,7 +313,7 @@ static void pad(Generator *g) {
     int64_t low[kMaximumRank], high[kMaximumRank], interior[kMaximumRank];
     for (int d = 0; d < from.rank; d++) {
         interior[d] = random_chance(g, 30) ? 1 + random_below(g, 2) : 0;
-        const int64_t inner = from.dims[d] + (from.dims[d] - 1) * interior[d];
+        const int64_t inner = from.dims[d] + (from.dims[d] ? (from.dims[d] - 1) * interior[d] : 0);
         low[d] = random_below(g, 5) - 2;
         high[d] = random_below(g, 5) - 2;
         if (inner + low[d] + high[d] < 1) low[d] = high[d] = 0;
@@ -369,7 +369,7 @@ static void dynamic(Generator *g) {
     const bool element = random_chance(g, 25);  // as x[i] in a program
     for (int d = 0; d < from.rank; d++) {
         starts[d] = computed_start(g);
-        part.dims[d] = element ? 1 : 1 + random_below(g, from.dims[d]);
+        part.dims[d] = element || !from.dims[d] ? from.dims[d] > 0 : 1 + random_below(g, from.dims[d]);
     }
     const int piece = random_begin(g, part);
     hlo_text_format(g->text, "dynamic-slice(v%d", a);
@@ -377,7 +377,7 @@ static void dynamic(Generator *g) {
     hlo_text_string(g->text, "), ");
     random_print_list(g->text, "dynamic_slice_sizes=", part.dims, from.rank);
     hlo_text_char(g->text, '\n');
-    if (element && random_chance(g, 70)) {
+    if (element && random_elements(&part) == 1 && random_chance(g, 70)) {
         const int scalar = random_begin(g, (Value){.type = from.type, .exact = from.exact});
         hlo_text_format(g->text, "reshape(v%d)\n", piece);
         if (from.type != HLO_S32) return;

@@ -97,7 +97,7 @@ void random_window(Generator *g) {
         dilate[d] = 1 + random_below(g, 2);
         int64_t padded = value.dims[d] + low[d] + high[d], reach = (size[d] - 1) * dilate[d] + 1;
         if (reach > padded) size[d] = reach = 1;
-        to.dims[d] = (padded - reach) / stride[d] + 1;
+        to.dims[d] = padded < reach ? 0 : (padded - reach) / stride[d] + 1;
     }
     int init = random_parameter(g, scalar);
     random_begin(g, to);
@@ -123,6 +123,7 @@ void random_gather(Generator *g) {
     if (a < 0) return;
     Value from = g->values[a], to = from;
     int64_t dimension = random_below(g, from.rank), count = 1 + random_below(g, 7);
+    if (from.dims[dimension] == 0) return;  // there is no row to take
     int64_t sizes[kMaximumRank], offsets[kMaximumRank];
     to.dims[0] = count;
     for (int d = 0, at = 1; d < from.rank; d++) {
@@ -269,10 +270,10 @@ void random_convolution(Generator *g) {
         stride[d] = 1 + random_below(g, 2);
         low[d] = random_below(g, 3);
         dilate[d] = 1 + random_below(g, 2);
-        int64_t padded = (input.dims[2 + d] - 1) * dilate[d] + 1 + low[d];
+        int64_t padded = (input.dims[2 + d] ? (input.dims[2 + d] - 1) * dilate[d] + 1 : 0) + low[d];
         if (size[d] > padded) size[d] = 1;
         kernel.dims[2 + d] = size[d];
-        out.dims[2 + d] = (padded - size[d]) / stride[d] + 1;
+        out.dims[2 + d] = padded < size[d] ? 0 : (padded - size[d]) / stride[d] + 1;
     }
     int k = random_partner(g, kernel);
     if (!g->values[k].exact) k = random_parameter(g, kernel);
