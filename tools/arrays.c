@@ -246,47 +246,50 @@ CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *a
     return result;
 }
 
-// Copies the next leaves into the tree of `literal`.
-static void fill_tree(HloLiteral *literal, const CliArrays *leaves, int64_t *next) {
-    if (hlo_shape_is_tuple(literal->shape)) {
-        for (int32_t i = 0; i < literal->shape->element_count; ++i) fill_tree(literal->elements[i], leaves, next);
+HloLiteral *cli_array_view(HloArena *arena, const HloLiteral *literal, const HloShape *shape) {
+    assert(hlo_shape_bytes(shape) == hlo_shape_bytes(literal->shape));
+    HloLiteral *view = HLO_ARENA_NEW(arena, HloLiteral, 1);
+    *view = (HloLiteral){.shape = shape, .data = literal->data, .elided = literal->elided};
+    return view;
+}
+
+// A literal of this shape whose arrays are views of the next leaves.
+static HloLiteral *view_leaves(HloArena *arena, const HloShape *shape, const CliArrays *leaves, int64_t *next) {
+    assert(hlo_shape_is_tuple(shape) || *next < leaves->count);
+    if (!hlo_shape_is_tuple(shape)) {
+        const HloLiteral *leaf = leaves->items[(*next)++];
+        return leaf && leaf->data ? cli_array_view(arena, leaf, shape) : hlo_literal_in_arena(arena, shape);
+    }
+    HloLiteral *tuple = HLO_ARENA_NEW(arena, HloLiteral, 1);
+    *tuple = (HloLiteral){.shape = shape, .elements = HLO_ARENA_NEW(arena, HloLiteral *, shape->element_count)};
+    for (int32_t i = 0; i < shape->element_count; ++i) {
+        tuple->elements[i] = view_leaves(arena, shape->elements[i], leaves, next);
+    }
+    return tuple;
+}
+
+CliArrays cli_arrays_to_parameters(CliContext *context, const HloComputation *entry, const CliArrays *leaves) {
+    int64_t next = 0, count = hlo_parameter_count(entry);
+    CliArrays parameters = {HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
+    for (int64_t i = 0; i < count; ++i) {
+        parameters.items[i] = view_leaves(context->arena, entry->parameters.items[i]->shape, leaves, &next);
+    }
+    assert(next == leaves->count);  // the shapes of the leaves were taken from the same parameters
+    return parameters;
+}
+
+static void list_leaves(HloArena *arena, const HloLiteral *literal, CliArrays *leaves, int64_t *next) {
+    if (!hlo_shape_is_tuple(literal->shape)) {
+        leaves->items[(*next)++] = cli_array_view(arena, literal, literal->shape);
         return;
     }
-    const HloLiteral *leaf = leaves->items[(*next)++];
-    if (literal->data && leaf) memcpy(literal->data, leaf->data, (size_t)hlo_shape_bytes(literal->shape));
+    for (int32_t i = 0; i < literal->shape->element_count; ++i) list_leaves(arena, literal->elements[i], leaves, next);
 }
 
-HloStatus cli_arrays_to_parameters(CliContext *context, const HloComputation *entry, const CliArrays *leaves,
-                                   CliArrays *parameters) {
-    int64_t next = 0;
-    *parameters = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, hlo_parameter_count(entry)),
-                              hlo_parameter_count(entry)};
-    for (int64_t i = 0; i < parameters->count; ++i) {
-        parameters->items[i] = hlo_literal_new(entry->parameters.items[i]->shape);
-        if (!parameters->items[i]) {
-            cli_arrays_free(parameters);
-            return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory for parameter %lld", (long long)i);
-        }
-        fill_tree(parameters->items[i], leaves, &next);
-    }
-    return HLO_SUCCESS;
-}
-
-static bool copy_leaves(const HloLiteral *literal, CliArrays *leaves, int64_t *next) {
-    if (!hlo_shape_is_tuple(literal->shape)) {
-        leaves->items[*next] = hlo_literal_copy(literal);
-        return leaves->items[(*next)++] != NULL;
-    }
-    for (int32_t i = 0; i < literal->shape->element_count; ++i) {
-        if (!copy_leaves(literal->elements[i], leaves, next)) return false;
-    }
-    return true;
-}
-
-HloStatus cli_arrays_from_result(CliContext *context, const HloLiteral *result, CliArrays *leaves) {
+CliArrays cli_arrays_from_result(CliContext *context, const HloLiteral *result) {
     int64_t count = hlo_shape_leaf_count(result->shape), next = 0;
-    *leaves = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
-    if (copy_leaves(result, leaves, &next)) return HLO_SUCCESS;
-    cli_arrays_free(leaves);
-    return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
+    CliArrays leaves = {HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
+    list_leaves(context->arena, result, &leaves, &next);
+    assert(next == count);
+    return leaves;
 }

@@ -57,11 +57,13 @@ typedef struct CliDifference {
 // Compares two arrays of the same shape element by element; NaN equals NaN.
 CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *actual, const CliTolerance *tolerance);
 
-// The parameters of an entry computation from their flattened leaves, tuples put together: heap literals in the
-// context's arena list, to be freed with cli_arrays_free(). RESOURCE_EXHAUSTED.
-HLO_NODISCARD HloStatus cli_arrays_to_parameters(CliContext *context, const HloComputation *entry,
-                                                 const CliArrays *leaves, CliArrays *parameters);
-// The leaves of a result, each copied.
-HLO_NODISCARD HloStatus cli_arrays_from_result(CliContext *context, const HloLiteral *result, CliArrays *leaves);
+// A literal in the arena that shows the values of another one under a shape of as many bytes. It must not outlive
+// `literal`; to free it does nothing.
+HloLiteral *cli_array_view(HloArena *arena, const HloLiteral *literal, const HloShape *shape);
+// The parameters of an entry computation from their flattened leaves, tuples put together: views of the leaves, which
+// must outlive them, in the context's arena. Nothing is copied: a network's weights may fill half of the memory.
+CliArrays cli_arrays_to_parameters(CliContext *context, const HloComputation *entry, const CliArrays *leaves);
+// The leaves of a result: views, in the context's arena.
+CliArrays cli_arrays_from_result(CliContext *context, const HloLiteral *result);
 
 #endif

@@ -218,18 +218,31 @@ static HloStatus execute_compiled(CliContext *context, const CliExecution *execu
 // The evaluator takes whole parameters, a list for each device.
 typedef struct Evaluation {
     int64_t devices;
-    CliArrays *leaves;      // by device: flattened
-    CliArrays *parameters;  // by device: tuples put together
-    HloLiteral **results;   // by device
+    CliArrays *leaves;     // by device: flattened
+    HloLiteral **results;  // by device
     HloLiteral **shards;
 } Evaluation;
+
+// The evaluator only reads its arguments: what every device gets whole is there once.
+static HloStatus share_input(CliContext *context, const CliExecution *execution, const SpmdBoundaryArray *array,
+                             const HloLiteral *input, HloLiteral **shards) {
+    if (execution->per_device || !hlo_shape_is_array(array->global) ||
+        array->sharding->kind != HLO_SHARDING_REPLICATED) {
+        return split_input(execution, array, input, shards);
+    }
+    for (int64_t d = 0; d < execution->program->num_partitions; ++d) {
+        shards[d] = cli_array_view(context->arena, input, array->local);
+    }
+    return HLO_SUCCESS;
+}
 
 static HloStatus evaluation_run(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                 const CliArrays *inputs, Evaluation *evaluation, CliTimes *times) {
     const HloModule *module = execution->program->per_device;
     int64_t devices = evaluation->devices;
     for (int64_t i = 0; i < inputs->count; ++i) {
-        HLO_TRY(split_input(execution, &boundary->spmd->parameters[i], inputs->items[i], evaluation->shards));
+        const SpmdBoundaryArray *array = &boundary->spmd->parameters[i];
+        HLO_TRY(share_input(context, execution, array, inputs->items[i], evaluation->shards));
         for (int64_t d = 0; d < devices; ++d) {
             evaluation->leaves[d].items[i] = evaluation->shards[d];
             evaluation->shards[d] = NULL;
@@ -237,8 +250,8 @@ static HloStatus evaluation_run(CliContext *context, const CliExecution *executi
     }
     const HloLiteral *const **arguments = HLO_ARENA_NEW(context->arena, const HloLiteral *const *, devices);
     for (int64_t d = 0; d < devices; ++d) {
-        HLO_TRY(cli_arrays_to_parameters(context, module->entry, &evaluation->leaves[d], &evaluation->parameters[d]));
-        arguments[d] = (const HloLiteral *const *)evaluation->parameters[d].items;
+        CliArrays parameters = cli_arrays_to_parameters(context, module->entry, &evaluation->leaves[d]);
+        arguments[d] = (const HloLiteral *const *)parameters.items;
     }
     HloEvalOptions options = {.numerics =
                                   execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
@@ -262,7 +275,7 @@ static HloStatus evaluation_join(CliContext *context, const CliExecution *execut
     int64_t devices = evaluation->devices;
     for (int64_t d = 0; d < devices; ++d) {
         cli_arrays_free(&evaluation->leaves[d]);
-        HLO_TRY(cli_arrays_from_result(context, evaluation->results[d], &evaluation->leaves[d]));
+        evaluation->leaves[d] = cli_arrays_from_result(context, evaluation->results[d]);
     }
     for (int64_t i = 0; i < results->count; ++i) {
         HloLiteral **row = HLO_ARENA_NEW(context->arena, HloLiteral *, devices);
@@ -277,7 +290,6 @@ static HloStatus execute_evaluated(CliContext *context, const CliExecution *exec
     int64_t devices = execution->program->num_partitions;
     Evaluation evaluation = {.devices = devices,
                              .leaves = HLO_ARENA_NEW(context->arena, CliArrays, devices),
-                             .parameters = HLO_ARENA_NEW(context->arena, CliArrays, devices),
                              .results = HLO_ARENA_NEW(context->arena, HloLiteral *, devices),
                              .shards = HLO_ARENA_NEW(context->arena, HloLiteral *, devices)};
     for (int64_t d = 0; d < devices; ++d) {
@@ -289,7 +301,6 @@ static HloStatus execute_evaluated(CliContext *context, const CliExecution *exec
     if (!status) status = evaluation_join(context, execution, boundary, &evaluation, results);
     for (int64_t d = 0; d < devices; ++d) {
         cli_arrays_free(&evaluation.leaves[d]);
-        cli_arrays_free(&evaluation.parameters[d]);
         hlo_literal_free(evaluation.results[d]);
         hlo_literal_free(evaluation.shards[d]);
     }

@@ -31,7 +31,7 @@ typedef struct Run {
     CliProgram program;
     CliBoundary boundary;
     CliExecution execution;
-    CliArrays inputs, results, expected, parameters;
+    CliArrays inputs, results, expected;
     CliTimes times;
     EmuTopology *topology;
     HloLiteral *evaluated;
@@ -94,11 +94,12 @@ static HloStatus evaluate_whole(Run *run) {
     HloEvalOptions options = {
         .numerics = run->execution.numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
         .device_count = run->program.num_partitions};
-    HLO_TRY(cli_arrays_to_parameters(context, module->entry, &run->inputs, &run->parameters));
+    CliArrays parameters = cli_arrays_to_parameters(context, module->entry, &run->inputs);
     cli_progress(context, "evaluating");
-    HLO_TRY(hlo_evaluate(module, (const HloLiteral *const *)run->parameters.items, run->parameters.count, &options,
-                         &run->evaluated));
-    return cli_arrays_from_result(context, run->evaluated, &run->expected);
+    HLO_TRY(
+        hlo_evaluate(module, (const HloLiteral *const *)parameters.items, parameters.count, &options, &run->evaluated));
+    run->expected = cli_arrays_from_result(context, run->evaluated);
+    return HLO_SUCCESS;
 }
 
 // What the results are compared with. A program that means something only on several devices (manual regions) is
@@ -289,7 +290,6 @@ static HloStatus run_run(CliContext *context) {
     cli_arrays_free(&run.inputs);
     cli_arrays_free(&run.results);
     cli_arrays_free(&run.expected);
-    cli_arrays_free(&run.parameters);
     hlo_literal_free(run.evaluated);
     cli_boundary_free(&run.boundary);
     cli_program_free(&run.program);

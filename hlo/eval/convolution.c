@@ -6,7 +6,8 @@
 
 #include "hlo/eval/internal.h"
 
-#define BLOCK_ROWS 64
+// Rows of the patch matrix that are made at a time: a thousand, or what fits 64 MiB, but some.
+enum { LEAST_ROWS = 64, MOST_ROWS = 1024, BLOCK_NUMBERS = 1 << 23 };
 
 typedef struct Convolution {
     HloEvalDevice *device;
@@ -38,10 +39,18 @@ static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *o
     assert(c && value && order);
     HloType type = value->shape->type;
     int64_t count = hlo_eval_elements(value);
-    char *moved = hlo_eval_scratch(c->device, count, (size_t)hlo_type_bytes(type));
-    hlo_eval_transpose_into(c->device, value, order, moved);
+    bool in_order = true;
+    for (int64_t i = 0; i < value->shape->rank; i++) in_order = in_order && order[i] == i;
     char *numbers = hlo_eval_scratch(c->device, count, c->bytes);
-    hlo_eval_to_accumulator(c->accumulator, type, moved, count, numbers);
+    HloArenaMark mark = hlo_arena_mark(c->device->scratch);
+    const void *data = value->data;
+    if (!in_order) {
+        void *moved = hlo_eval_scratch(c->device, count, (size_t)hlo_type_bytes(type));
+        hlo_eval_transpose_into(c->device, value, order, moved);
+        data = moved;
+    }
+    hlo_eval_to_accumulator(c->accumulator, type, data, count, numbers);
+    hlo_arena_reset(c->device->scratch, mark);
     return numbers;
 }
 
@@ -128,6 +137,27 @@ static void multiply_block(const Convolution *c, const char *rows, const char *k
                              k);
 }
 
+// The kernel's columns that belong to one group, as a matrix of their own.
+static const char *group_kernel(const Convolution *c, int64_t group, int64_t groups) {
+    assert(group >= 0 && group < groups);
+    if (groups == 1) return c->kernel;
+    int64_t n = c->out_features / groups, k = c->taps * c->kernel_features;
+    char *kernel = hlo_eval_scratch(c->device, k * n, c->bytes);
+    for (int64_t i = 0; i < k; i++) {
+        memcpy(kernel + (size_t)(i * n) * c->bytes, c->kernel + (size_t)(i * c->out_features + group * n) * c->bytes,
+               (size_t)n * c->bytes);
+    }
+    return kernel;
+}
+
+static int64_t rows_at_a_time(int64_t total, int64_t k) {
+    assert(total > 0 && k >= 0);
+    int64_t rows = BLOCK_NUMBERS / (k + 1);
+    if (rows < LEAST_ROWS) rows = LEAST_ROWS;
+    if (rows > MOST_ROWS) rows = MOST_ROWS;
+    return rows < total ? rows : total;
+}
+
 // All outputs of one group: output features [group * n, ...) from input features and batches that go with it.
 static void convolve_group(const Convolution *c, int64_t group, int64_t groups) {
     assert(group >= 0 && group < groups);
@@ -135,17 +165,13 @@ static void convolve_group(const Convolution *c, int64_t group, int64_t groups) 
     int64_t first_feature = c->feature_groups > 1 ? group * c->kernel_features : 0;
     int64_t first_batch = c->batch_groups > 1 ? group * (c->batch / c->batch_groups) : 0;
     HloEvalDevice *device = c->device;
-    char *kernel = hlo_eval_scratch(device, k * n, c->bytes);
-    for (int64_t i = 0; i < k; i++) {
-        memcpy(kernel + (size_t)(i * n) * c->bytes, c->kernel + (size_t)(i * c->out_features + group * n) * c->bytes,
-               (size_t)n * c->bytes);
-    }
-    char *rows = hlo_eval_scratch(device, BLOCK_ROWS * k, c->bytes),
-         *sums = hlo_eval_scratch(device, BLOCK_ROWS * n, c->bytes);
+    const char *kernel = group_kernel(c, group, groups);
+    int64_t total = c->out_batch * c->positions, block = rows_at_a_time(total, k);
+    char *rows = hlo_eval_scratch(device, block * k, c->bytes), *sums = hlo_eval_scratch(device, block * n, c->bytes);
     int64_t *index = HLO_ARENA_NEW(device->scratch, int64_t, c->spatial_rank);
-    int64_t *tap = HLO_EVAL_SCRATCH(device, int64_t, c->spatial_rank), total = c->out_batch * c->positions;
-    for (int64_t start = 0; start < total; start += BLOCK_ROWS) {
-        int64_t m = total - start < BLOCK_ROWS ? total - start : BLOCK_ROWS;
+    int64_t *tap = HLO_EVAL_SCRATCH(device, int64_t, c->spatial_rank);
+    for (int64_t start = 0; start < total; start += block) {
+        int64_t m = total - start < block ? total - start : block;
         for (int64_t r = 0; r < m; r++) {
             int64_t batch = (start + r) / c->positions;
             fill_row(c, first_batch + batch, first_feature, index, tap, rows + (size_t)(r * k) * c->bytes);

@@ -265,6 +265,8 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 // c[m][n] += sum over k of a[m][k] * b[k][n], row-major, k ascending.
 void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, const void *b, void *c, int64_t m,
                               int64_t n, int64_t k);
+// The same in doubles (multiply.c).
+void hlo_eval_multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k);
 // A product of f32 numbers as a matrix unit computes it: operands split into bf16 numbers of falling size, and the
 // products of part lhs[p] with part rhs[p] added up, smallest first.
 typedef struct HloEvalPasses {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of matrix products: accumulators, passes, and one blocked loop.
+// The arithmetic of matrix products: accumulators, passes, and one blocked loop for what multiply.c does not do.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -119,51 +119,6 @@ void hlo_eval_split_part(const double *values, int64_t count, int part, double *
 
 #define REAL_MULTIPLY_ADD(total, x, y) (total) += (x) * (y)
 
-// Four steps of k at a time keep the row in registers; each element still adds in ascending order of k.
-static inline __attribute__((always_inline)) void multiply_double_body(const double *a, const double *b, double *c,
-                                                                       int64_t m, int64_t n, int64_t k) {
-    for (int64_t n0 = 0; n0 < n; n0 += BLOCK_N) {
-        int64_t columns = n - n0 < BLOCK_N ? n - n0 : BLOCK_N;
-        for (int64_t k0 = 0; k0 < k; k0 += BLOCK_K) {
-            int64_t k1 = k - k0 < BLOCK_K ? k : k0 + BLOCK_K;
-            for (int64_t i = 0; i < m; i++) {
-                double *restrict row = c + i * n + n0;
-                int64_t x = k0;
-                for (; x + 4 <= k1; x += 4) {
-                    const double *restrict f = a + i * k + x, *restrict b0 = b + x * n + n0;
-                    const double *restrict b1 = b0 + n, *restrict b2 = b1 + n, *restrict b3 = b2 + n;
-                    double f0 = f[0], f1 = f[1], f2 = f[2], f3 = f[3];
-                    for (int64_t j = 0; j < columns; j++) {
-                        row[j] = (((row[j] + f0 * b0[j]) + f1 * b1[j]) + f2 * b2[j]) + f3 * b3[j];
-                    }
-                }
-                for (; x < k1; x++) {
-                    double factor = a[i * k + x];
-                    const double *restrict other = b + x * n + n0;
-                    for (int64_t j = 0; j < columns; j++) row[j] += factor * other[j];
-                }
-            }
-        }
-    }
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void multiply_double_avx2(const double *a, const double *b, double *c, int64_t m,
-                                                                 int64_t n, int64_t k) {
-    multiply_double_body(a, b, c, m, n, k);
-}
-#endif
-
-static void multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        multiply_double_avx2(a, b, c, m, n, k);
-        return;
-    }
-#endif
-    multiply_double_body(a, b, c, m, n, k);
-}
-
 static void multiply_integer(const uint64_t *a, const uint64_t *b, uint64_t *c, int64_t m, int64_t n, int64_t k) {
     MULTIPLY_BODY(uint64_t, REAL_MULTIPLY_ADD)
 }
@@ -181,7 +136,7 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
                               int64_t n, int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);
     switch (accumulator) {
-        case HLO_EVAL_DOUBLE: multiply_double(a, b, c, m, n, k); return;
+        case HLO_EVAL_DOUBLE: hlo_eval_multiply_double(a, b, c, m, n, k); return;
         case HLO_EVAL_INT64: multiply_integer(a, b, c, m, n, k); return;
         default: multiply_complex(a, b, c, m, n, k);
     }
