@@ -6,7 +6,7 @@
 
 typedef struct Simplifier {
     HloArena *scratch;
-    HloSimplifyTable tables[7];
+    HloSimplifyTable tables[9];
     HloInstructionVector todo;
     int64_t budget;  // rewrites that are left: an end in case two rules undo each other
     bool changed;
@@ -65,10 +65,10 @@ static void simplify(Simplifier *simplifier, HloComputation *computation) {
 }
 
 HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
-    Simplifier simplifier = {
-        .scratch = env->scratch,
-        .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(), hlo_simplify_shape(),
-                   hlo_simplify_slice(), hlo_simplify_compute(), hlo_simplify_pairs()}};
+    Simplifier simplifier = {.scratch = env->scratch,
+                             .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
+                                        hlo_simplify_shape(), hlo_simplify_slice(), hlo_simplify_compute(),
+                                        hlo_simplify_pairs(), hlo_simplify_order(), hlo_simplify_repeated()}};
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         simplify(&simplifier, module->computations.items[c]);

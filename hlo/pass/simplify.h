@@ -35,6 +35,10 @@ static inline HloInstruction *hlo_simplify_to_operand_of_same_dims(HloInstructio
 HloSimplifyTable hlo_simplify_arithmetic(void);
 // Rules for bits, comparisons and selections.
 HloSimplifyTable hlo_simplify_logic(void);
+// Rules for comparisons, bounds and signs.
+HloSimplifyTable hlo_simplify_order(void);
+// Rules for what is repeated: broadcasts below other ops, equal operands.
+HloSimplifyTable hlo_simplify_repeated(void);
 // Rules for two ops of which one undoes, repeats or hides the other.
 HloSimplifyTable hlo_simplify_pairs(void);
 // Rules for conversions and copies.

@@ -69,6 +69,52 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
     return hlo_pass_binary(i, i->opcode, i->operands[1], i->operands[0]);
 }
 
+// a * c + b * c = (a + b) * c and a * c - b * c = (a - b) * c of integers, where one multiplication is saved.
+static HloInstruction *factor_out(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_SUBTRACT));
+    HloInstruction *x = i->operands[0], *y = i->operands[1];
+    if (!is_integer(i) || x->opcode != HLO_OP_MULTIPLY || y->opcode != HLO_OP_MULTIPLY) return NULL;
+    if (x->users.count != 1 || y->users.count != 1) return NULL;
+    for (int k = 0; k < 4; k++) {
+        HloInstruction *a = x->operands[k / 2], *b = y->operands[k % 2], *c = x->operands[1 - k / 2];
+        if (c != y->operands[1 - k % 2]) continue;
+        return hlo_pass_binary(i, HLO_OP_MULTIPLY, hlo_pass_binary(i, i->opcode, a, b), c);
+    }
+    return NULL;
+}
+
+// x - c = x + -c of integers, so that constants of sums and differences meet.
+static HloInstruction *subtract_constant(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SUBTRACT));
+    int64_t value, other;
+    if (!is_integer(i) || !hlo_pass_integer_value(i->operands[1], &value)) return NULL;
+    if (hlo_pass_integer_value(i->operands[0], &other)) return NULL;
+    HloInstruction *negative = integers_like(i, (int64_t)(0 - (uint64_t)value));
+    return hlo_pass_binary(i, HLO_OP_ADD, i->operands[0], negative);
+}
+
+// (c - x) + d = (c + d) - x of integers.
+static HloInstruction *add_to_difference(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ADD));
+    HloInstruction *x = i->operands[0];
+    int64_t c, d;
+    if (!is_integer(i) || x->opcode != HLO_OP_SUBTRACT || !hlo_pass_integer_value(i->operands[1], &d)) return NULL;
+    if (!hlo_pass_integer_value(x->operands[0], &c)) return NULL;
+    HloInstruction *sum = integers_like(i, (int64_t)((uint64_t)c + (uint64_t)d));
+    return hlo_pass_binary(i, HLO_OP_SUBTRACT, sum, x->operands[1]);
+}
+
+// An integer times a truth value is itself or 0. (Not of floats: infinity times 0 is NaN.)
+static HloInstruction *multiply_by_truth(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
+    for (int k = 0; k < 2 && is_integer(i); k++) {
+        HloInstruction *truth = i->operands[k];
+        if (truth->opcode != HLO_OP_CONVERT || truth->operands[0]->shape->type != HLO_PRED) continue;
+        return hlo_pass_select(i, truth->operands[0], i->operands[1 - k], zeros_like(i));
+    }
+    return NULL;
+}
+
 static HloInstruction *subtract_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SUBTRACT));
     HloInstruction *b = i->operands[1];
@@ -206,15 +252,20 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_ADD, add_nothing},
     {HLO_OP_ADD, constant_to_the_right},
     {HLO_OP_ADD, merge_constants},
+    {HLO_OP_ADD, add_to_difference},
     {HLO_OP_ADD, add_negative},
+    {HLO_OP_ADD, factor_out},
     {HLO_OP_SUBTRACT, subtract_nothing},
     {HLO_OP_SUBTRACT, subtract_same},
     {HLO_OP_SUBTRACT, subtract_negative},
     {HLO_OP_SUBTRACT, subtract_from_zero},
+    {HLO_OP_SUBTRACT, subtract_constant},
+    {HLO_OP_SUBTRACT, factor_out},
     {HLO_OP_MULTIPLY, multiply_one},
     {HLO_OP_MULTIPLY, multiply_zero},
     {HLO_OP_MULTIPLY, constant_to_the_right},
     {HLO_OP_MULTIPLY, merge_constants},
+    {HLO_OP_MULTIPLY, multiply_by_truth},
     {HLO_OP_DIVIDE, divide_one},
     {HLO_OP_DIVIDE, divide_by_power},
     {HLO_OP_DIVIDE, divide_by_float_power},

@@ -2,6 +2,7 @@
 // Rules for reductions, products, maps, sorts, collectives and tuples.
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "hlo/pass/simplify.h"
 
@@ -165,6 +166,43 @@ static HloInstruction *dot_of_transpose(HloInstruction *i) {
     return product;
 }
 
+// The dimensions of one side of a dot that are neither batch nor contracting ones.
+static int64_t free_count(const HloInstruction *side, HloInts batch, HloInts contracting) {
+    return side->shape->rank - batch.count - contracting.count;
+}
+
+// A product whose rows and columns are exchanged is one of exchanged operands.
+static HloInstruction *transpose_of_dot(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_TRANSPOSE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_DOT || x->operand_count != 2 || x->users.count != 1) return NULL;
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(x, Dot);
+    HloInts permutation = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    int64_t batch = dot->lhs_batch.count, left = free_count(x->operands[0], dot->lhs_batch, dot->lhs_contracting);
+    int64_t right = permutation.count - batch - left;
+    if (left == 0 || right == 0) return NULL;
+    for (int64_t d = 0; d < permutation.count; d++) {
+        int64_t wanted = d < batch ? d : d < batch + right ? d + left : d - right;
+        if (permutation.items[d] != wanted) return NULL;
+    }
+    HloDotAttributes swapped = *dot;
+    swapped.lhs_batch = dot->rhs_batch;
+    swapped.rhs_batch = dot->lhs_batch;
+    swapped.lhs_contracting = dot->rhs_contracting;
+    swapped.rhs_contracting = dot->lhs_contracting;
+    int32_t precision[2];
+    if (dot->precision.count == 2) {
+        precision[0] = dot->precision.items[1];
+        precision[1] = dot->precision.items[0];
+        swapped.precision.items = precision;
+    }
+    HloInstruction *operands[] = {x->operands[1], x->operands[0]};
+    return hlo_pass_make(
+        i,
+        &(HloBuildRequest){
+            .opcode = HLO_OP_DOT, .operands = operands, .operand_count = 2, .attributes = &swapped, .shape = i->shape});
+}
+
 // A map of a single op is that op.
 static HloInstruction *map_of_op(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAP));
@@ -222,12 +260,100 @@ static HloInstruction *reduce_of_reduce(HloInstruction *i) {
     return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
+// Pairs up dimensions of two forms of an array: *from and *to leave at the ends of the next shortest runs of equal
+// products. False at the end.
+static bool next_run(const HloShape *a, const HloShape *b, int64_t *from, int64_t *to) {
+    if (*from == a->rank || *to == b->rank) return false;
+    int64_t x = a->dims[(*from)++], y = b->dims[(*to)++];
+    while (x != y) {
+        if (x < y && *from < a->rank) {
+            x *= a->dims[(*from)++];
+        } else if (y < x && *to < b->rank) {
+            y *= b->dims[(*to)++];
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The dimensions of `before` that stand where `reduced` do in `after`; -1 when the reshape joins or splits one of them.
+static int64_t reduced_before(const HloShape *before, const HloShape *after, HloInts reduced, int64_t *dimensions) {
+    int64_t from = 0, to = 0, count = 0, first = 0, start = 0;
+    while (next_run(before, after, &from, &to)) {
+        bool any = false;
+        for (int64_t d = first; d < to; d++) any = any || hlo_ints_contain(reduced, d);
+        if (any && (to - first != 1 || from - start != 1)) return -1;
+        if (any) dimensions[count++] = start;
+        first = to;
+        start = from;
+    }
+    return from == before->rank && to == after->rank && first == to && start == from ? count : -1;
+}
+
+// A reshape that only joins or splits dimensions that stay can follow the reduction, which leaves it less to do.
+static HloInstruction *reduce_of_reshape(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE));
+    HloInstruction *x = i->operands[0];
+    if (i->operand_count != 2 || x->opcode != HLO_OP_RESHAPE || hlo_shape_elements(x->shape) == 0) return NULL;
+    HloInts reduced = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    int64_t *dimensions = hlo_pass_ints(i, x->operands[0]->shape->rank + 1);
+    int64_t count = reduced_before(x->operands[0]->shape, x->shape, reduced, dimensions);
+    if (count != reduced.count) return NULL;
+    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
+    HloInstruction *sum =
+        hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE,
+                                            .operands = operands,
+                                            .operand_count = 2,
+                                            .attributes = &(HloDimensionsAttributes){{dimensions, count}},
+                                            .called = i->called,
+                                            .called_count = 1});
+    return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
+}
+
+static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
+    const HloLiteral *first, *second;
+    if (a == b) return true;
+    if (!hlo_pass_is_splat(a, &first) || !hlo_pass_is_splat(b, &second) || a->shape->type != b->shape->type)
+        return false;
+    return memcmp(first->data, second->data, (size_t)hlo_type_bytes(a->shape->type)) == 0;
+}
+
+// Padding by the initial value is what a window pads with anyway.
+static HloInstruction *window_of_pad(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
+    HloInstruction *x = i->operands[0];
+    const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
+    if (i->operand_count != 2 || !window || x->opcode != HLO_OP_PAD || !same_splat(x->operands[1], i->operands[1]))
+        return NULL;
+    if (x->operands[0]->shape->type != x->shape->type) return NULL;
+    HloPadding padding = HLO_ATTRIBUTES(x, Pad)->padding;
+    HloWindowDimension *dims = HLO_ARENA_NEW(i->parent->module->arena, HloWindowDimension, window->count);
+    for (int64_t d = 0; d < window->count; d++) {
+        const HloPadDimension *pad = &padding.items[d];
+        if (pad->low < 0 || pad->high < 0 || pad->interior || window->dims[d].base_dilation != 1) return NULL;
+        dims[d] = window->dims[d];
+        dims[d].padding_low += pad->low;
+        dims[d].padding_high += pad->high;
+    }
+    HloInstruction *operands[] = {x->operands[0], i->operands[1]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REDUCE_WINDOW,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloWindowAttributes){&(HloWindow){dims, window->count}},
+                                               .called = i->called,
+                                               .called_count = 1});
+}
+
 static const HloSimplifyRule rules[] = {
     {HLO_OP_REDUCE, reduce_nothing},
     {HLO_OP_REDUCE, reduce_of_empty},
     {HLO_OP_REDUCE, reduce_of_transpose},
     {HLO_OP_REDUCE, reduce_of_reduce},
+    {HLO_OP_REDUCE, reduce_of_reshape},
     {HLO_OP_REDUCE_WINDOW, window_of_one},
+    {HLO_OP_REDUCE_WINDOW, window_of_pad},
+    {HLO_OP_TRANSPOSE, transpose_of_dot},
     {HLO_OP_DOT, dot_of_nothing},
     {HLO_OP_DOT, dot_of_transpose},
     {HLO_OP_MAP, map_of_op},

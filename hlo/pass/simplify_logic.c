@@ -80,16 +80,6 @@ static HloInstruction *compare_same(HloInstruction *i) {
                             direction == HLO_ComparisonDirection_LE);
 }
 
-// Nothing unsigned is below zero.
-static HloInstruction *compare_unsigned_with_zero(HloInstruction *i) {
-    assert(hlo_is(i, HLO_OP_COMPARE));
-    bool is_unsigned = hlo_type_kind(i->operands[0]->shape->type) == HLO_KIND_UNSIGNED;
-    if (!is_unsigned || !is_zero(i->operands[1])) return NULL;
-    int32_t direction = HLO_ATTRIBUTES(i, Compare)->direction;
-    if (direction == HLO_ComparisonDirection_LT) return pred_like(i, false);
-    return direction == HLO_ComparisonDirection_GE ? pred_like(i, true) : NULL;
-}
-
 // x == true is x, x == false is not x; and so on for !=.
 static HloInstruction *compare_with_pred(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
@@ -148,7 +138,6 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_SHIFT_RIGHT_ARITHMETIC, shift_by_nothing},
     {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_by_nothing},
     {HLO_OP_COMPARE, compare_same},
-    {HLO_OP_COMPARE, compare_unsigned_with_zero},
     {HLO_OP_COMPARE, compare_with_pred},
     {HLO_OP_SELECT, select_known},
     {HLO_OP_SELECT, select_of_not},

@@ -77,6 +77,41 @@ static HloInstruction *transpose_of_ones(HloInstruction *i) {
     return hlo_pass_reshape(i, i->operands[0], hlo_shape_dims(i->shape));
 }
 
+// The place of each dimension of size other than 1 among those; -1 for the rest. Returns how many there are.
+static int64_t number_wide(const HloShape *shape, int64_t *numbers) {
+    int64_t count = 0;
+    for (int64_t d = 0; d < shape->rank; d++) numbers[d] = shape->dims[d] == 1 ? -1 : count++;
+    return count;
+}
+
+// A reshape that only adds or takes dimensions of size 1 goes behind the transpose, where it meets other reshapes.
+static HloInstruction *transpose_of_reshape(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_TRANSPOSE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_RESHAPE || x->users.count != 1 || hlo_shape_elements(x->shape) < 2) return NULL;
+    const HloShape *from = x->operands[0]->shape;
+    int64_t *before = hlo_pass_ints(i, from->rank), *behind = hlo_pass_ints(i, x->shape->rank);
+    int64_t wide = number_wide(from, before), *order = hlo_pass_ints(i, from->rank), count = 0;
+    if (number_wide(x->shape, behind) != wide) return NULL;
+    for (int64_t a = 0, b = 0; a < from->rank; a++) {
+        if (before[a] < 0) continue;
+        while (behind[b] != before[a]) b++;
+        if (from->dims[a] != x->shape->dims[b]) return NULL;
+    }
+    HloInts permutation = dimensions_of(i);
+    for (int64_t d = 0; d < permutation.count; d++) {
+        for (int64_t a = 0; a < from->rank && behind[permutation.items[d]] >= 0; a++) {
+            if (before[a] == behind[permutation.items[d]]) order[count++] = a;
+        }
+    }
+    for (int64_t a = 0; a < from->rank; a++) {
+        if (before[a] < 0) order[count++] = a;
+    }
+    assert(count == from->rank);
+    HloInstruction *moved = hlo_pass_transpose(i, x->operands[0], (HloInts){order, count});
+    return hlo_pass_reshape(i, moved, hlo_shape_dims(i->shape));
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Broadcast and iota
 
@@ -331,6 +366,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_TRANSPOSE, transpose_twice},
     {HLO_OP_TRANSPOSE, transpose_of_broadcast},
     {HLO_OP_TRANSPOSE, transpose_of_ones},
+    {HLO_OP_TRANSPOSE, transpose_of_reshape},
     {HLO_OP_BROADCAST, broadcast_same},
     {HLO_OP_BROADCAST, broadcast_twice},
     {HLO_OP_BROADCAST, broadcast_of_reshape},

@@ -97,6 +97,74 @@ static HloInstruction *slice_of_concatenate(HloInstruction *i) {
     return NULL;
 }
 
+// A slice over some operands of a concatenation needs no others.
+static HloInstruction *slice_of_some_operands(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_CONCATENATE || x->users.count != 1 || hlo_shape_elements(i->shape) == 0) return NULL;
+    int64_t dimension = HLO_ATTRIBUTES(x, Dimensions)->dimensions.items[0], begin = 0, end = 0, first = 0, last;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    while (begin + x->operands[first]->shape->dims[dimension] <= slice->starts.items[dimension]) {
+        begin += x->operands[first++]->shape->dims[dimension];
+    }
+    for (last = first, end = begin; end < slice->limits.items[dimension]; last++) {
+        end += x->operands[last]->shape->dims[dimension];
+    }
+    int64_t count = last - first;
+    if (count < 2 || count == x->operand_count) return NULL;
+    HloInstruction *part = hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_CONCATENATE,
+                                                               .operands = x->operands + first,
+                                                               .operand_count = count,
+                                                               .attributes = x->attributes});
+    SliceLists lists = new_lists(i, i->shape->rank);
+    for (int64_t d = 0; d < lists.rank; d++) {
+        lists.starts[d] = slice->starts.items[d] - (d == dimension ? begin : 0);
+        lists.limits[d] = slice->limits.items[d] - (d == dimension ? begin : 0);
+        lists.strides[d] = slice->strides.items[d];
+    }
+    return make_slice(i, part, &lists);
+}
+
+// A slice that sees nothing but padding.
+static HloInstruction *slice_of_padding(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_PAD || hlo_shape_elements(i->shape) == 0) return NULL;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    HloPadding padding = HLO_ATTRIBUTES(x, Pad)->padding;
+    bool outside = false;
+    for (int64_t d = 0; d < padding.count; d++) {
+        int64_t size = x->operands[0]->shape->dims[d], low = padding.items[d].low;
+        int64_t end = low + (size ? (size - 1) * (padding.items[d].interior + 1) + 1 : 0);
+        int64_t start = slice->starts.items[d], last = start + (i->shape->dims[d] - 1) * slice->strides.items[d];
+        outside = outside || last < low || start >= end;
+    }
+    if (!outside || x->operands[1]->shape->type != i->shape->type) return NULL;
+    return hlo_pass_broadcast(i, x->operands[1], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// A slice of what was turned around is one from the other end, turned around.
+static HloInstruction *slice_of_reverse(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SLICE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_REVERSE || x->users.count != 1 || hlo_shape_elements(i->shape) == 0) return NULL;
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    HloInts reversed = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
+    SliceLists lists = new_lists(i, i->shape->rank);
+    for (int64_t d = 0; d < lists.rank; d++) {
+        int64_t start = slice->starts.items[d], stride = slice->strides.items[d], size = x->shape->dims[d];
+        int64_t last = start + (i->shape->dims[d] - 1) * stride;
+        bool turned = hlo_ints_contain(reversed, d);
+        lists.starts[d] = turned ? size - 1 - last : start;
+        lists.limits[d] = turned ? size - start : slice->limits.items[d];
+        lists.strides[d] = stride;
+    }
+    HloInstruction *cut = make_slice(i, x->operands[0], &lists);
+    return hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_REVERSE, .operands = &cut, .operand_count = 1, .attributes = x->attributes});
+}
+
 // A slice of what was padded around, within the original.
 static HloInstruction *slice_of_pad(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
@@ -174,6 +242,114 @@ static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
+// As slices of a transpose.
+static HloInstruction *dynamic_slice_of_transpose(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_TRANSPOSE || x->users.count != 1 || i->operand_count != x->shape->rank + 1) return NULL;
+    if (x->shape->rank == 0 || i->operands[1]->shape->rank != 0) return NULL;
+    HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
+    int64_t *sizes = hlo_pass_ints(i, permutation.count);
+    HloInstruction **operands = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, permutation.count + 1);
+    operands[0] = x->operands[0];
+    for (int64_t d = 0; d < permutation.count; d++) {
+        sizes[permutation.items[d]] = i->shape->dims[d];
+        operands[permutation.items[d] + 1] = i->operands[d + 1];
+    }
+    HloInstruction *cut =
+        hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_SLICE,
+                                            .operands = operands,
+                                            .operand_count = permutation.count + 1,
+                                            .attributes = &(HloDynamicSliceAttributes){{sizes, permutation.count}}});
+    return hlo_pass_transpose(i, cut, permutation);
+}
+
+// The start along a dimension that is taken whole is 0 whatever it says: nothing need be computed for it. `first` is
+// the first start among the operands, `size` the part that is taken or updated.
+static HloInstruction *forget_starts(HloInstruction *i, int64_t first, const HloShape *part) {
+    assert(first < i->operand_count || part->rank == 0);
+    const HloShape *x = i->operands[0]->shape;
+    int64_t value, forgotten = 0;
+    if (i->operand_count - first != x->rank) return NULL;
+    HloInstruction **operands = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, i->operand_count);
+    for (int64_t k = 0; k < i->operand_count; k++) operands[k] = i->operands[k];
+    for (int64_t d = 0; d < x->rank; d++) {
+        const HloInstruction *start = i->operands[first + d];
+        if (start->shape->rank != 0) return NULL;
+        bool said = hlo_pass_integer_value(start, &value) && value == 0;
+        forgotten += part->dims[d] == x->dims[d] && !said;
+    }
+    if (!forgotten) return NULL;
+    for (int64_t d = 0; d < x->rank; d++) {
+        if (part->dims[d] == x->dims[d]) operands[first + d] = hlo_pass_integer(i, operands[first + d]->shape->type, 0);
+    }
+    return hlo_pass_make(
+        i,
+        &(HloBuildRequest){
+            .opcode = i->opcode, .operands = operands, .operand_count = i->operand_count, .attributes = i->attributes});
+}
+
+static HloInstruction *forget_slice_starts(HloInstruction *i) {
+    return forget_starts(i, 1, i->shape);
+}
+
+static HloInstruction *forget_update_starts(HloInstruction *i) {
+    return forget_starts(i, 2, i->operands[1]->shape);
+}
+
+// An update at a known place of an array of one value is that update, padded.
+static HloInstruction *update_of_splat(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_UPDATE_SLICE));
+    HloInstruction *x = i->operands[0], *update = i->operands[1];
+    int64_t rank = x->shape->rank;
+    if (x->opcode != HLO_OP_BROADCAST || x->operands[0]->shape->rank != 0 || rank == 0) return NULL;
+    if (update->shape->type != i->shape->type || hlo_shape_elements(update->shape) == 0) return NULL;
+    int64_t start;
+    for (int64_t d = 0; d < rank; d++) {
+        if (!known_start(i, 2, d, update->shape->dims[d], &start)) return NULL;
+    }
+    HloPadDimension *items = HLO_ARENA_NEW(i->parent->module->arena, HloPadDimension, rank);
+    for (int64_t d = 0; d < rank; d++) {
+        known_start(i, 2, d, update->shape->dims[d], &start);
+        items[d] = (HloPadDimension){.low = start, .high = x->shape->dims[d] - update->shape->dims[d] - start};
+    }
+    HloInstruction *operands[] = {update, x->operands[0]};
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_PAD,
+                                               .operands = operands,
+                                               .operand_count = 2,
+                                               .attributes = &(HloPadAttributes){{items, rank}}});
+}
+
+// Where an update is chosen or not by one truth value, choose what is written: the rest stays where it is.
+static HloInstruction *select_of_update(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
+    HloInstruction *predicate = i->operands[0];
+    if (predicate->opcode == HLO_OP_BROADCAST) predicate = predicate->operands[0];
+    if (predicate->shape->rank != 0 || i->shape->rank == 0) return NULL;
+    for (int k = 1; k <= 2; k++) {
+        HloInstruction *x = i->operands[k], *base = i->operands[3 - k];
+        if (x->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE || x->operands[0] != base || x->users.count != 1) continue;
+        HloInstruction *update = x->operands[1];
+        if (update->shape->type != i->shape->type || x->operand_count != i->shape->rank + 2) return NULL;
+        HloInstruction **operands = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, x->operand_count);
+        for (int64_t d = 2; d < x->operand_count; d++) operands[d - 1] = x->operands[d];
+        operands[0] = base;
+        HloInstruction *old = hlo_pass_make(
+            i, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_SLICE,
+                                  .operands = operands,
+                                  .operand_count = x->operand_count - 1,
+                                  .attributes = &(HloDynamicSliceAttributes){hlo_shape_dims(update->shape)}});
+        HloInts dims = hlo_shape_dims(update->shape);
+        HloInstruction *wide = dims.count ? hlo_pass_broadcast(i, predicate, dims, (HloInts){NULL, 0}) : predicate;
+        HloInstruction *chosen = hlo_pass_select(i, wide, k == 1 ? update : old, k == 1 ? old : update);
+        for (int64_t d = 0; d < x->operand_count; d++) operands[d] = d == 1 ? chosen : x->operands[d];
+        return hlo_pass_make(
+            i, &(HloBuildRequest){
+                   .opcode = HLO_OP_DYNAMIC_UPDATE_SLICE, .operands = operands, .operand_count = x->operand_count});
+    }
+    return NULL;
+}
+
 static HloInstruction *update_all(HloInstruction *i) {
     HloInstruction *update = i->operands[1];
     return hlo_shape_equal(update->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? update : NULL;
@@ -189,13 +365,21 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_SLICE, slice_of_broadcast},
     {HLO_OP_SLICE, slice_of_iota},
     {HLO_OP_SLICE, slice_of_concatenate},
+    {HLO_OP_SLICE, slice_of_some_operands},
     {HLO_OP_SLICE, slice_of_pad},
+    {HLO_OP_SLICE, slice_of_padding},
     {HLO_OP_SLICE, slice_of_transpose},
+    {HLO_OP_SLICE, slice_of_reverse},
     {HLO_OP_DYNAMIC_SLICE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_known},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_splat},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_transpose},
+    {HLO_OP_DYNAMIC_SLICE, forget_slice_starts},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_all},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_nothing},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, update_of_splat},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, forget_update_starts},
+    {HLO_OP_SELECT, select_of_update},
 };
 
 HloSimplifyTable hlo_simplify_slice(void) {

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules for comparisons, bounds and signs: what is known of two numbers without knowing them.
+#include <assert.h>
+#include <math.h>
+
+#include "hlo/pass/simplify.h"
+
+typedef enum Direction {
+    EQ = HLO_ComparisonDirection_EQ,
+    NE = HLO_ComparisonDirection_NE,
+    GE = HLO_ComparisonDirection_GE,
+    GT = HLO_ComparisonDirection_GT,
+    LE = HLO_ComparisonDirection_LE,
+    LT = HLO_ComparisonDirection_LT,
+} Direction;
+
+static bool is_integer(const HloInstruction *i) {
+    return hlo_type_is_integer(i->shape->type);
+}
+
+static bool is_signed(const HloInstruction *i) {
+    return hlo_type_kind(i->shape->type) == HLO_KIND_SIGNED;
+}
+
+static Direction direction_of(const HloInstruction *i) {
+    return (Direction)HLO_ATTRIBUTES(i, Compare)->direction;
+}
+
+// The direction with both sides exchanged.
+static Direction mirrored(Direction direction) {
+    switch (direction) {
+        case GE: return LE;
+        case GT: return LT;
+        case LE: return GE;
+        case LT: return GT;
+        default: return direction;
+    }
+}
+
+static HloInstruction *pred_like(const HloInstruction *i, bool value) {
+    return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
+}
+
+static bool is_natural(const HloInstruction *i) {
+    return HLO_ATTRIBUTES(i, Compare)->type != HLO_ComparisonType_TOTALORDER ||
+           !hlo_type_is_float(i->operands[0]->shape->type);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Signs
+
+// True when no element can be below zero, or be -0.
+static bool is_nonnegative(const HloInstruction *i, int depth) {
+    HloType type = i->shape->type;
+    if (depth == 0) return false;
+    if (type == HLO_PRED || hlo_type_kind(type) == HLO_KIND_UNSIGNED) return true;
+    const HloLiteral *literal;
+    switch (i->opcode) {
+        case HLO_OP_CONSTANT:
+            if (!hlo_pass_is_splat(i, &literal) || hlo_type_is_complex(type)) return false;
+            return !signbit(hlo_literal_get_double(literal, 0)) && !isnan(hlo_literal_get_double(literal, 0));
+        case HLO_OP_IOTA: {
+            int64_t size = i->shape->dims[HLO_ATTRIBUTES(i, Iota)->dimension];
+            int bits = hlo_type_info(type)->bits;
+            return hlo_type_is_float(type) || (is_integer(i) && (bits >= 63 || size <= (INT64_C(1) << (bits - 1))));
+        }
+        case HLO_OP_ABS:
+        case HLO_OP_EXP: return hlo_type_is_float(type);
+        case HLO_OP_MULTIPLY: return hlo_type_is_float(type) && i->operands[0] == i->operands[1];
+        case HLO_OP_CONVERT: {
+            HloType from = i->operands[0]->shape->type;
+            bool keeps = hlo_type_is_float(type) || hlo_type_info(from)->bits < hlo_type_info(type)->bits;
+            return keeps && (from == HLO_PRED || hlo_type_is_integer(from)) &&
+                   is_nonnegative(i->operands[0], depth - 1);
+        }
+        case HLO_OP_BROADCAST:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_SLICE:
+        case HLO_OP_COPY: return is_nonnegative(i->operands[0], depth - 1);
+        default: return false;
+    }
+}
+
+enum { FAR = 6 };  // how many ops up a sign is looked for
+
+static HloInstruction *abs_of_nonnegative(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_ABS));
+    HloInstruction *x = i->operands[0];
+    return x->shape->type == i->shape->type && is_nonnegative(x, FAR) ? x : NULL;
+}
+
+// |x| * |x| = x * x, modulo the width of integers too.
+static HloInstruction *square_of_abs(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
+    HloInstruction *x = i->operands[0];
+    if (x != i->operands[1] || x->opcode != HLO_OP_ABS || x->operands[0]->shape->type != i->shape->type) return NULL;
+    return hlo_pass_binary(i, HLO_OP_MULTIPLY, x->operands[0], x->operands[0]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Comparisons
+
+// max(a, b) > a says that b > a, and a > min(a, b) that a > b: with NaN both sides say no.
+static HloInstruction *compare_with_extreme_of(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    HloInstruction *larger = i->operands[0], *smaller = i->operands[1];
+    if (direction_of(i) == LT) {
+        larger = i->operands[1];
+        smaller = i->operands[0];
+    } else if (direction_of(i) != GT) {
+        return NULL;
+    }
+    if (!is_natural(i) || hlo_type_is_complex(larger->shape->type)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        if (larger->opcode == HLO_OP_MAXIMUM && larger->operands[k] == smaller) {
+            return hlo_pass_compare(i, larger->operands[1 - k], smaller, GT);
+        }
+        if (smaller->opcode == HLO_OP_MINIMUM && smaller->operands[k] == larger) {
+            return hlo_pass_compare(i, larger, smaller->operands[1 - k], GT);
+        }
+    }
+    return NULL;
+}
+
+// Integers against a bound of their type: nothing is beyond it, and what reaches it equals it.
+static HloInstruction *compare_with_bound(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    HloInstruction *x = i->operands[0], *bound = i->operands[1];
+    Direction direction = direction_of(i);
+    if (!is_integer(x) || hlo_type_info(x->shape->type)->bits < 2) return NULL;
+    int64_t value, sign = -(INT64_C(1) << (hlo_type_info(x->shape->type)->bits - 2)) * 2;
+    bool all_ones = hlo_pass_is_all_ones(bound), known = hlo_pass_integer_value(bound, &value);
+    bool least = known && value == (is_signed(x) ? sign : 0);
+    bool most = is_signed(x) ? known && value == -(sign + 1) : all_ones;
+    bool zero_and_nonnegative = known && value == 0 && is_signed(x) && is_nonnegative(x, FAR);
+    if (least || zero_and_nonnegative) {
+        if (direction == LT) return pred_like(i, false);
+        if (direction == GE) return pred_like(i, true);
+    }
+    if (most) {
+        if (direction == GT) return pred_like(i, false);
+        if (direction == LE) return pred_like(i, true);
+    }
+    bool reaches = (least && (direction == LE || direction == GT)) || (most && (direction == GE || direction == LT));
+    if (!reaches) return NULL;
+    return hlo_pass_compare(i, x, bound, direction == LE || direction == GE ? EQ : NE);
+}
+
+// Constants of comparisons stand on the right, where other rules look for them.
+static HloInstruction *constant_to_the_right(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    const HloLiteral *literal;
+    if (!hlo_pass_is_splat(i->operands[0], &literal) || hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
+    HloCompareAttributes attributes = *HLO_ATTRIBUTES(i, Compare);
+    attributes.direction = (int32_t)mirrored(direction_of(i));
+    HloInstruction *operands[] = {i->operands[1], i->operands[0]};
+    return hlo_pass_make(
+        i, &(HloBuildRequest){
+               .opcode = HLO_OP_COMPARE, .operands = operands, .operand_count = 2, .attributes = &attributes});
+}
+
+static bool compare_numbers(Direction direction, double a, double b) {
+    switch (direction) {
+        case EQ: return a == b;
+        case NE: return a != b;
+        case GE: return a >= b;
+        case GT: return a > b;
+        case LE: return a <= b;
+        default: return a < b;
+    }
+}
+
+// A real splat that a double holds exactly.
+static bool real_value(const HloInstruction *i, double *value) {
+    const HloLiteral *literal;
+    if (hlo_type_is_complex(i->shape->type) || !hlo_pass_is_splat(i, &literal)) return false;
+    *value = hlo_literal_get_double(literal, 0);
+    return hlo_type_is_float(i->shape->type) || fabs(*value) < 0x1p53;
+}
+
+// A comparison of one of two constants with a third is the predicate that chose, or its opposite, or nothing.
+static HloInstruction *compare_of_select(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    HloInstruction *x = i->operands[0];
+    double yes, no, bound;
+    if (x->opcode != HLO_OP_SELECT || !is_natural(i) || !real_value(i->operands[1], &bound)) return NULL;
+    if (!real_value(x->operands[1], &yes) || !real_value(x->operands[2], &no)) return NULL;
+    bool if_yes = compare_numbers(direction_of(i), yes, bound), if_no = compare_numbers(direction_of(i), no, bound);
+    HloInstruction *predicate = x->operands[0];
+    if (if_yes == if_no) return pred_like(i, if_yes);
+    if (!hlo_same_dims(predicate->shape, i->shape)) return NULL;
+    return if_yes ? predicate : hlo_pass_unary(i, HLO_OP_NOT, predicate);
+}
+
+// x < 10 and x < 100: only one of two bounds on the same side counts. Integers.
+static HloInstruction *join_bounds(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_AND) || hlo_is(i, HLO_OP_OR));
+    HloInstruction *a = i->operands[0], *b = i->operands[1];
+    int64_t first, second;
+    if (a->opcode != HLO_OP_COMPARE || b->opcode != HLO_OP_COMPARE || a->operands[0] != b->operands[0]) return NULL;
+    Direction direction = direction_of(a);
+    if (direction != direction_of(b) || direction == EQ || direction == NE || !is_integer(a->operands[0])) return NULL;
+    if (!hlo_pass_integer_value(a->operands[1], &first) || !hlo_pass_integer_value(b->operands[1], &second))
+        return NULL;
+    bool smaller_is_stricter = direction == LT || direction == LE, wants_stricter = i->opcode == HLO_OP_AND;
+    return (first < second) == (smaller_is_stricter == wants_stricter) ? a : b;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Choices
+
+// Where a equals b, either will do. Not for floats: 0 equals -0.
+static HloInstruction *select_of_equal(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_SELECT));
+    const HloInstruction *predicate = i->operands[0];
+    HloInstruction *yes = i->operands[1], *no = i->operands[2];
+    if (predicate->opcode != HLO_OP_COMPARE || !(is_integer(i) || i->shape->type == HLO_PRED)) return NULL;
+    const HloInstruction *a = predicate->operands[0], *b = predicate->operands[1];
+    if (!((a == yes && b == no) || (a == no && b == yes))) return NULL;
+    if (direction_of(predicate) == EQ) return no;
+    return direction_of(predicate) == NE ? yes : NULL;
+}
+
+// min(max(x, low), high) and max(min(x, high), low) are clamps, as long as low <= high. Zeros of floats may differ in
+// sign by the order of operands.
+static HloInstruction *two_bounds(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
+    HloOpcode other = i->opcode == HLO_OP_MINIMUM ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM;
+    double outer, inner;
+    for (int k = 0; k < 2; k++) {
+        HloInstruction *x = i->operands[k];
+        if (x->opcode != other || x->users.count != 1 || !real_value(i->operands[1 - k], &outer)) continue;
+        for (int j = 0; j < 2; j++) {
+            if (!real_value(x->operands[j], &inner)) continue;
+            bool ordered = i->opcode == HLO_OP_MINIMUM ? inner <= outer : outer <= inner;
+            bool zero = hlo_type_is_float(i->shape->type) && (inner == 0 || outer == 0);
+            if (!ordered || zero || i->shape->type == HLO_PRED) return NULL;
+            HloInstruction *bounds[] = {x->operands[j], i->operands[1 - k]};
+            bool high_is_inner = i->opcode == HLO_OP_MAXIMUM;
+            HloInstruction *operands[] = {bounds[high_is_inner], x->operands[1 - j], bounds[!high_is_inner]};
+            return hlo_pass_make(i,
+                                 &(HloBuildRequest){.opcode = HLO_OP_CLAMP, .operands = operands, .operand_count = 3});
+        }
+    }
+    return NULL;
+}
+
+// min(min(x, y), y) and min(x, min(x, y)), of floats too: with the operands in their old places ties go the same way.
+static HloInstruction *bound_again(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
+    HloInstruction *a = i->operands[0], *b = i->operands[1];
+    if (a->opcode == i->opcode && a->operands[1] == b) return a;
+    return b->opcode == i->opcode && b->operands[0] == a ? b : NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Remainders
+
+// (x % y) % y = x % y: what is left of a division is too small for another one.
+static HloInstruction *remainder_again(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER));
+    HloInstruction *x = i->operands[0];
+    return x->opcode == HLO_OP_REMAINDER && x->operands[1] == i->operands[1] ? x : NULL;
+}
+
+// Numbers counted up to a size are below all divisors from there on.
+static HloInstruction *remainder_of_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER));
+    HloInstruction *x = i->operands[0];
+    int64_t divisor;
+    if (x->opcode != HLO_OP_IOTA || !is_integer(i) || !hlo_pass_integer_value(i->operands[1], &divisor)) return NULL;
+    int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
+    return is_nonnegative(x, FAR) && divisor > 0 && size <= divisor ? x : NULL;
+}
+
+static const HloSimplifyRule rules[] = {
+    {HLO_OP_ABS, abs_of_nonnegative},
+    {HLO_OP_MULTIPLY, square_of_abs},
+    {HLO_OP_COMPARE, constant_to_the_right},
+    {HLO_OP_COMPARE, compare_with_extreme_of},
+    {HLO_OP_COMPARE, compare_with_bound},
+    {HLO_OP_COMPARE, compare_of_select},
+    {HLO_OP_AND, join_bounds},
+    {HLO_OP_OR, join_bounds},
+    {HLO_OP_SELECT, select_of_equal},
+    {HLO_OP_MAXIMUM, two_bounds},
+    {HLO_OP_MINIMUM, two_bounds},
+    {HLO_OP_MAXIMUM, bound_again},
+    {HLO_OP_MINIMUM, bound_again},
+    {HLO_OP_REMAINDER, remainder_again},
+    {HLO_OP_REMAINDER, remainder_of_iota},
+};
+
+HloSimplifyTable hlo_simplify_order(void) {
+    return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
+}
