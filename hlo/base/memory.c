@@ -60,18 +60,17 @@ void *hlo_allocate_aligned(size_t bytes) {
 // that faults of 4 KiB took a third of the time in which it was read. Blocks are not larger: memory that nobody touches
 // counts too.
 
-enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 21, HUGE_PAGE_BYTES = 1 << 21, ALIGNMENT = 16 };
+enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 21, HUGE_PAGE_BYTES = 1 << 21 };
 
 typedef struct Block {
     struct Block *older;
-    size_t size;  // usable bytes behind this header
-    size_t used;
-    size_t padding;  // keeps the payload aligned to 16
+    size_t size;  // usable bytes behind this header, a multiple of the alignment
 } Block;
 
-_Static_assert(sizeof(Block) % ALIGNMENT == 0, "the payload of a block must be aligned");
+_Static_assert(sizeof(Block) % HLO_ARENA_ALIGNMENT == 0, "the payload of a block must be aligned");
 
 struct HloArena {
+    HloArenaRoom room;  // first: the header casts to it
     Block *newest;
     size_t total;
     size_t next_size;
@@ -81,13 +80,18 @@ struct HloArena {
 
 HloArena *hlo_arena_new(void) {
     HloArena *arena = hlo_allocate_zeroed(1, sizeof(*arena));
-    if (arena) arena->next_size = FIRST_BLOCK_BYTES;
+    if (!arena) return NULL;
+    arena->next_size = FIRST_BLOCK_BYTES;
+    arena->room = (HloArenaRoom){(char *)arena, (char *)arena};  // no room, but a place for what takes none
     return arena;
+}
+
+static char *payload(Block *block) {
+    return (char *)(block + 1);
 }
 
 static void free_blocks_until(HloArena *arena, const Block *stop) {
     assert(arena);
-    assert(!arena->newest || arena->newest->used <= arena->newest->size);
     while (arena->newest != stop) {
         Block *block = arena->newest;
         arena->newest = block->older;
@@ -145,7 +149,7 @@ static Block *allocate_block(size_t *bytes) {
 }
 
 static Block *add_block(HloArena *arena, size_t bytes) {
-    assert(bytes % ALIGNMENT == 0); /* callers round up */
+    assert(bytes % HLO_ARENA_ALIGNMENT == 0); /* callers round up */
     size_t size = arena->next_size;
     if (bytes > size - sizeof(Block)) {
         if (bytes > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
@@ -155,26 +159,25 @@ static Block *add_block(HloArena *arena, size_t bytes) {
     }
     Block *block = allocate_block(&size);
     if (!block) hlo_out_of_memory();
+    assert(size % HLO_ARENA_ALIGNMENT == 0); /* so are all that blocks begin with, and those that grew */
     *block = (Block){.older = arena->newest, .size = size - sizeof(Block)};
     arena->newest = block;
     arena->total += block->size;
     return block;
 }
 
-void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes) {
+void *hlo_arena_allocate_block(HloArena *arena, size_t bytes) {
     assert(arena);
-    if (bytes > SIZE_MAX - ALIGNMENT) hlo_out_of_memory();
-    size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
-    Block *block = arena->newest;
-    if (!block || block->size - block->used < rounded) block = add_block(arena, rounded);
-    assert(block->size - block->used >= rounded);
-    char *result = (char *)(block + 1) + block->used;
-    block->used += rounded;
-    return result;
+    if (bytes > SIZE_MAX - HLO_ARENA_ALIGNMENT) hlo_out_of_memory();
+    size_t rounded = (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
+    Block *block = add_block(arena, rounded);
+    assert(block->size >= rounded);
+    arena->room = (HloArenaRoom){payload(block) + rounded, payload(block) + block->size};
+    return payload(block);
 }
 
-void *hlo_arena_allocate(HloArena *arena, size_t bytes) {
-    void *result = hlo_arena_allocate_uninitialised(arena, bytes);
+void *hlo_arena_allocate_zeroed_block(HloArena *arena, size_t bytes) {
+    void *result = hlo_arena_allocate_block(arena, bytes);
     memset(result, 0, bytes);
     return result;
 }
@@ -219,15 +222,20 @@ size_t hlo_arena_bytes(const HloArena *arena) {
 }
 
 HloArenaMark hlo_arena_mark(const HloArena *arena) {
-    return (HloArenaMark){.block = arena->newest, .used = arena->newest ? arena->newest->used : 0};
+    return (HloArenaMark){.block = arena->newest, .next = arena->room.next};
 }
 
 void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
     assert(arena);
+    if (arena->newest == mark.block) {
+        assert(mark.next <= arena->room.next);  // a mark of this arena, and no later than a former reset
+        arena->room.next = mark.next;
+        return;
+    }
     free_blocks_until(arena, mark.block);
-    assert(!arena->newest ||
-           mark.used <= arena->newest->used);  // a mark of this arena, and no later than a former reset
-    if (arena->newest) arena->newest->used = mark.used;
+    Block *block = arena->newest;
+    assert(!block || (mark.next >= payload(block) && mark.next <= payload(block) + block->size));
+    arena->room = (HloArenaRoom){mark.next, block ? payload(block) + block->size : mark.next};
     // Blocks stay in proportion to what the arena holds: an arena that is filled and reset for every instruction would
     // else come to take, zero and return a huge page for a few bytes.
     size_t held = arena->total;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "hlo/base/macros.h"
 #include "hlo/base/status.h"
@@ -39,6 +40,13 @@ HLO_EXPORT void hlo_allocation_fail_after(int64_t countdown);
 // A region: many small objects, freed together. Not thread safe; one thread at a time.
 typedef struct HloArena HloArena;
 
+// What is left of the block in use, with which every arena begins: allocating from it is a few instructions that are
+// compiled into the caller. Private to this header and memory.c.
+typedef struct HloArenaRoom {
+    char *next, *end;
+} HloArenaRoom;
+enum { HLO_ARENA_ALIGNMENT = 16 };
+
 // A new, empty arena; NULL when memory is short. Free with hlo_arena_free().
 HLO_EXPORT HloArena *hlo_arena_new(void);
 // A new arena for scratch memory: never NULL (jumps to hlo_protect() when memory is short), and freed by that
@@ -46,10 +54,29 @@ HLO_EXPORT HloArena *hlo_arena_new(void);
 HLO_EXPORT HloArena *hlo_arena_scratch_new(void);
 // Frees the arena and all that was allocated from it; accepts NULL.
 HLO_EXPORT void hlo_arena_free(HloArena *arena);
-// `bytes` zeroed bytes aligned to 16. Never NULL (see above).
-HLO_EXPORT void *hlo_arena_allocate(HloArena *arena, size_t bytes);
+// What the two functions below call where the block in use has no room for `bytes`; the bytes are undefined.
+HLO_EXPORT void *hlo_arena_allocate_block(HloArena *arena, size_t bytes);
+// The same, zeroed.
+HLO_EXPORT void *hlo_arena_allocate_zeroed_block(HloArena *arena, size_t bytes);
 // `bytes` bytes whose content is undefined, aligned to 16. Never NULL.
-HLO_EXPORT void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes);
+static inline void *hlo_arena_allocate_uninitialised(HloArena *arena, size_t bytes) {
+    HloArenaRoom *room = (HloArenaRoom *)arena;
+    // What is left is a multiple of the alignment: `bytes` fits rounded up, or not at all.
+    if (bytes > PTRDIFF_MAX || bytes > (size_t)(room->end - room->next)) return hlo_arena_allocate_block(arena, bytes);
+    char *result = room->next;
+    room->next += (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
+    return result;
+}
+// `bytes` zeroed bytes aligned to 16. Never NULL (see above).
+static inline void *hlo_arena_allocate(HloArena *arena, size_t bytes) {
+    HloArenaRoom *room = (HloArenaRoom *)arena;
+    if (bytes > PTRDIFF_MAX || bytes > (size_t)(room->end - room->next))
+        return hlo_arena_allocate_zeroed_block(arena, bytes);
+    char *result = room->next;
+    room->next += (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
+    memset(result, 0, bytes);
+    return result;
+}
 // A copy of `bytes` bytes at `data`.
 HLO_EXPORT void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes);
 // A NUL-terminated copy of `length` characters.
@@ -63,7 +90,7 @@ HLO_EXPORT size_t hlo_arena_bytes(const HloArena *arena);
 // A point to return to: everything allocated after hlo_arena_mark() is dropped by hlo_arena_reset() to that mark.
 typedef struct HloArenaMark {
     void *block;
-    size_t used;
+    char *next;
 } HloArenaMark;
 // The current point.
 HLO_EXPORT HloArenaMark hlo_arena_mark(const HloArena *arena);

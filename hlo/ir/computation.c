@@ -10,8 +10,7 @@
 void hlo_computation_set_name(HloComputation *computation, const char *name) {
     assert(computation && !computation->removed);
     HloModule *module = computation->module;
-    computation->name = hlo_unique_name(module->arena, &module->computation_names, &module->computation_name_counters,
-                                        name, computation);
+    computation->name = hlo_unique_name(module->arena, &module->computation_names, name, computation);
 }
 
 HloComputation *hlo_computation_new(HloModule *module, const char *name) {

@@ -82,6 +82,12 @@ static HloStatus common_shape(const HloInferRequest *request, int64_t first, con
     assert(first >= 0 && first < request->operand_count);
     HLO_TRY(hlo_infer_need_arrays(request));
     const HloShape *start = request->operands[first];
+    bool is_one = true;  // one shape, shared, as readers of programs make them
+    for (int64_t i = first + 1; i < request->operand_count; i++) is_one &= request->operands[i] == start;
+    if (is_one) {
+        *result = request->hint == start ? start : hlo_shape_without_layout(request->arena, start);
+        return HLO_SUCCESS;
+    }
     HloDims dims = hlo_dims_of(request->arena, start);
     HloType type = start->type;
     for (int64_t i = first + 1; i < request->operand_count; i++) {

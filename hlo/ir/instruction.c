@@ -121,8 +121,8 @@ HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcod
     HloInstruction *instruction = HLO_ARENA_NEW(module->arena, HloInstruction, 1);
     instruction->opcode = opcode;
     instruction->id = module->instruction_limit++;
-    instruction->name = hlo_unique_name(module->arena, &module->instruction_names, &module->name_counters,
-                                        name ? name : hlo_op_text(opcode), instruction);
+    instruction->name =
+        hlo_unique_name(module->arena, &module->instruction_names, name ? name : hlo_op_text(opcode), instruction);
     instruction->shape = shape;
     instruction->parent = computation;
     instruction->operands = hlo_arena_copy(module->arena, operands, (size_t)operand_count * sizeof(*operands));
@@ -311,8 +311,7 @@ HloInstruction *hlo_instruction_clone(HloComputation *computation, const HloInst
 
 void hlo_instruction_set_name(HloInstruction *instruction, const char *name) {
     HloModule *module = instruction->parent->module;
-    instruction->name =
-        hlo_unique_name(module->arena, &module->instruction_names, &module->name_counters, name, instruction);
+    instruction->name = hlo_unique_name(module->arena, &module->instruction_names, name, instruction);
 }
 
 void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value) {

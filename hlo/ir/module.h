@@ -31,6 +31,13 @@ typedef struct HloStackTables {
 
 typedef HLO_VECTOR(HloComputation *) HloComputationVector;
 
+// The names that a module has given out. Private to hlo/ir/names.c.
+typedef struct HloNames {
+    HloStringMap taken;     // names, but for those that their stem's counter implies
+    HloStringMap counters;  // stem -> its next number
+    bool has_numbered;      // a name in `taken` ends with a number above 0
+} HloNames;
+
 struct HloModule {
     HloArena *arena;
     const char *name;
@@ -38,8 +45,7 @@ struct HloModule {
     HloComputation *entry;
     int32_t instruction_limit;  // ids given out so far
     int32_t computation_limit;
-    HloStringMap instruction_names, computation_names;      // taken names
-    HloStringMap name_counters, computation_name_counters;  // base name -> next suffix (private to naming)
+    HloNames instruction_names, computation_names;
 
     bool is_scheduled;
     int64_t replica_count;   // 1 unless said
@@ -61,6 +67,8 @@ struct HloModule {
     char *owned_name;         // heap memory behind `name` as given at creation
 };
 
+// Keeps a name from being given out. The text must live as long as the module.
+HLO_EXPORT void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name);
 // An empty module with its own arena; NULL when memory is short. Free with hlo_module_free().
 HLO_EXPORT HloModule *hlo_module_new(const char *name);
 // Frees the module and everything that lives in it; accepts NULL.

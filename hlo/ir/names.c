@@ -35,44 +35,96 @@ static size_t write_number(char *to, int64_t number) {
     return length;
 }
 
-// True if number `number` of a stem is in use. Number 0 is the bare stem and "stem.0": one name to XLA.
-static bool is_taken(HloArena *arena, const HloStringMap *taken, const char *stem, size_t length, int64_t number) {
-    assert(number >= 0);
-    if (number == 0 && hlo_string_map_get(taken, stem, length)) return true;
+// The next number of a stem that may be free, or NULL where all that the stem has is in the map.
+static int64_t *counter_of(const HloNames *names, const char *stem, size_t length) {
+    return names->counters.count ? hlo_string_map_get(&names->counters, stem, length) : NULL;
+}
+
+static int64_t *new_counter(HloArena *arena, HloNames *names, const char *stem, size_t length) {
+    int64_t *next = counter_of(names, stem, length);
+    if (next) return next;
+    next = HLO_ARENA_NEW(arena, int64_t, 1);
+    hlo_string_map_set(arena, &names->counters, hlo_arena_string(arena, stem, length), length, next);
+    return next;
+}
+
+// True if just this text is a name: it is in the map, or its number is below its stem's counter.
+static bool is_name(const HloNames *names, const char *name, size_t length) {
+    if (hlo_string_map_get(&names->taken, name, length)) return true;
+    int64_t number;
+    size_t stem = stem_length(name, length, &number);
+    // A number with zeros in front is no counter's, and those that end with .0 are in the map.
+    if (stem == length || name[stem + 1] == '0') return false;
+    const int64_t *next = counter_of(names, name, stem);
+    return next && number < *next;
+}
+
+// True if number 0 of a stem is in use: the bare stem and "stem.0", one name to XLA.
+static bool is_zero_taken(HloArena *arena, const HloNames *names, const char *stem, size_t length) {
+    const int64_t *next = counter_of(names, stem, length);
+    if ((next && *next > 0) || is_name(names, stem, length)) return true;
     char small[256];
     size_t room = length + 24;
     char *name = room <= sizeof(small) ? small : hlo_arena_allocate_uninitialised(arena, room);
     memcpy(name, stem, length);
-    return hlo_string_map_get(taken, name, length + write_number(name + length, number)) != NULL;
+    return hlo_string_map_get(&names->taken, name, length + write_number(name + length, 0)) != NULL;
 }
 
-// The next number of a stem that is in use, or NULL.
-static int64_t *counter_of(HloArena *arena, HloStringMap *counters, const char *stem, size_t length, bool make) {
-    int64_t *next = hlo_string_map_get(counters, stem, length);
-    if (next || !make) return next;
-    next = HLO_ARENA_NEW(arena, int64_t, 1);
-    hlo_string_map_set(arena, counters, hlo_arena_string(arena, stem, length), length, next);
-    return next;
+// A name that nobody has: the stem with the next number that is free. Those with a number above 0 are not put into the
+// map: that they are taken follows from the counter, which is never set back. Most names of a program that is made, not
+// read, are of that kind, and where no other name has a number, nothing needs to be looked up for them.
+static const char *count_name(HloArena *arena, HloNames *names, int64_t *next, const char *stem, size_t length,
+                              bool numbered, void *owner) {
+    assert(*next >= 0);
+    char small[256];
+    char *name = length + 24 <= sizeof(small) ? small : hlo_arena_allocate_uninitialised(arena, length + 24);
+    memcpy(name, stem, length);
+    size_t end;
+    int64_t number;
+    do {
+        number = (*next)++;
+        end = length + (numbered || number > 0 ? write_number(name + length, number) : 0);
+    } while ((number == 0 || names->has_numbered) && hlo_string_map_get(&names->taken, name, end));
+    const char *kept = hlo_arena_string(arena, name, end);
+    if (number == 0) hlo_string_map_set(arena, &names->taken, kept, end, owner);
+    return kept;
 }
 
-const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
-                            void *owner) {
+// Takes just this name, unless it is in use: NULL then.
+static const char *take_name(HloArena *arena, HloNames *names, const char *wanted, size_t stem, int64_t number,
+                             bool numbered, void *owner) {
+    assert(numbered || number == 0);
+    // Numbers above 0 need no look-up of their own: adding to the map says whether the name was there.
+    const int64_t *counter = counter_of(names, wanted, stem);
+    if (number == 0 ? is_zero_taken(arena, names, wanted, stem) : counter && number < *counter) return NULL;
+    char *name = hlo_arena_allocate_uninitialised(arena, stem + 24);
+    memcpy(name, wanted, stem);
+    size_t end = stem + (numbered ? write_number(name + stem, number) : 0);
+    name[end] = 0;
+    if (!hlo_string_map_add(arena, &names->taken, name, end, owner)) return NULL;
+    names->has_numbered |= number > 0;
+    return name;
+}
+
+const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted, void *owner) {
     assert(wanted && owner);
     size_t length = strlen(wanted);
     int64_t number;
     size_t stem = stem_length(wanted, length, &number);
     const bool numbered = stem < length;
-    // Names are never given back: number 0 of a stem that has a counter is in use, as all below the counter are.
-    int64_t *next = numbered ? NULL : counter_of(arena, counters, wanted, stem, false);
-    if (!next && is_taken(arena, taken, wanted, stem, number)) next = counter_of(arena, counters, wanted, stem, true);
-    if (next && *next == 0 && is_taken(arena, taken, wanted, stem, 0)) ++*next;
-    char *name = hlo_arena_allocate_uninitialised(arena, stem + 24);
-    memcpy(name, wanted, stem);
-    size_t end;
-    do {
-        if (next) number = (*next)++;
-        end = stem + (numbered || number > 0 ? write_number(name + stem, number) : 0);
-        name[end] = 0;
-    } while (!hlo_string_map_add(arena, taken, name, end, owner));
-    return name;
+    // Number 0 of a stem that has a counter is in use, as all below the counter are.
+    int64_t *next = numbered ? NULL : counter_of(names, wanted, stem);
+    if (!next) {
+        const char *name = take_name(arena, names, wanted, stem, number, numbered, owner);
+        if (name) return name;
+        next = new_counter(arena, names, wanted, stem);
+    }
+    if (*next == 0 && is_zero_taken(arena, names, wanted, stem)) ++*next;
+    return count_name(arena, names, next, wanted, stem, numbered, owner);
+}
+
+void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name) {
+    assert(arena && name);
+    hlo_string_map_set(arena, &names->taken, name, strlen(name), names);
+    names->has_numbered = true;  // it may be
 }

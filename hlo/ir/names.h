@@ -4,13 +4,12 @@
 #define MESHLO_HLO_IR_NAMES_H_
 
 #include "hlo/base/map.h"
-#include "hlo/ir/instruction.h"
+#include "hlo/ir/module.h"
 
 // `wanted` itself if nobody has it, else its stem with the next free number, counted from 0 as XLA counts: add and
 // add.0 are one name, so add, add.1, add.2, but add.5, add.0, add.1. Records `owner` as the holder of the name. The
 // result lives in the arena.
-const char *hlo_unique_name(HloArena *arena, HloStringMap *taken, HloStringMap *counters, const char *wanted,
-                            void *owner);
+const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted, void *owner);
 
 // A deep copy of a key-value list.
 HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from);

@@ -104,7 +104,7 @@ static MlirOperation *parse_file(AsmParser *parser) {
     MlirBlock *block = HLO_ARENA_NEW(parser->arena, MlirBlock, 1);
     *block = (MlirBlock){.operations = operations.items, .operation_count = operations.count};
     asm_new_regions(parser, module, 1);
-    module->regions[0] = (MlirRegion){block, 1};
+    module->regions[0] = (MlirRegion){.blocks = block, .block_count = 1};
     return module;
 }
 

@@ -274,7 +274,7 @@ static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Redu
     block->operations[1] =
         make_operation(parser, "stablehlo.return", block->operations[0]->results, 1, operation->location);
     asm_new_regions(parser, operation, 1);
-    operation->regions[0] = (MlirRegion){block, 1};
+    operation->regions[0] = (MlirRegion){.blocks = block, .block_count = 1};
     return true;
 }
 

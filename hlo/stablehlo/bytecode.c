@@ -52,7 +52,7 @@ unsigned char mlir_read_byte(MlirCursor *cursor) {
 }
 
 // The number of trailing zero bits of the first byte says how many bytes follow.
-uint64_t mlir_read_varint(MlirCursor *cursor) {
+uint64_t mlir_read_long_varint(MlirCursor *cursor) {
     unsigned char first = mlir_read_byte(cursor);
     if (first & 1) return first >> 1;
     int extra = first ? __builtin_ctz(first) : 8;
@@ -138,6 +138,18 @@ static const MlirDialect *dialect_at(const MlirFile *file, MlirCursor *cursor, u
     return cursor->error ? NULL : &file->dialects[index];
 }
 
+// Takes a list of names with blanks between them apart.
+static void set_properties(HloArena *arena, const char *names, MlirOpName *op) {
+    HloStringVector list = {0};
+    while (*names) {
+        size_t length = strcspn(names, " ");
+        hlo_vector_push(arena, &list, hlo_arena_string(arena, names, length));
+        names += length + strspn(names + length, " ");
+    }
+    op->properties = list.items;
+    op->property_count = list.count;
+}
+
 // "add_v1" -> the name without version, and the names of its properties.
 static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     static const struct {
@@ -153,12 +165,14 @@ static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     size_t stem = mark && mark[1] == 'v' ? (size_t)(mark - spelled) : strlen(spelled);
     int version = mark && mark[1] == 'v' ? mark[2] - '0' : 1;
     int best = 0;
+    const char *properties = NULL;
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
         if (strlen(table[i].name) != stem || memcmp(table[i].name, spelled, stem) != 0) continue;
         if (table[i].version > version || table[i].version <= best) continue;
         best = table[i].version;
-        op->properties = table[i].properties;
+        properties = table[i].properties;
     }
+    if (properties) set_properties(file->arena, properties, op);
     bool is_function = strncmp(spelled, "func_", 5) == 0 || strncmp(spelled, "call_", 5) == 0;
     op->name = hlo_arena_format(file->arena, "%s.%.*s", is_function ? "func" : "stablehlo", (int)stem, spelled);
 }
@@ -187,7 +201,7 @@ static void describe_op(MlirFile *file, MlirDialect dialect, const char *dialect
     op->name = hlo_arena_format(file->arena, "%s.%s", dialect_name, spelled);
     op->optional_properties = strcmp(op->name, "builtin.module") == 0 || strcmp(op->name, "sdy.named_computation") == 0;
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
-        if (strcmp(table[i].name, op->name) == 0) op->properties = table[i].properties;
+        if (strcmp(table[i].name, op->name) == 0) set_properties(file->arena, table[i].properties, op);
     }
 }
 
@@ -249,12 +263,12 @@ static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *
 
 static void read_properties(MlirFile *file, MlirCursor *cursor) {
     int64_t count = mlir_read_count(cursor);
-    file->properties = HLO_ARENA_NEW(file->arena, MlirCursor, count);
+    file->properties = HLO_ARENA_NEW(file->arena, MlirProperties, count);
     for (int64_t i = 0; i < count; i++) {
         uint64_t length = mlir_read_varint(cursor);
         const unsigned char *bytes = mlir_read_bytes(cursor, length);
         if (!bytes) return;
-        file->properties[i] = (MlirCursor){.begin = cursor->begin, .next = bytes, .end = bytes + length};
+        file->properties[i] = (MlirProperties){.bytes = bytes, .length = length};
     }
     file->property_count = count;
 }

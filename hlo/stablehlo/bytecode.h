@@ -14,7 +14,12 @@ typedef struct MlirCursor {
 } MlirCursor;
 
 // A number of 1 to 9 bytes; the trailing zero bits of the first say how many follow.
-uint64_t mlir_read_varint(MlirCursor *cursor);
+uint64_t mlir_read_long_varint(MlirCursor *cursor);
+// The same, quick where it is one byte, as nearly all are.
+static inline uint64_t mlir_read_varint(MlirCursor *cursor) {
+    if (cursor->next < cursor->end && !cursor->error && *cursor->next & 1) return *cursor->next++ >> 1;
+    return mlir_read_long_varint(cursor);
+}
 // The same in zigzag form.
 int64_t mlir_read_signed(MlirCursor *cursor);
 // One byte.
@@ -47,10 +52,21 @@ typedef struct MlirEntry {
 
 typedef struct MlirOpName {
     MlirDialect dialect;
-    const char *name;          // as mlir.h says
-    const char *properties;    // names of its properties, NULL when it has none
+    const char *name;               // as mlir.h says
+    const char *const *properties;  // names of its properties, NULL when it has none
+    int64_t property_count;
     bool optional_properties;  // builtin and sdy: each index is tagged as present or not
 } MlirOpName;
+
+// One run of the properties section, and what was read from it for the operation name that has these `names`.
+typedef struct MlirProperties {
+    const unsigned char *bytes;
+    uint64_t length;
+    const char *const *names;  // NULL while it has not been read
+    const char *const *keys;
+    const MlirAttribute *const *items;
+    int64_t count;
+} MlirProperties;
 
 typedef struct MlirFile {
     HloArena *arena;
@@ -68,7 +84,7 @@ typedef struct MlirFile {
     int64_t attribute_count;
     MlirEntry *types;
     int64_t type_count;
-    MlirCursor *properties;  // one run of bytes each
+    MlirProperties *properties;
     int64_t property_count;
     MlirCursor ir;
     int depth;

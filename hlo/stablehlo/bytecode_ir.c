@@ -57,48 +57,60 @@ static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
 // ---------------------------------------------------------------------------------------------------------------------
 // One operation
 
-typedef HLO_VECTOR(const char *) NameVector;
-typedef HLO_VECTOR(const MlirAttribute *) AttributeVector;
-
-static void read_properties(IrReader *reader, const MlirOpName *op, NameVector *names, AttributeVector *values) {
+// The names of `op`'s properties with the values that run `index` of the properties section gives them. Operations of
+// one name with equal properties share both, which are read once.
+static const MlirProperties *properties_at(IrReader *reader, const MlirOpName *op, uint64_t index) {
     MlirFile *file = reader->file;
-    uint64_t index = mlir_read_varint(reader->cursor);
     if (!reader->cursor->error && index >= (uint64_t)file->property_count) {
         mlir_cursor_fail(reader->cursor, "there are no properties %llu", (unsigned long long)index);
     }
-    if (reader->cursor->error || !op->properties) return;
-    MlirCursor bytes = file->properties[index];
-    const char *name = op->properties;
-    while (*name && !bytes.error && bytes.next < bytes.end) {
-        size_t length = strcspn(name, " ");
+    if (reader->cursor->error) return NULL;
+    MlirProperties *run = &file->properties[index];
+    if (run->names == op->properties) return run;
+    MlirCursor bytes = {.begin = reader->cursor->begin, .next = run->bytes, .end = run->bytes + run->length};
+    const char **keys = HLO_ARENA_NEW(file->arena, const char *, op->property_count);
+    const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, op->property_count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < op->property_count && !bytes.error && bytes.next < bytes.end; i++) {
         uint64_t tagged = mlir_read_varint(&bytes);
-        bool present = !op->optional_properties || (tagged & 1);
-        if (present) {
-            uint64_t attribute = op->optional_properties ? tagged >> 1 : tagged;
-            hlo_vector_push(file->arena, names, hlo_arena_string(file->arena, name, length));
-            hlo_vector_push(file->arena, values, mlir_attribute_at(file, &bytes, attribute));
-        }
-        name += length + strspn(name + length, " ");
+        if (op->optional_properties && !(tagged & 1)) continue;
+        keys[count] = op->properties[i];
+        items[count++] = mlir_attribute_at(file, &bytes, op->optional_properties ? tagged >> 1 : tagged);
     }
-    if (bytes.error) reader->cursor->error = bytes.error;
+    reader->cursor->error = bytes.error;
+    if (bytes.error) return NULL;
+    *run = (MlirProperties){run->bytes, run->length, op->properties, keys, items, count};
+    return run;
 }
 
 static void read_attributes(IrReader *reader, MlirOperation *operation, const MlirOpName *op, unsigned char mask) {
-    MlirFile *file = reader->file;
-    NameVector names = {0};
-    AttributeVector values = {0};
-    if (mask & OP_HAS_ATTRIBUTES) {
-        const MlirAttribute *dictionary = mlir_read_attribute(file, reader->cursor);
-        if (dictionary && dictionary->kind != MLIR_DICTIONARY) mlir_cursor_fail(reader->cursor, "no dictionary");
-        for (int64_t i = 0; dictionary && !reader->cursor->error && i < dictionary->count; i++) {
-            hlo_vector_push(file->arena, &names, dictionary->keys[i]);
-            hlo_vector_push(file->arena, &values, dictionary->items[i]);
-        }
+    const MlirAttribute *dictionary =
+        mask & OP_HAS_ATTRIBUTES ? mlir_read_attribute(reader->file, reader->cursor) : NULL;
+    if (dictionary && dictionary->kind != MLIR_DICTIONARY) mlir_cursor_fail(reader->cursor, "no dictionary");
+    const MlirProperties *run = NULL;
+    if (mask & OP_HAS_PROPERTIES) {
+        uint64_t index = mlir_read_varint(reader->cursor);
+        if (op->properties) run = properties_at(reader, op, index);
     }
-    if (mask & OP_HAS_PROPERTIES) read_properties(reader, op, &names, &values);
-    operation->attribute_names = names.items;
-    operation->attributes = values.items;
-    operation->attribute_count = names.count;
+    if (reader->cursor->error) return;
+    if (!dictionary || !run) {
+        operation->attribute_names = run ? run->keys : dictionary ? dictionary->keys : NULL;
+        operation->attributes = run ? run->items : dictionary ? dictionary->items : NULL;
+        operation->attribute_count = run ? run->count : dictionary ? dictionary->count : 0;
+        return;
+    }
+    HloArena *arena = reader->file->arena;
+    int64_t count = dictionary->count + run->count;
+    const char **keys = HLO_ARENA_NEW(arena, const char *, count);
+    const MlirAttribute **items = HLO_ARENA_NEW(arena, const MlirAttribute *, count);
+    for (int64_t i = 0; i < count; i++) {
+        const bool is_own = i >= dictionary->count;
+        keys[i] = is_own ? run->keys[i - dictionary->count] : dictionary->keys[i];
+        items[i] = is_own ? run->items[i - dictionary->count] : dictionary->items[i];
+    }
+    operation->attribute_names = keys;
+    operation->attributes = items;
+    operation->attribute_count = count;
 }
 
 static void skip_use_orders(IrReader *reader, int64_t value_count) {

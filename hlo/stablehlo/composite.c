@@ -119,7 +119,7 @@ HloStatus mlir_make_composites(HloArena *arena, MlirOperation *top, const char *
     for (int64_t i = 0; i < block->operation_count; i++) {
         const MlirAttribute *name = mlir_attribute(block->operations[i], "sym_name");
         if (!name || !name->string) continue;
-        hlo_string_map_set(scratch->arena, &scratch->computation_names, name->string, strlen(name->string), scratch);
+        hlo_names_reserve(scratch->arena, &scratch->computation_names, name->string);
     }
     HLO_TRY(walk(&composites, top));
     if (!composites.all.count) return HLO_SUCCESS;

@@ -54,16 +54,9 @@ HloStatus import_error(const ImportPlace *place, HloCode code, const char *forma
     return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, file, (long long)line, message);
 }
 
-// The place where a map keeps what was made for an object of the picture, or NULL.
-static const void *made_for(const HloIntMap *map, const void *object) {
-    const int64_t *found = hlo_int_map_find(map, (uintptr_t)object);
-    return found ? (const void *)(uintptr_t)*found : NULL;
-}
-
 const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location) {
-    Importer *importer = place->importer;
-    const HloMetadata *known = made_for(&importer->metadata, location);
-    if (known) return known;
+    if (!location) return NULL;
+    if (location->lowered) return location->lowered;
     const char *file = NULL, *name = NULL;
     int64_t line = 0;
     find_place(location, &file, &line, &name, 0);
@@ -73,7 +66,7 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
     if (name) metadata->op_name = hlo_arena_text(arena, name);
     if (file) metadata->source_file = hlo_arena_text(arena, file);
     metadata->source_line = line;
-    hlo_int_map_set(importer->arena, &importer->metadata, (uintptr_t)location, (int64_t)(uintptr_t)metadata);
+    ((MlirAttribute *)(uintptr_t)location)->lowered = metadata;
     return metadata;
 }
 
@@ -185,12 +178,11 @@ HloStatus import_shape(const ImportPlace *place, const MlirType *type, const Hlo
                             type && type->name ? type->name : "unknown");
     }
     // Instructions of one type share their shape, which never changes.
-    Importer *importer = place->importer;
-    *shape = made_for(&importer->shapes, type);
+    *shape = type->lowered;
     if (*shape) return HLO_SUCCESS;
     HloArena *arena = import_arena(place);
     *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, type->shape));
-    hlo_int_map_set(importer->arena, &importer->shapes, (uintptr_t)type, (int64_t)(uintptr_t)*shape);
+    ((MlirType *)(uintptr_t)type)->lowered = *shape;
     return HLO_SUCCESS;
 }
 
@@ -353,6 +345,7 @@ typedef struct ImportPlan {
     const ImportRow *row;  // or NULL
     HloOpcode opcode;      // of an operation without a row; HLO_OPCODE_COUNT for a name that is unknown
     bool has_fields;       // it is in fields.def; otherwise it is elementwise
+    bool is_return;
 } ImportPlan;
 
 // The elementwise opcode of the same name in HLO, with dashes.
@@ -367,6 +360,14 @@ static HloOpcode opcode_by_name(const char *name) {
     return known ? opcode : HLO_OPCODE_COUNT;
 }
 
+static bool is_return(const char *name) {
+    static const char *const names[] = {"stablehlo.return", "func.return", "sdy.return"};
+    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
 // The plan for a name. Both doors give operations of one name the same string.
 static const ImportPlan *plan_of(Importer *importer, const char *name) {
     const int64_t *found = hlo_int_map_find(&importer->plans, (uintptr_t)name);
@@ -376,6 +377,7 @@ static const ImportPlan *plan_of(Importer *importer, const char *name) {
     plan->opcode = plan->row ? HLO_OPCODE_COUNT : import_fields_opcode(name);
     plan->has_fields = plan->opcode != HLO_OPCODE_COUNT;
     if (!plan->row && !plan->has_fields) plan->opcode = opcode_by_name(name);
+    plan->is_return = is_return(name);
     hlo_int_map_set(importer->arena, &importer->plans, (uintptr_t)name, (int64_t)(uintptr_t)plan);
     return plan;
 }
@@ -406,8 +408,7 @@ static void note_rows(Importer *importer) {
     }
 }
 
-static HloStatus import_operation(ImportPlace *place) {
-    const ImportPlan *plan = plan_of(place->importer, place->operation->name);
+static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
     const ImportRow *row = plan->row;
     if (row && row->operands && place->operation->operand_count != row->operands) {
         return import_error(place, HLO_INVALID_ARGUMENT, "%d operands are needed, not %lld", row->operands,
@@ -435,25 +436,18 @@ static HloStatus with_place(Importer *importer, const MlirOperation *operation, 
     return placed;
 }
 
-static bool is_return(const MlirOperation *operation) {
-    static const char *const names[] = {"stablehlo.return", "func.return", "sdy.return"};
-    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
-        if (strcmp(operation->name, names[i]) == 0) return true;
-    }
-    return false;
-}
-
 HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                        const MlirOperation **terminator) {
     assert(computation && block);
     for (int64_t i = 0; i < block->operation_count; i++) {
         MlirOperation *operation = block->operations[i];
-        if (is_return(operation)) {
+        const ImportPlan *plan = plan_of(importer, operation->name);
+        if (plan->is_return) {
             *terminator = operation;
             return HLO_SUCCESS;
         }
         ImportPlace place = {importer, computation, operation};
-        HLO_TRY(with_place(importer, operation, import_operation(&place)));
+        HLO_TRY(with_place(importer, operation, import_operation(&place, plan)));
     }
     return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
 }
@@ -550,32 +544,6 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     return with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
 }
 
-static bool is_open(MlirValue *const *values, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        const HloShape *shape =
-            values[i]->type && values[i]->type->kind == MLIR_TYPE_SHAPE ? values[i]->type->shape : NULL;
-        for (int32_t d = 0; shape && d < shape->rank; d++) {
-            if (shape->dims[d] == HLO_UNBOUNDED) return true;
-        }
-    }
-    return false;
-}
-
-// True if a value in the regions of the operation has a size without a bound.
-static bool has_open_types(const MlirOperation *operation) {
-    for (int64_t r = 0; r < operation->region_count; r++) {
-        for (int64_t b = 0; b < operation->regions[r].block_count; b++) {
-            const MlirBlock *block = &operation->regions[r].blocks[b];
-            if (is_open(block->arguments, block->argument_count)) return true;
-            for (int64_t i = 0; i < block->operation_count; i++) {
-                const MlirOperation *inner = block->operations[i];
-                if (is_open(inner->results, inner->result_count) || has_open_types(inner)) return true;
-            }
-        }
-    }
-    return false;
-}
-
 // What the meaning of a refined function depends on: the shapes of its operands, and the values of those known.
 static const char *refinement_key(Importer *importer, const char *name, HloInstruction *const *operands, int64_t count,
                                   size_t *length) {
@@ -642,7 +610,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             HLO_FAIL_IF(!name || !name->string, HLO_INVALID_ARGUMENT, "a function has no name");
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
-            function->is_refined = has_open_types(operation);
+            function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
             hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
         } else {
             return hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name);
@@ -773,8 +741,7 @@ static HloStatus import_request(void *argument) {
     HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
                                         : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) {
-        // Names, the largest table of a module, are about as many as operations.
-        hlo_string_map_reserve(request->module->arena, &request->module->instruction_names, mlir_find_uses(top));
+        mlir_find_uses(top);
         const char *begin = request->bytes;
         const AsmText text = {request->file, begin, begin + request->length};
         status = mlir_import(top, request->is_text ? &text : NULL, arena, request->module);

@@ -13,8 +13,6 @@ typedef struct Importer {
     HloStringMap rows;           // operation -> ImportRow
     HloIntMap plans;             // address of an operation name -> ImportPlan
     HloStringMap shardings;      // text of an annotation -> HloSharding in the module
-    HloIntMap shapes;            // MlirType's address -> HloShape in the module
-    HloIntMap metadata;          // location's address -> HloMetadata in the module
     HloIntMap known;             // integer instruction's address -> HloInts that it always gives, or 0
     HloIntMap same;              // parameter's (or its tuple element's) address -> instruction outside
     HloStringMap refined;        // a function's name with shapes -> HloComputation

@@ -69,7 +69,9 @@ HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64
     HLO_TRY(hlo_shape_check_dims(type, dims, rank));
     HloShape *shape = (HloShape *)(uintptr_t)hlo_shape_array(arena, type, dims, rank);
     if (any) shape->dynamic = dynamic;
-    *result = mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
+    bool is_open = false;
+    for (int64_t i = 0; i < rank; i++) is_open |= dims[i] == HLO_UNBOUNDED;
+    *result = mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape, .is_open = is_open});
     return HLO_SUCCESS;
 }
 
@@ -181,30 +183,36 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 // ---------------------------------------------------------------------------------------------------------------------
 // Uses
 
-static int64_t find_uses_in_block(MlirBlock *block) {
-    int64_t count = block->operation_count;
+static bool find_uses_in_block(MlirBlock *block) {
+    bool is_open = false;
+    for (int64_t i = 0; i < block->argument_count; i++) {
+        is_open |= block->arguments[i]->type && block->arguments[i]->type->is_open;
+    }
     for (int64_t i = 0; i < block->operation_count; i++) {
         MlirOperation *operation = block->operations[i];
         for (int64_t j = 0; j < operation->operand_count; j++) {
             if (operation->operands[j]->same) operation->operands[j] = operation->operands[j]->same;
             operation->operands[j]->is_used = true;
         }
+        for (int64_t j = 0; j < operation->result_count; j++) {
+            is_open |= operation->results[j]->type && operation->results[j]->type->is_open;
+        }
         bool is_cast = operation->operand_count == operation->result_count && operation->name[0] == 'b' &&
                        strcmp(operation->name, "builtin.unrealized_conversion_cast") == 0;
         for (int64_t j = 0; is_cast && j < operation->result_count; j++) {
             operation->results[j]->same = operation->operands[j];
         }
-        if (operation->region_count) count += mlir_find_uses(operation);
+        if (operation->region_count) is_open |= mlir_find_uses(operation);
     }
-    return count;
+    return is_open;
 }
 
-int64_t mlir_find_uses(MlirOperation *top) {
-    int64_t count = 0;
+bool mlir_find_uses(MlirOperation *top) {
+    bool is_open = false;
     for (int64_t r = 0; r < top->region_count; r++) {
-        for (int64_t b = 0; b < top->regions[r].block_count; b++) {
-            count += find_uses_in_block(&top->regions[r].blocks[b]);
-        }
+        MlirRegion *region = &top->regions[r];
+        for (int64_t b = 0; b < region->block_count; b++) region->is_open |= find_uses_in_block(&region->blocks[b]);
+        is_open |= region->is_open;
     }
-    return count;
+    return is_open;
 }

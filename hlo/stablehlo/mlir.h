@@ -28,6 +28,8 @@ struct MlirType {
     const MlirType *const *results;
     int64_t result_count;
     const char *name;
+    bool is_open;             // an array with a size that has no bound
+    const HloShape *lowered;  // its shape in the module, set by the importer: values of one type share it
 };
 
 typedef enum MlirAttributeKind {
@@ -79,6 +81,7 @@ struct MlirAttribute {
     HloInts ints;
     const HloLiteral *literal;
     const HloAccuracy *accuracy;
+    const HloMetadata *lowered;  // what a location says, set by the importer
 };
 
 typedef struct MlirValue MlirValue;
@@ -100,6 +103,7 @@ typedef struct MlirBlock {
 typedef struct MlirRegion {
     MlirBlock *blocks;
     int64_t block_count;
+    bool is_open;  // a type in it is; set by mlir_find_uses()
 } MlirRegion;
 
 struct MlirOperation {
@@ -152,8 +156,8 @@ const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
 
 // Notes which values are used, and lets the users of casts between dialects (builtin.unrealized_conversion_cast, one
-// result an operand) use the operands instead. The casts stay. Returns how many operations there are below.
-int64_t mlir_find_uses(MlirOperation *top);
+// result an operand) use the operands instead. The casts stay. True if a type in the regions of `top` is open.
+bool mlir_find_uses(MlirOperation *top);
 
 // Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch; `text` is what it was read
 // from, for the places of errors, or NULL.

@@ -181,8 +181,7 @@ static bool parse_header(HloParser *parser) {
 // Names as XLA gives them: computation by computation in the order of their ends, so that what is nested comes first.
 static void rename_in_order(HloParser *parser) {
     HloModule *module = parser->module;
-    module->instruction_names = module->computation_names = (HloStringMap){0};
-    module->name_counters = module->computation_name_counters = (HloStringMap){0};
+    module->instruction_names = module->computation_names = (HloNames){0};
     for (int64_t i = 0; i < parser->finished.count; i++) {
         HloComputation *computation = parser->finished.items[i];
         hlo_computation_set_name(computation, parser->computation_names.items[computation->id]);
