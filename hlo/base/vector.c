@@ -10,7 +10,7 @@ void *hlo_vector_grow(HloArena *arena, const void *items, int64_t count, int64_t
     assert(items || count == 0);
     assert(bytes_each > 0);
     assert(minimum > count);
-    int64_t wanted = *capacity < 4 ? 4 : *capacity * 2;
+    int64_t wanted = *capacity < 2 ? 2 : *capacity * 2;
     if (wanted < minimum) wanted = minimum;
     char *grown = hlo_arena_allocate_uninitialised(arena, hlo_array_bytes((size_t)wanted, bytes_each));
     if (count > 0) memcpy(grown, items, (size_t)count * bytes_each);

@@ -121,8 +121,9 @@ HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcod
     HloInstruction *instruction = HLO_ARENA_NEW(module->arena, HloInstruction, 1);
     instruction->opcode = opcode;
     instruction->id = module->instruction_limit++;
-    instruction->name =
-        hlo_unique_name(module->arena, &module->instruction_names, name ? name : hlo_op_text(opcode), instruction);
+    HloNames *names = &module->instruction_names;
+    instruction->name = name ? hlo_unique_name(module->arena, names, name, instruction)
+                             : hlo_opcode_name(module->arena, names, opcode, instruction);
     instruction->shape = shape;
     instruction->parent = computation;
     instruction->operands = hlo_arena_copy(module->arena, operands, (size_t)operand_count * sizeof(*operands));

@@ -33,9 +33,10 @@ typedef HLO_VECTOR(HloComputation *) HloComputationVector;
 
 // The names that a module has given out. Private to hlo/ir/names.c.
 typedef struct HloNames {
-    HloStringMap taken;     // names, but for those that their stem's counter implies
-    HloStringMap counters;  // stem -> its next number
-    bool has_numbered;      // a name in `taken` ends with a number above 0
+    HloStringMap taken;                    // names, but for those that their stem's counter implies
+    HloStringMap counters;                 // stem -> its next number
+    bool has_numbered;                     // a name in `taken` ends with a number above 0
+    int64_t *of_opcode[HLO_OPCODE_COUNT];  // the counters of opcodes' texts, where they have been found
 } HloNames;
 
 struct HloModule {

@@ -123,6 +123,15 @@ const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted
     return count_name(arena, names, next, wanted, stem, numbered, owner);
 }
 
+const char *hlo_opcode_name(HloArena *arena, HloNames *names, HloOpcode opcode, void *owner) {
+    const char *text = hlo_op_text(opcode);
+    int64_t *next = names->of_opcode[opcode];
+    if (next && *next > 0) return count_name(arena, names, next, text, strlen(text), false, owner);
+    const char *name = hlo_unique_name(arena, names, text, owner);
+    names->of_opcode[opcode] = counter_of(names, text, strlen(text));
+    return name;
+}
+
 void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name) {
     assert(arena && name);
     hlo_string_map_set(arena, &names->taken, name, strlen(name), names);

@@ -11,6 +11,9 @@
 // result lives in the arena.
 const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted, void *owner);
 
+// The same for what is called as its opcode is.
+const char *hlo_opcode_name(HloArena *arena, HloNames *names, HloOpcode opcode, void *owner);
+
 // A deep copy of a key-value list.
 HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from);
 

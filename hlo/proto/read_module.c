@@ -28,6 +28,8 @@ typedef struct ModuleReader {
     HloArena *scratch;
     HloIntMap computations;      // id in the file -> ReadComputation *
     ReadComputation *current;    // the one being read
+    FieldVector fields;          // of the instruction being read
+    HloStringMap shapes;         // bytes of a ShapeProto -> HloShape: most shapes of a module repeat
     HLO_VECTOR(Numbered) order;  // the computations as they stand in the file
 } ModuleReader;
 
@@ -235,10 +237,23 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
     return HLO_SUCCESS;
 }
 
+static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape **shape) {
+    assert(span.data || span.length == 0);
+    const char *key = (const char *)span.data;
+    *shape = span.length ? hlo_string_map_get(&reader->shapes, key, span.length) : NULL;
+    if (*shape) return HLO_SUCCESS;
+    HLO_TRY(hlo_proto_read_shape(&reader->source, span, shape));
+    if (span.length) {
+        hlo_string_map_set(reader->scratch, &reader->shapes, key, span.length, (void *)(uintptr_t)*shape);
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
     assert(computation->module == reader->module);
-    FieldVector fields = {0};
-    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
+    reader->fields.count = 0;
+    HLO_TRY(split_fields(&reader->source, span, reader->scratch, &reader->fields));
+    const FieldVector fields = reader->fields;
     const HloWireField *opcode_field = find_field(&fields, 2), *shape_field = find_field(&fields, 3);
     const HloWireField *name_field = find_field(&fields, 1);
     HLO_FAIL_IF(!opcode_field || !shape_field, HLO_INVALID_ARGUMENT, "an instruction has no opcode or no shape");
@@ -247,7 +262,7 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
                 (int)opcode_field->bytes.length, (const char *)opcode_field->bytes.data);
     const char *name = name_field ? hlo_wire_string(reader->scratch, name_field->bytes) : hlo_op_text(opcode);
     const HloShape *shape = NULL;
-    HLO_TRY(hlo_proto_read_shape(&reader->source, shape_field->bytes, &shape));
+    HLO_TRY(read_shape(reader, shape_field->bytes, &shape));
     HloInt64Vector operand_ids = {0}, control_ids = {0};
     HloInstruction **operands = NULL, **controls = NULL;
     HLO_TRY(field_ints(reader, &fields, 36, &operand_ids));

@@ -23,10 +23,11 @@ typedef struct AsmText {
     const char *begin, *end;
 } AsmText;
 
-// A value name of one isolated region: `count` values that stand for %name#0 and so on.
+// A value name: `count` values that stand for %name#0 and so on, in one isolated region only.
 typedef struct AsmName {
     MlirValue **values;
     int64_t count;
+    int64_t scope;  // number of the isolated region
 } AsmName;
 
 // What a name meant before a region gave it another meaning.
@@ -47,11 +48,15 @@ typedef struct AsmParser {
     const char *begin, *end, *at;
     HloStatus status;
     int depth;
-    HloStringMap ops;        // name -> MlirOpInfo
-    HloStringMap types;      // text between tensor< and > -> MlirType
-    HloStringMap aliases;    // with their # or ! -> AsmAlias
-    HloStringMap resources;  // key -> AsmSlice: the hex digits behind 0x
-    HloStringMap names;      // value names, without % -> AsmName
+    HloStringMap ops;                // name -> MlirOpInfo
+    HloStringMap types;              // text between tensor< and > -> MlirType
+    HloStringMap aliases;            // with their # or ! -> AsmAlias
+    HloStringMap resources;          // key -> AsmSlice: the hex digits behind 0x
+    HloStringMap functions;          // pointers of its inputs' types, NULL, those of its results -> MlirType
+    HloStringMap names;              // value names, without % -> AsmName
+    HLO_VECTOR(AsmName *) numbered;  // the same for names that are numbers, as nearly all are: by number, or NULL
+    bool needs_marks;                // mlir_mark() has something to do: a cast, or a type that is open
+    int64_t scope, scope_count;  // the innermost isolated region that is open; how many there were
     HLO_VECTOR(AsmUndo) undo;
     const MlirAttribute *unknown_location;
 } AsmParser;

@@ -119,6 +119,7 @@ HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, si
     note_ops(parser);
     note_definitions(parser);
     *top = parse_file(parser);
+    if (*top && parser->needs_marks) mlir_mark(*top);
     return parser->status;
 }
 

@@ -20,20 +20,53 @@ static AsmSlice value_name(AsmParser *parser) {
     return (AsmSlice){start, (size_t)(at - start)};
 }
 
+// The number that a name is, without zeros in front; negative if it is none, or more than the text can count to.
+static int64_t name_number(const AsmParser *parser, AsmSlice slice) {
+    enum { MOST_DIGITS = 9 };
+    if (slice.length == 0 || slice.length > MOST_DIGITS || (slice.text[0] == '0' && slice.length > 1)) return -1;
+    int64_t number = 0;
+    for (size_t i = 0; i < slice.length; i++) {
+        if (slice.text[i] < '0' || slice.text[i] > '9') return -1;
+        number = number * 10 + (slice.text[i] - '0');
+    }
+    return number < parser->end - parser->begin ? number : -1;
+}
+
+// What is known of a name, maybe in another isolated region; NULL if it was never bound.
+static AsmName *known_name(const AsmParser *parser, AsmSlice slice) {
+    int64_t number = name_number(parser, slice);
+    if (number < 0) return hlo_string_map_get(&parser->names, slice.text, slice.length);
+    return number < parser->numbered.count ? parser->numbered.items[number] : NULL;
+}
+
+// True if the name has a meaning here.
+static bool is_bound(const AsmParser *parser, const AsmName *name) {
+    return name && name->values && name->scope == parser->scope;
+}
+
+static AsmName *new_name(AsmParser *parser, AsmSlice slice) {
+    AsmName *name = HLO_ARENA_NEW(parser->arena, AsmName, 1);
+    int64_t number = name_number(parser, slice);
+    if (number < 0) {
+        hlo_string_map_set(parser->arena, &parser->names, slice.text, slice.length, name);
+        return name;
+    }
+    while (parser->numbered.count <= number) hlo_vector_push(parser->arena, &parser->numbered, NULL);
+    parser->numbered.items[number] = name;
+    return name;
+}
+
 // Gives a name a meaning until the region that is open now ends.
 static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int64_t count) {
     assert(values && count > 0);
-    AsmName *name = hlo_string_map_get(&parser->names, slice.text, slice.length);
-    if (!name) {
-        name = HLO_ARENA_NEW(parser->arena, AsmName, 1);
-        hlo_string_map_set(parser->arena, &parser->names, slice.text, slice.length, name);
-    }
-    if (name->values) {
+    AsmName *name = known_name(parser, slice);
+    if (!name) name = new_name(parser, slice);
+    if (is_bound(parser, name)) {
         return asm_fail_at(parser, slice.text, "%%%.*s is defined twice", (int)(slice.length > 60 ? 60 : slice.length),
                            slice.text);
     }
     hlo_vector_push(parser->arena, &parser->undo, ((AsmUndo){name, *name}));
-    *name = (AsmName){values, count};
+    *name = (AsmName){values, count, parser->scope};
     return true;
 }
 
@@ -43,12 +76,12 @@ static bool look_up(AsmParser *parser, MlirValue **value) {
     if (!asm_expect(parser, '%')) return false;
     AsmSlice slice = value_name(parser);
     int64_t index = 0;
-    AsmName *name = hlo_string_map_get(&parser->names, slice.text, slice.length);
+    const AsmName *name = known_name(parser, slice);
     if (*parser->at == '#') {
         parser->at++;
         if (!asm_integer(parser, &index)) return false;
     }
-    if (!name || !name->values) {
+    if (!is_bound(parser, name)) {
         return asm_fail_at(parser, start, "%%%.*s is not defined here", (int)(slice.length > 60 ? 60 : slice.length),
                            slice.text);
     }
@@ -92,6 +125,7 @@ bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOper
         if (!mlir_type_equal(operand->value->type, types[i])) {
             return asm_fail_at(parser, operand->at, "this value was defined with another type than is said here");
         }
+        operand->value->is_used = true;
         operation->operands[i] = operand->value;
     }
     return true;
@@ -181,14 +215,11 @@ bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *argument
     assert(region);
     if (!asm_expect(parser, '{') || !asm_enter(parser)) return false;
     // Names from outside are not seen in an isolated region: they may be used again there.
-    HloStringMap outside = parser->names;
-    if (isolated) parser->names = (HloStringMap){0};
+    const int64_t outside = parser->scope;
+    if (isolated) parser->scope = ++parser->scope_count;
     int64_t mark = parser->undo.count;
     bool done = parse_body(parser, region, arguments, names);
-    if (isolated) {
-        parser->names = outside;
-        parser->undo.count = mark;
-    }
+    parser->scope = outside;
     while (parser->undo.count > mark) {
         AsmUndo undo = parser->undo.items[--parser->undo.count];
         *undo.name = undo.before;
@@ -214,6 +245,7 @@ void asm_set_attributes(MlirOperation *operation, const AsmAttributes *attribute
 MlirOperation *asm_new_operation(AsmParser *parser, const char *name) {
     MlirOperation *operation = HLO_ARENA_NEW(parser->arena, MlirOperation, 1);
     operation->name = name;
+    parser->needs_marks |= mlir_is_cast(name);
     operation->location = parser->unknown_location;
     return operation;
 }
@@ -235,7 +267,8 @@ static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
 
 // What follows the quoted name.
 static bool parse_generic(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
-    AsmOperands operands = {0};
+    AsmOperand few[8];
+    AsmOperands operands = {few, 0, HLO_COUNT_OF(few)};
     if (!asm_expect(parser, '(') || !asm_operand_list(parser, &operands) || !asm_expect(parser, ')')) return false;
     if (asm_peek(parser) == '[') return asm_fail_at(parser, parser->at, "a branch to other blocks, which HLO has not");
     if (asm_eat(parser, '<') && (!asm_dictionary(parser, attributes) || !asm_expect(parser, '>'))) return false;
@@ -327,7 +360,8 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
 }
 
 MlirOperation *asm_operation(AsmParser *parser) {
-    ResultNames names = {0};
+    ResultName few[4];
+    ResultNames names = {few, 0, HLO_COUNT_OF(few)};
     AsmAttributes attributes = {0};
     MlirOperation *operation = NULL;
     if (asm_peek(parser) == '%' && !parse_result_names(parser, &names)) return NULL;

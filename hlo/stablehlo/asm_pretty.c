@@ -279,12 +279,17 @@ static bool parse_trailing_commas(Pretty *pretty) {
     return !pretty->parser->status;
 }
 
+static bool is_directive_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 // Behind the `$`; moves *form behind the directive.
 static bool parse_directive(Pretty *pretty, const char **form) {
     assert(form && *form);
     const char *at = *form;
     char mark = strchr("?@*", *at) ? *at++ : 0;
-    size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    size_t length = 0;
+    while (is_directive_character(at[length])) length++;
     *form = at + length;
     if (!mark && length == 1 && *at == '1') return asm_operand(pretty->parser, &pretty->operands);
     if (!mark && length == 1 && *at == 'n') return asm_operand_list(pretty->parser, &pretty->operands);
@@ -312,7 +317,8 @@ static bool parse_form(Pretty *pretty) {
         } else if (*form == ' ') {
             form++;
         } else if (*form >= 'a' && *form <= 'z') {
-            size_t length = strspn(form, "abcdefghijklmnopqrstuvwxyz_");
+            size_t length = 1;
+            while ((form[length] >= 'a' && form[length] <= 'z') || form[length] == '_') length++;
             asm_peek(parser);
             if (strncmp(parser->at, form, length) != 0) {
                 return asm_expected(parser, hlo_arena_string(parser->arena, form, length));
@@ -344,7 +350,10 @@ static bool types_of_same(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     const MlirType *type = asm_type(parser);
     if (!type || type->kind == MLIR_TYPE_FUNCTION) return type && take_function(pretty, type);
-    const MlirType **all = HLO_ARENA_NEW(parser->arena, const MlirType *, pretty->operands.count);
+    const MlirType *few[8], **all = few;
+    if (pretty->operands.count > (int64_t)HLO_COUNT_OF(few)) {
+        all = HLO_ARENA_NEW(parser->arena, const MlirType *, pretty->operands.count);
+    }
     for (int64_t i = 0; i < pretty->operands.count; i++) all[i] = type;
     return take_types(pretty, all, pretty->operands.count, &type, 1);
 }
@@ -387,14 +396,17 @@ static bool types_of_tuple(Pretty *pretty) {
 
 // Types of the operands; the results have the same (PAIRS) or there are none (RETURN).
 static bool types_of_operands(Pretty *pretty, bool results) {
-    AsmTypes types = {0};
+    const MlirType *few[8];
+    AsmTypes types = {few, 0, HLO_COUNT_OF(few)};
     if (pretty->operands.count == 0) return true;
     if (!asm_expect(pretty->parser, ':') || !asm_type_list(pretty->parser, &types)) return false;
     return take_types(pretty, types.items, types.count, types.items, results ? types.count : 0);
 }
 
 static bool types_of_arrow(Pretty *pretty) {
-    AsmTypes operands = {0}, results = {0};
+    const MlirType *few_operands[8], *few_results[4];
+    AsmTypes operands = {few_operands, 0, HLO_COUNT_OF(few_operands)};
+    AsmTypes results = {few_results, 0, HLO_COUNT_OF(few_results)};
     if (!asm_type_list(pretty->parser, &operands)) return false;
     if (!asm_eat_mark(pretty->parser, "->")) {
         // A function type alone is one type with an arrow in it already.
@@ -423,7 +435,8 @@ static bool parse_types(Pretty *pretty) {
 
 bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes) {
     assert(operation && info && attributes);
-    Pretty pretty = {parser, operation, info, attributes, {0}};
+    AsmOperand few[8];
+    Pretty pretty = {parser, operation, info, attributes, {few, 0, HLO_COUNT_OF(few)}};
     // Barriers print their attributes first, and () where they have no operands.
     bool first = info->types == MLIR_TYPES_PAIRS;
     if (first && asm_peek(parser) == '{' && !asm_dictionary(parser, attributes)) return false;

@@ -116,7 +116,9 @@ static const MlirType *parse_tensor(AsmParser *parser) {
     if (!asm_expect(parser, '>')) return NULL;
     HloStatus status =
         mlir_tensor_type(parser->arena, element, sizes.items, sizes.count, has_bounds ? &bounds : NULL, &type);
-    return asm_take(parser, start, status) ? type : NULL;
+    if (!asm_take(parser, start, status)) return NULL;
+    parser->needs_marks |= type->is_open;
+    return type;
 }
 
 // Types repeat: each spelling is parsed once, and the same spelling is the same pointer.
@@ -264,18 +266,27 @@ bool asm_result_types(AsmParser *parser, AsmTypes *types) {
 }
 
 const MlirType *asm_function_type(AsmParser *parser) {
-    AsmTypes inputs = {0}, results = {0};
+    const MlirType *few[16];
+    AsmTypes all = {few, 0, HLO_COUNT_OF(few)};
     if (!asm_expect(parser, '(')) return NULL;
-    if (!asm_eat(parser, ')') && (!asm_type_list(parser, &inputs) || !asm_expect(parser, ')'))) return NULL;
+    if (!asm_eat(parser, ')') && (!asm_type_list(parser, &all) || !asm_expect(parser, ')'))) return NULL;
     if (!asm_eat_mark(parser, "->")) {
         asm_expected(parser, "'->'");
         return NULL;
     }
-    if (!asm_result_types(parser, &results)) return NULL;
-    MlirType type = {.kind = MLIR_TYPE_FUNCTION,
-                     .inputs = inputs.items,
-                     .input_count = inputs.count,
-                     .results = results.items,
-                     .result_count = results.count};
-    return mlir_new_type(parser->arena, type);
+    const int64_t inputs = all.count;
+    hlo_vector_push(parser->arena, &all, NULL);
+    if (!asm_result_types(parser, &all)) return NULL;
+    // Nearly every operation names one, and nearly all repeat: each is made once.
+    const size_t bytes = (size_t)all.count * sizeof(*all.items);
+    const MlirType *known = hlo_string_map_get(&parser->functions, (const char *)all.items, bytes);
+    if (known) return known;
+    const MlirType **items = hlo_arena_copy(parser->arena, all.items, bytes);
+    const MlirType *type = mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_FUNCTION,
+                                                                   .inputs = items,
+                                                                   .input_count = inputs,
+                                                                   .results = items + inputs + 1,
+                                                                   .result_count = all.count - inputs - 1});
+    hlo_string_map_set(parser->arena, &parser->functions, (const char *)items, bytes, (void *)(uintptr_t)type);
+    return type;
 }

@@ -53,6 +53,17 @@ unsigned char mlir_read_byte(MlirCursor *cursor) {
 
 // The number of trailing zero bits of the first byte says how many bytes follow.
 uint64_t mlir_read_long_varint(MlirCursor *cursor) {
+    if (!cursor->error && cursor->end - cursor->next > 8) {
+        // All that the number can have is there: no loop, no call.
+        unsigned char mark = *cursor->next;
+        uint64_t rest;
+        memcpy(&rest, cursor->next + 1, sizeof(rest));
+        int more = mark ? __builtin_ctz(mark) : 8;
+        cursor->next += more + 1;
+        if (more == 8) return rest;
+        uint64_t bits = rest << 8 | mark;
+        return (more == 7 ? bits : bits & ((UINT64_C(1) << (8 * (more + 1))) - 1)) >> (more + 1);
+    }
     unsigned char first = mlir_read_byte(cursor);
     if (first & 1) return first >> 1;
     int extra = first ? __builtin_ctz(first) : 8;

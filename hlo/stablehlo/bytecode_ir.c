@@ -25,6 +25,8 @@ typedef struct Scope {
     MlirValue **values;
     int64_t count;  // numbers given to regions so far on this path
     int64_t capacity;
+    MlirValue **own;  // those of the innermost region, from number `first` on, in an array that stays as it is
+    int64_t first;
 } Scope;
 
 typedef struct IrReader {
@@ -33,7 +35,7 @@ typedef struct IrReader {
     int depth;
 } IrReader;
 
-static MlirValue *value_at(IrReader *reader, Scope *scope, uint64_t number) {
+static MlirValue *value_at(IrReader *reader, const Scope *scope, uint64_t number) {
     if (number >= (uint64_t)scope->count) {
         mlir_cursor_fail(reader->cursor, "there is no value %llu", (unsigned long long)number);
         return NULL;
@@ -50,7 +52,9 @@ static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
                                         sizeof(*scope->values));
     }
     MlirValue *fresh = HLO_ARENA_NEW(reader->file->arena, MlirValue, more);
-    for (int64_t i = 0; i < more; i++) scope->values[scope->count + i] = &fresh[i];
+    scope->own = hlo_arena_allocate_uninitialised(reader->file->arena, (size_t)more * sizeof(*scope->own));
+    scope->first = scope->count;
+    for (int64_t i = 0; i < more; i++) scope->own[i] = scope->values[scope->count + i] = &fresh[i];
     scope->count = total;
 }
 
@@ -166,21 +170,23 @@ static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operatio
 static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, MlirOperation *operation) {
     assert(operation);
     int64_t count = mlir_read_count(reader->cursor);
-    operation->results = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
-    for (int64_t i = 0; i < count && !reader->cursor->error; i++) {
-        const MlirType *type = mlir_read_type(reader->file, reader->cursor);
-        MlirValue *value = value_at(reader, scope, (uint64_t)(*next_value)++);
-        if (value) value->type = type;
-        operation->results[i] = value;
-    }
+    if (count > scope->count - *next_value)
+        mlir_cursor_fail(reader->cursor, "there is no value %lld", (long long)scope->count);
+    if (reader->cursor->error) return;
+    // The pointers stay where they are: a region has an array of its own.
+    operation->results = &scope->own[*next_value - scope->first];
     operation->result_count = count;
+    *next_value += count;
+    for (int64_t i = 0; i < count; i++) operation->results[i]->type = mlir_read_type(reader->file, reader->cursor);
 }
 
 static void read_operands(IrReader *reader, Scope *scope, MlirOperation *operation) {
     int64_t count = mlir_read_count(reader->cursor);
     operation->operands = HLO_ARENA_NEW(reader->file->arena, MlirValue *, count);
     for (int64_t i = 0; i < count && !reader->cursor->error; i++) {
-        operation->operands[i] = value_at(reader, scope, mlir_read_varint(reader->cursor));
+        MlirValue *value = value_at(reader, scope, mlir_read_varint(reader->cursor));
+        if (value) value->is_used = true;
+        operation->operands[i] = value;
     }
     operation->operand_count = count;
 }
@@ -251,11 +257,14 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     int64_t values = mlir_read_count(cursor);
     if (cursor->error) return;
     int64_t next_value = scope->count;
+    const Scope outside = *scope;
     open_numbers(reader, scope, values);
     region->blocks = HLO_ARENA_NEW(reader->file->arena, MlirBlock, count);
     region->block_count = count;
     for (int64_t i = 0; i < count && !cursor->error; i++) read_block(reader, scope, &next_value, &region->blocks[i]);
     scope->count -= values;  // the numbers are free again behind the region; the values live on
+    scope->own = outside.own;
+    scope->first = outside.first;
     reader->depth--;
 }
 
@@ -270,5 +279,12 @@ HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top) {
     HLO_FAIL_IF(block.operation_count != 1 || strcmp(block.operations[0]->name, "builtin.module") != 0,
                 HLO_INVALID_ARGUMENT, "the bytecode does not hold one module");
     *top = block.operations[0];
+    bool needs_marks = false;
+    for (int64_t i = 0; i < file->op_name_count; i++) needs_marks |= mlir_is_cast(file->op_names[i].name);
+    for (int64_t i = 0; i < file->type_count; i++) {
+        const MlirType *type = file->types[i].decoded;
+        needs_marks |= type && type->is_open;
+    }
+    if (needs_marks) mlir_mark(*top);
     return HLO_SUCCESS;
 }

@@ -299,16 +299,21 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     return attach_annotations(place, *result);
 }
 
-HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) {
+// Fills `operands`, which has room for all of the operation's.
+static HloStatus find_operands(const ImportPlace *place, HloInstruction **operands) {
     const MlirOperation *operation = place->operation;
-    *operands = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, operation->operand_count);
     for (int64_t i = 0; i < operation->operand_count; i++) {
-        (*operands)[i] = operation->operands[i]->lowered;
-        if (!(*operands)[i] || (*operands)[i]->parent != place->computation) {
+        operands[i] = operation->operands[i]->lowered;
+        if (!operands[i] || operands[i]->parent != place->computation) {
             return import_error(place, HLO_INVALID_ARGUMENT, "operand %lld is not defined here", (long long)i);
         }
     }
     return HLO_SUCCESS;
+}
+
+HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) {
+    *operands = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, place->operation->operand_count);
+    return find_operands(place, *operands);
 }
 
 HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
@@ -329,11 +334,13 @@ HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
 }
 
 HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attributes) {
-    HloInstruction **operands = NULL, *result = NULL;
+    HloInstruction *few[8], **operands = few, *result = NULL;
     const HloShape *shape = NULL;
-    HLO_TRY(import_operands(place, &operands));
+    const int64_t count = place->operation->operand_count;
+    if (count > (int64_t)HLO_COUNT_OF(few)) operands = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, count);
+    HLO_TRY(find_operands(place, operands));
     HLO_TRY(import_result_shape(place, &shape));
-    HLO_TRY(import_emit(place, opcode, shape, operands, place->operation->operand_count, attributes, NULL, 0, &result));
+    HLO_TRY(import_emit(place, opcode, shape, operands, count, attributes, NULL, 0, &result));
     return import_set_results(place, result);
 }
 
@@ -741,7 +748,6 @@ static HloStatus import_request(void *argument) {
     HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
                                         : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) {
-        mlir_find_uses(top);
         const char *begin = request->bytes;
         const AsmText text = {request->file, begin, begin + request->length};
         status = mlir_import(top, request->is_text ? &text : NULL, arena, request->module);

@@ -167,7 +167,8 @@ HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const un
 
 const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name) {
     for (int64_t i = 0; i < operation->attribute_count; i++) {
-        if (strcmp(operation->attribute_names[i], name) == 0) return operation->attributes[i];
+        const char *key = operation->attribute_names[i];
+        if (key[0] == name[0] && strcmp(key, name) == 0) return operation->attributes[i];
     }
     return NULL;
 }
@@ -181,9 +182,13 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Uses
+// Marks
 
-static bool find_uses_in_block(MlirBlock *block) {
+bool mlir_is_cast(const char *name) {
+    return name[0] == 'b' && strcmp(name, "builtin.unrealized_conversion_cast") == 0;
+}
+
+static bool mark_block(MlirBlock *block) {
     bool is_open = false;
     for (int64_t i = 0; i < block->argument_count; i++) {
         is_open |= block->arguments[i]->type && block->arguments[i]->type->is_open;
@@ -197,21 +202,20 @@ static bool find_uses_in_block(MlirBlock *block) {
         for (int64_t j = 0; j < operation->result_count; j++) {
             is_open |= operation->results[j]->type && operation->results[j]->type->is_open;
         }
-        bool is_cast = operation->operand_count == operation->result_count && operation->name[0] == 'b' &&
-                       strcmp(operation->name, "builtin.unrealized_conversion_cast") == 0;
+        bool is_cast = operation->operand_count == operation->result_count && mlir_is_cast(operation->name);
         for (int64_t j = 0; is_cast && j < operation->result_count; j++) {
             operation->results[j]->same = operation->operands[j];
         }
-        if (operation->region_count) is_open |= mlir_find_uses(operation);
+        if (operation->region_count) is_open |= mlir_mark(operation);
     }
     return is_open;
 }
 
-bool mlir_find_uses(MlirOperation *top) {
+bool mlir_mark(MlirOperation *top) {
     bool is_open = false;
     for (int64_t r = 0; r < top->region_count; r++) {
         MlirRegion *region = &top->regions[r];
-        for (int64_t b = 0; b < region->block_count; b++) region->is_open |= find_uses_in_block(&region->blocks[b]);
+        for (int64_t b = 0; b < region->block_count; b++) region->is_open |= mark_block(&region->blocks[b]);
         is_open |= region->is_open;
     }
     return is_open;

@@ -89,7 +89,7 @@ struct MlirValue {
     const MlirType *type;
     const MlirAttribute *location;  // of a block argument; NULL if none was given
     MlirValue *same;                // of a cast that was folded: the value that it stands for; else NULL
-    bool is_used;                   // set by mlir_find_uses()
+    bool is_used;                   // an operation has it as an operand; set by the readers
     HloInstruction *lowered;        // set by the importer
 };
 
@@ -103,7 +103,7 @@ typedef struct MlirBlock {
 typedef struct MlirRegion {
     MlirBlock *blocks;
     int64_t block_count;
-    bool is_open;  // a type in it is; set by mlir_find_uses()
+    bool is_open;  // a type in it is; set by mlir_mark()
 } MlirRegion;
 
 struct MlirOperation {
@@ -155,9 +155,12 @@ const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *
 // The entry of a dictionary, or NULL (also for a NULL dictionary).
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
 
-// Notes which values are used, and lets the users of casts between dialects (builtin.unrealized_conversion_cast, one
-// result an operand) use the operands instead. The casts stay. True if a type in the regions of `top` is open.
-bool mlir_find_uses(MlirOperation *top);
+// True for the name of a cast between dialects, builtin.unrealized_conversion_cast.
+bool mlir_is_cast(const char *name);
+// What can be said only when all has been read: lets the users of casts (one result an operand) use the operands
+// instead (the casts stay), and notes which regions have open types. For pictures that have one or the other. True if a
+// type in the regions of `top` is open.
+bool mlir_mark(MlirOperation *top);
 
 // Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch; `text` is what it was read
 // from, for the places of errors, or NULL.
