@@ -69,6 +69,9 @@ def gradients(f):
 
 FIRST = "NCHW OIHW NCHW"
 case("conv_7x7_32", convolution(), of(2, 56, 56, 32), of(7, 7, 32, 32))
+case("conv_3x3_64", convolution(), of(8, 56, 56, 64), of(3, 3, 64, 64))
+case("conv_3x3_256", convolution(), of(8, 14, 14, 256), of(3, 3, 256, 256))
+case("conv_3x3_64_gradients", gradients(convolution()), of(8, 56, 56, 64), of(3, 3, 64, 64))
 case("conv_3x3_16", convolution(), of(8, 56, 56, 16), of(3, 3, 16, 16))
 case("conv_5x5_one_feature", convolution(), of(32, 28, 28, 1), of(5, 5, 1, 32))
 case("conv_5x5_large_one_feature", convolution(), of(1, 512, 512, 1), of(5, 5, 1, 1))

@@ -83,10 +83,89 @@ static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvo
     return true;
 }
 
-static HloStatus run_whole(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
-    return (cpu_convolution_is_direct(c) ? cpu_convolution_direct : cpu_convolution_products)(pool, c, out, input,
-                                                                                              kernel);
+// ---- ways
+
+// True where each image is a matrix of features and positions, and the kernel one of both features.
+static bool is_pointwise(const CpuConvolution *c) {
+    int64_t positions = 1;
+    if (c->feature_groups > 1 || c->batch_groups > 1 || c->input_feature_stride == 1) return false;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        if (dim->kernel_size != 1 || dim->stride != 1 || dim->padding_low != 0 || dim->input_size != dim->output_size ||
+            (dim->input_size > 1 && (dim->input_stride != positions || dim->output_stride != positions)))
+            return false;
+        positions *= dim->input_size;
+    }
+    return positions > 1;
 }
+
+static HloStatus run_pointwise(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
+                               const void *kernel) {
+    int64_t positions = 1;
+    for (int d = 0; d < c->rank; d++) positions *= c->dims[d].input_size;
+    const CpuMatmul product = {.lhs_type = c->rhs_type,
+                               .rhs_type = c->lhs_type,
+                               .out_type = c->out_type,
+                               .precision = c->precision,
+                               .batch = c->batch,
+                               .m = c->output_features,
+                               .n = positions,
+                               .k = c->input_features,
+                               .lhs_m_stride = c->kernel_output_stride,
+                               .lhs_k_stride = c->kernel_input_stride,
+                               .rhs_batch_stride = c->input_batch_stride,
+                               .rhs_k_stride = c->input_feature_stride,
+                               .rhs_n_stride = 1,
+                               .out_batch_stride = c->output_batch_stride,
+                               .out_m_stride = c->output_feature_stride,
+                               .out_n_stride = 1};
+    return cpu_matmul(pool, &product, out, kernel, input);
+}
+
+// By patches, which are rows of neighbours in memory: an input whose features stand apart, and whose images do so too,
+// is first copied so that one or the other are neighbours: the images where the kernel is larger than the output, as
+// then (in gradients of kernels) there are more of them than features.
+static HloStatus run_products(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
+                              const void *kernel) {
+    enum { kFewestFeatures = 4 };
+    const bool apart = c->input_feature_stride != 1 && (c->input_batch_stride != 1 || c->batch == 1) &&
+                       c->input_features >= kFewestFeatures && c->rank > 0;
+    if (!apart) return cpu_convolution_products(pool, c, out, input, kernel);
+    int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], to[kRankLimit + 2], kernel_places = 1, positions = 1, next = 1;
+    CpuConvolutionDim dims[kRankLimit];
+    CpuConvolution together = *c;
+    for (int d = 0; d < c->rank; d++) kernel_places *= c->dims[d].kernel_size, positions *= c->dims[d].output_size;
+    const bool images_next = kernel_places > positions && c->batch > 1;
+    together.dims = dims;
+    *(images_next ? &together.input_batch_stride : &together.input_feature_stride) = 1;
+    next = images_next ? c->batch : c->input_features;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        dims[d] = c->dims[d];
+        sizes[d] = dims[d].input_size, from[d] = dims[d].input_stride;
+        dims[d].input_stride = to[d] = next, next *= sizes[d];
+    }
+    *(images_next ? &together.input_feature_stride : &together.input_batch_stride) = next;
+    sizes[c->rank] = c->batch, from[c->rank] = c->input_batch_stride, to[c->rank] = together.input_batch_stride;
+    sizes[c->rank + 1] = c->input_features, from[c->rank + 1] = c->input_feature_stride;
+    to[c->rank + 1] = together.input_feature_stride;
+    const int64_t elements = next * (images_next ? c->input_features : c->batch), width = hlo_type_bytes(c->lhs_type);
+    char *memory = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)elements, (size_t)width));
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    cpu_copy_strided(pool, c->rank + 2, sizes, (int)width, memory, to, input, from);
+    const HloStatus status = cpu_convolution_products(pool, &together, out, memory, kernel);
+    cpu_pool_scratch_give(pool, memory);
+    return status;
+}
+
+static HloStatus run_whole(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
+    if (cpu_convolution_is_direct(c)) return cpu_convolution_direct(pool, c, out, input, kernel);
+    if (cpu_convolution_is_windows(c, cpu_pool_features(pool)))
+        return cpu_convolution_windows(pool, c, out, input, kernel);
+    if (is_pointwise(c)) return run_pointwise(pool, c, out, input, kernel);
+    return run_products(pool, c, out, input, kernel);
+}
+
+// ---- holes, one after the other
 
 // One convolution without holes for each combination of points of the dimensions' cycles. `out` is all zeros.
 static HloStatus run_cycles(CpuPool *pool, const CpuConvolution *c, char *out, const void *input, const char *kernel) {

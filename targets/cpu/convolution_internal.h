@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ways in which convolutions are computed, between convolution.c, which brings operands into the type of the
+// The three ways in which convolutions are computed, between convolution.c, which brings operands into the type of the
 // arithmetic and takes holes between input elements apart, and the files that have one way each.
 #ifndef MESHLO_TARGETS_CPU_CONVOLUTION_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_CONVOLUTION_INTERNAL_H_
 
 #include "targets/cpu/convolution.h"
 
-// Both ways want: operands of one type, that of the arithmetic; no base dilation; at least one output, one place of the
+// All ways want: operands of one type, that of the arithmetic; no base dilation; at least one output, one place of the
 // kernel and one feature of a group.
 
 // What follows from a convolution's sizes.
@@ -29,5 +29,13 @@ bool cpu_convolution_is_direct(const CpuConvolution *convolution);
 // RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_convolution_direct(CpuPool *pool, const CpuConvolution *convolution, void *out,
                                                const void *input, const void *kernel);
+
+// True for those that are best multiplied where the input stands, on that set: exact real arithmetic in one group,
+// unless tiles are faster.
+bool cpu_convolution_is_windows(const CpuConvolution *convolution, CpuFeatures features);
+
+// By products of windows of the input (convolution_windows.c), for those. RESOURCE_EXHAUSTED.
+HLO_NODISCARD HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *convolution, void *out,
+                                                const void *input, const void *kernel);
 
 #endif

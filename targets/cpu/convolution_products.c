@@ -115,28 +115,44 @@ static bool is_packed(const ConvolutionJob *job) {
     return true;
 }
 
+// [place][input feature][output feature] of one group whose outputs are no neighbours: in one go, which turns squares.
+static void pack_group(CpuPool *pool, const ConvolutionJob *job, const char *from, char *to) {
+    const CpuConvolution *c = job->c;
+    int64_t sizes[kRankLimit + 2], target[kRankLimit + 2], source[kRankLimit + 2], next = job->group_outputs;
+    sizes[c->rank + 1] = job->group_outputs, target[c->rank + 1] = 1, source[c->rank + 1] = c->kernel_output_stride;
+    sizes[c->rank] = job->group_inputs, target[c->rank] = next, source[c->rank] = c->kernel_input_stride;
+    next *= job->group_inputs;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        sizes[d] = dim->kernel_size, target[d] = next, next *= dim->kernel_size;
+        source[d] = dim->reversal ? -dim->kernel_stride : dim->kernel_stride;
+        if (dim->reversal) from += (dim->kernel_size - 1) * dim->kernel_stride * job->width;
+    }
+    cpu_copy_strided(pool, c->rank + 2, sizes, job->width, to, target, from, source);
+}
+
 // [group][place][input feature][output feature], reversed dimensions turned.
-static void pack_kernel(const ConvolutionJob *job, char *packed) {
+static void pack_kernel(CpuPool *pool, const ConvolutionJob *job, char *packed) {
     const CpuConvolution *c = job->c;
     const int64_t row = job->group_outputs * job->width;
     int64_t place[kRankLimit];
-    for (int64_t g = 0; g < job->groups; g++)
-        for (int64_t p = 0; p < job->places; p++) {
+    for (int64_t g = 0; g < job->groups; g++) {
+        const char *group = job->kernel + g * job->group_outputs * c->kernel_output_stride * job->width;
+        char *to = packed + g * job->places * job->group_inputs * row;
+        if (c->kernel_output_stride != 1) {
+            pack_group(pool, job, group, to);
+            continue;
+        }
+        for (int64_t p = 0; p < job->places; p++, to += job->group_inputs * row) {
+            int64_t from = 0;
             unflatten_place(c, p, place);
-            int64_t from = g * job->group_outputs * c->kernel_output_stride;
             for (int d = 0; d < c->rank; d++)
                 from +=
                     (c->dims[d].reversal ? c->dims[d].kernel_size - 1 - place[d] : place[d]) * c->dims[d].kernel_stride;
-            char *to = packed + (g * job->places + p) * job->group_inputs * row;
-            if (c->kernel_output_stride == 1) {
-                job->copy_rows(to, row, job->kernel + from * job->width, c->kernel_input_stride * job->width,
-                               job->group_inputs, row);
-                continue;
-            }
-            cpu_copy_strided(NULL, 2, (int64_t[]){job->group_inputs, job->group_outputs}, job->width, to,
-                             (int64_t[]){job->group_outputs, 1}, job->kernel + from * job->width,
-                             (int64_t[]){c->kernel_input_stride, c->kernel_output_stride});
+            job->copy_rows(to, row, group + from * job->width, c->kernel_input_stride * job->width, job->group_inputs,
+                           row);
         }
+    }
 }
 
 // ---- patches
@@ -411,8 +427,26 @@ static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t cou
     cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
 }
 
+// Outputs whose features are no neighbours, of the type of the arithmetic: turned, a run of the fastest dimension at a
+// time.
+static void write_turned(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
+    const PositionDim *fastest = &job->dims[job->dim_count - 1];
+    for (int64_t p = 0; p < count;) {
+        const int64_t left = fastest->size - (p0 + p) % fastest->size, run = left < count - p ? left : count - p;
+        cpu_copy_strided(NULL, 2, (int64_t[]){job->group_outputs, run}, job->width,
+                         job->out + output_offset(job, group, p0 + p) * job->width,
+                         (int64_t[]){job->c->output_feature_stride, fastest->out_stride},
+                         result + p * job->group_outputs * job->width, (int64_t[]){1, job->group_outputs});
+        p += run;
+    }
+}
+
 static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
     const int out_width = hlo_type_bytes(job->c->out_type);
+    if (job->c->out_type == job->compute && job->c->output_feature_stride != 1) {
+        write_turned(job, group, p0, count, result);
+        return;
+    }
     for (int64_t p = 0; p < count; p++)
         cpu_matmul_unpack(
             job->kernels, job->compute, job->c->out_type, job->out + output_offset(job, group, p0 + p) * out_width,
@@ -565,7 +599,7 @@ HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void 
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
     job.packed = packed ? memory : job.kernel;
     job.scratch = memory + packed + tiles;
-    if (packed) pack_kernel(&job, memory);
+    if (packed) pack_kernel(pool, &job, memory);
     pack_kernel_tiles(&job, memory + packed);
     const double work = (double)job.groups * (double)job.positions * (double)job.depth * (double)job.group_outputs;
     cpu_pool_parallel_for_grain(work < 100000 ? NULL : pool, job.groups * job.tiles, 1, convolution_task, &job);

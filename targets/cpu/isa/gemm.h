@@ -10,6 +10,13 @@
 // What is multiplied. Unsigned integers wrap, and signed ones have the same bits.
 typedef enum CpuGemmElement { CPU_GEMM_F32, CPU_GEMM_F64, CPU_GEMM_U32, CPU_GEMM_U64 } CpuGemmElement;
 
+// What the windows of neighbouring outputs of a convolution read: `runs` runs of `depth` elements each, the r-th from
+// offsets[r] on, counted from the window's start; the windows' starts are row_step elements apart.
+typedef struct CpuWindows {
+    int64_t runs, depth, row_step;
+    const int64_t *offsets;
+} CpuWindows;
+
 // Rows and columns of one tile of the result that stays in registers are `mr` and `nr`.
 typedef struct CpuGemmKernels {
     int width;  // bytes of an element
@@ -27,6 +34,9 @@ typedef struct CpuGemmKernels {
     // of b `b_step` elements apart, from where they are: bits as of tile() of one block of depth.
     void (*small)(int64_t m, int64_t n, int64_t depth, const void *a, int64_t row_step, int64_t k_step, const void *b,
                   int64_t b_step, void *c, int64_t ldc, int accumulate);
+    // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to the product of m windows, the first one at `a`, and a
+    // panel of b: a chain of fused multiply-adds in the order of the runs. NULL for integers.
+    void (*window)(const CpuWindows *windows, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n);
     // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up
     // in a fixed order.
     void (*rows_by_vector)(void *y, int64_t y_step, const void *a, int64_t row_step, const void *x, int64_t rows,

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions whose products read the input where it stands: windows of neighbouring outputs overlap, so that a matrix
+// of patches would hold each element as often as the kernel has places, and copying them takes as long as multiplying
+// where the output features are few. The input is brought between zeros, its features next to each other, if it is not
+// so already; the kernel is packed in panels.
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/base/memory.h"
+#include "targets/cpu/convolution_internal.h"
+#include "targets/cpu/copy.h"
+#include "targets/cpu/isa/gemm.h"
+
+enum {
+    kRankLimit = CPU_KERNEL_RANK_LIMIT,
+    kUnitPositions = 256,   // outputs a part of the work makes, so that a panel is read from afar once for many
+    kLeastPositions = 64,   // the same where there are few parts
+    kWorthSharing = 50000,  // products that pay for waking the workers
+};
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+typedef struct WindowJob {
+    const CpuConvolution *c;
+    const CpuGemmKernels *kernels;
+    int64_t width;  // bytes of an element
+    // The input as it is read: borders and all.
+    const char *input;
+    int64_t sizes[kRankLimit], strides[kRankLimit], batch_stride;
+    CpuWindows windows;
+    const char *panels;   // [panel][runs * depth][nr]
+    int64_t row_length;   // outputs along the last dimension
+    int64_t rows;         // of outputs, all images
+    int64_t rows_each;    // that a part of the work makes
+    int64_t panel_bytes;  // of one
+    char *out;
+    char *results;  // of each worker: a part's outputs, feature by feature, where those are no neighbours; else NULL
+    size_t results_each;
+} WindowJob;
+
+// ---- which
+
+bool cpu_convolution_is_windows(const CpuConvolution *c, CpuFeatures features) {
+    // The tiles of AMX multiply faster, which pays for patches of neighbouring features where sums are long and output
+    // features are many.
+    enum { kFewOutputs = 48, kShortSum = 256, kFewestPositions = 4 };
+    if ((c->lhs_type != HLO_F32 && c->lhs_type != HLO_F64) || c->out_type != c->lhs_type || c->rank < 1 ||
+        c->precision != CPU_PRECISION_EXACT || c->feature_groups > 1 || c->batch_groups > 1)
+        return false;
+    const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
+    const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+    // Kernels that are longer than their rows of outputs are gradients: few positions, each a long sum.
+    if (sizes.places == 1 || last->output_size < kFewestPositions || last->kernel_size > 2 * last->output_size)
+        return false;
+    const bool tiles = features >= CPU_FEATURES_AMX && c->lhs_type == HLO_F32 && c->input_feature_stride == 1 &&
+                       c->output_feature_stride == 1;
+    return !tiles || c->output_features <= kFewOutputs || sizes.places * c->input_features < kShortSum;
+}
+
+// ---- the input
+
+// Elements of one dimension that any window reaches, from the first one's start on.
+static int64_t reached(const CpuConvolutionDim *d) {
+    return (d->output_size - 1) * d->stride + (d->kernel_size - 1) * d->window_dilation + 1;
+}
+
+static bool reads_in_place(const CpuConvolution *c) {
+    bool inside = c->input_feature_stride == 1 || c->input_features == 1;
+    for (int d = 0; d < c->rank; d++)
+        inside = inside && c->dims[d].padding_low <= 0 &&
+                 reached(&c->dims[d]) - c->dims[d].padding_low <= c->dims[d].input_size;
+    return inside;
+}
+
+// Strides of the input, in place or between zeros; returns the elements of the copy, or 0.
+static int64_t plan_input(WindowJob *job) {
+    const CpuConvolution *c = job->c;
+    if (reads_in_place(c)) {
+        for (int d = 0; d < c->rank; d++) {
+            job->strides[d] = c->dims[d].input_stride;
+            job->input -= c->dims[d].padding_low * c->dims[d].input_stride * job->width;  // padding is cut off, if any
+        }
+        job->batch_stride = c->input_batch_stride;
+        return 0;
+    }
+    int64_t next = c->input_features;
+    for (int d = c->rank - 1; d >= 0; d--) {
+        job->sizes[d] = reached(&c->dims[d]);
+        job->strides[d] = next, next *= job->sizes[d];
+    }
+    job->batch_stride = next;
+    return next * c->batch;
+}
+
+static void copy_input(CpuPool *pool, WindowJob *job, char *to, int64_t elements) {
+    const CpuConvolution *c = job->c;
+    int64_t sizes[kRankLimit + 2], target[kRankLimit + 2], source[kRankLimit + 2], from = 0, at = 0;
+    bool whole = true;
+    for (int d = 0; d < c->rank; d++) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        const int64_t low = dim->padding_low < 0 ? -dim->padding_low : 0,
+                      high = smaller(dim->input_size, job->sizes[d] - dim->padding_low);
+        sizes[d + 1] = high > low ? high - low : 0;
+        whole = whole && sizes[d + 1] == job->sizes[d];
+        target[d + 1] = job->strides[d], source[d + 1] = dim->input_stride;
+        from += low * dim->input_stride;
+        at += (low + dim->padding_low) * job->strides[d];
+    }
+    sizes[0] = c->batch, target[0] = job->batch_stride, source[0] = c->input_batch_stride;
+    sizes[c->rank + 1] = c->input_features, target[c->rank + 1] = 1, source[c->rank + 1] = c->input_feature_stride;
+    if (!whole) cpu_fill(pool, to, &(uint64_t){0}, elements, (int)job->width);
+    cpu_copy_strided(pool, c->rank + 2, sizes, (int)job->width, to + at * job->width, target,
+                     job->input + from * job->width, source);
+    job->input = to;
+}
+
+// ---- windows and the kernel
+
+// The runs of a window: the features under a place, or under a row of places where those follow each other.
+static void plan_windows(WindowJob *job, int64_t *offsets) {
+    const CpuConvolution *c = job->c;
+    const CpuConvolutionDim *last = &c->dims[c->rank - 1];
+    const bool merged = last->window_dilation == 1 && job->strides[c->rank - 1] == c->input_features;
+    const int64_t each = merged ? last->kernel_size : 1, places = cpu_convolution_sizes(c).places;
+    job->windows = (CpuWindows){.runs = places / each,
+                                .depth = each * c->input_features,
+                                .row_step = last->stride * job->strides[c->rank - 1],
+                                .offsets = offsets};
+    for (int64_t run = 0; run < job->windows.runs; run++) {
+        int64_t rest = run * each;
+        offsets[run] = 0;
+        for (int d = c->rank - 1; d >= 0; d--) {
+            offsets[run] += rest % c->dims[d].kernel_size * c->dims[d].window_dilation * job->strides[d];
+            rest /= c->dims[d].kernel_size;
+        }
+    }
+}
+
+// The kernel as [place][input feature][output feature], then as panels of output features.
+static void pack_kernel(CpuPool *pool, const WindowJob *job, const char *kernel, char *dense, char *panels) {
+    const CpuConvolution *c = job->c;
+    int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], to[kRankLimit + 2], next = c->output_features;
+    const int rank = c->rank;
+    sizes[rank] = c->input_features, from[rank] = c->kernel_input_stride, to[rank] = next;
+    sizes[rank + 1] = c->output_features, from[rank + 1] = c->kernel_output_stride, to[rank + 1] = 1;
+    next *= c->input_features;
+    for (int d = rank - 1; d >= 0; d--) {
+        const CpuConvolutionDim *dim = &c->dims[d];
+        sizes[d] = dim->kernel_size, to[d] = next, next *= dim->kernel_size;
+        from[d] = dim->reversal ? -dim->kernel_stride : dim->kernel_stride;
+        if (dim->reversal) kernel += (dim->kernel_size - 1) * dim->kernel_stride * job->width;
+    }
+    cpu_copy_strided(pool, rank + 2, sizes, (int)job->width, dense, to, kernel, from);
+    job->kernels->pack(panels, job->kernels->nr, dense, c->output_features, job->windows.runs * job->windows.depth, 1,
+                       c->output_features);
+}
+
+// ---- the work
+
+// Element offsets of row number `row` of the outputs, and of the window of its first one.
+static void place_row(const WindowJob *job, int64_t row, int64_t *input, int64_t *out) {
+    const CpuConvolution *c = job->c;
+    *input = *out = 0;
+    for (int d = c->rank - 2; d >= 0; d--) {
+        const int64_t index = row % c->dims[d].output_size;
+        row /= c->dims[d].output_size;
+        *input += index * c->dims[d].stride * job->strides[d];
+        *out += index * c->dims[d].output_stride;
+    }
+    assert(row < c->batch);
+    *input += row * job->batch_stride;
+    *out += row * c->output_batch_stride;
+}
+
+// One row of outputs and one panel of their features, by tiles of even size.
+static void multiply_row(const WindowJob *job, const char *input, const char *panel, int64_t features, char *to,
+                         int64_t ldc) {
+    const int64_t tiles = divide_up(job->row_length, job->kernels->mr);
+    for (int64_t tile = 0, x = 0; tile < tiles; tile++) {
+        const int64_t next = (tile + 1) * job->row_length / tiles;
+        job->kernels->window(&job->windows, input + x * job->windows.row_step * job->width, panel,
+                             to + x * ldc * job->width, ldc, next - x, features);
+        x = next;
+    }
+}
+
+static void windows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const WindowJob *job = argument;
+    const CpuConvolution *c = job->c;
+    const int64_t nr = job->kernels->nr, features = c->output_features;
+    char *results = job->results ? job->results + (size_t)worker * job->results_each : NULL;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit * job->rows_each, last = smaller(first + job->rows_each, job->rows);
+        int64_t input, out;
+        for (int64_t o = 0; o < features; o += nr)
+            for (int64_t row = first; row < last; row++) {
+                place_row(job, row, &input, &out);
+                char *to = results ? results + ((row - first) * job->row_length * features + o) * job->width
+                                   : job->out + (out + o) * job->width;
+                multiply_row(job, job->input + input * job->width, job->panels + o / nr * job->panel_bytes,
+                             smaller(nr, features - o), to, results ? features : c->dims[c->rank - 1].output_stride);
+            }
+        for (int64_t row = first; results && row < last; row++) {
+            place_row(job, row, &input, &out);
+            cpu_copy_strided(
+                NULL, 2, (int64_t[]){features, job->row_length}, (int)job->width, job->out + out * job->width,
+                (int64_t[]){c->output_feature_stride, c->dims[c->rank - 1].output_stride},
+                results + (row - first) * job->row_length * features * job->width, (int64_t[]){1, features});
+        }
+    }
+}
+
+static size_t round_64(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static void plan_rows(WindowJob *job) {
+    const CpuConvolution *c = job->c;
+    job->row_length = c->dims[c->rank - 1].output_size;
+    job->rows = c->batch;
+    for (int d = 0; d + 1 < c->rank; d++) job->rows *= c->dims[d].output_size;
+    const int64_t positions = job->rows * job->row_length > 16 * kUnitPositions ? kUnitPositions : kLeastPositions;
+    job->rows_each = divide_up(positions, job->row_length);
+}
+
+HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
+                                  const void *kernel) {
+    WindowJob job = {
+        .c = c,
+        .kernels = cpu_isa_gemm_kernels(cpu_pool_features(pool), c->lhs_type == HLO_F64 ? CPU_GEMM_F64 : CPU_GEMM_F32),
+        .width = hlo_type_bytes(c->lhs_type),
+        .input = input,
+        .out = out};
+    const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
+    const int64_t elements = plan_input(&job), depth = sizes.places * c->input_features,
+                  padded = divide_up(c->output_features, job.kernels->nr) * job.kernels->nr;
+    const size_t width = (size_t)job.width, copy = round_64(hlo_array_bytes((size_t)elements, width)),
+                 dense = round_64(hlo_array_bytes((size_t)(depth * c->output_features), width)),
+                 panels = round_64(hlo_array_bytes((size_t)(depth * padded), width) + 64),
+                 offsets = round_64(sizeof(int64_t) * (size_t)sizes.places);
+    plan_rows(&job);
+    if (c->output_feature_stride != 1 && c->output_features > 1)
+        job.results_each = round_64((size_t)(job.rows_each * job.row_length * c->output_features) * width);
+    const size_t all = copy + dense + panels + offsets + job.results_each * (size_t)cpu_pool_worker_count(pool);
+    char *memory = all < copy ? NULL : cpu_pool_scratch_take(pool, all);
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
+    if (elements) copy_input(pool, &job, memory, elements);
+    plan_windows(&job, (int64_t *)(void *)(memory + copy + dense + panels));
+    pack_kernel(pool, &job, kernel, memory + copy, memory + copy + dense);
+    job.panels = memory + copy + dense;
+    job.panel_bytes = depth * job.kernels->nr * job.width;
+    if (job.results_each) job.results = memory + copy + dense + panels + offsets;
+    const double work = (double)job.rows * (double)job.row_length * (double)depth * (double)c->output_features;
+    cpu_pool_parallel_for_grain(work < kWorthSharing ? NULL : pool, divide_up(job.rows, job.rows_each), 1, windows_task,
+                                &job);
+    cpu_pool_scratch_give(pool, memory);
+    return HLO_SUCCESS;
+}
