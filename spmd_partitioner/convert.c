@@ -284,7 +284,9 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             HloStatus status = agree(count, annotation_devices(at->sharding), "its sharding");
-            if (status) return hlo_status_annotate(status, "instruction %%%s", at->name);
+            if (status) {
+                return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
+            }
         }
     }
     if (*count == 0) {

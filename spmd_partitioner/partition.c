@@ -451,7 +451,7 @@ static HloStatus partition_instruction(SpmdPartitioner *partitioner, const HloIn
     }
     const SpmdOp *row = spmd_op(op->opcode);
     HloStatus status = row->partition ? row->partition(partitioner, op) : spmd_partition_default(partitioner, op);
-    return hlo_status_code(status) == HLO_OK ? status : hlo_status_annotate(status, "instruction %%%s", op->name);
+    return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", op->name), op);
 }
 
 // The wanted form of every leaf of a computation's root.

@@ -458,18 +458,12 @@ static void carry_sums(SpmdPlan *plan) {
     }
 }
 
-static HloStatus check_supported(const HloInstruction *op) {
-    HLO_FAIL_IF(!spmd_op(op->opcode)->rule && !spmd_op(op->opcode)->partition, HLO_UNIMPLEMENTED,
-                "instruction %%%s: %s cannot be partitioned", op->name, hlo_op_text(op->opcode));
-    return HLO_SUCCESS;
-}
-
 static HloStatus add_nodes(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
-            HLO_TRY(check_supported(at));
-            HLO_TRY(seed_instruction(builder, at));
+            assert(spmd_op(at->opcode)->rule || spmd_op(at->opcode)->partition); /* each row of ops.def has one */
+            HLO_TRY(hlo_status_at_instruction(seed_instruction(builder, at), at));
         }
     }
     make_results(builder);
@@ -481,7 +475,7 @@ static HloStatus add_nodes(Builder *builder) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
             add_rule(builder, at);
             add_flow_edges(builder, at);
-            HLO_TRY(add_border(builder, at));
+            HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));
             join_group(builder, at);
         }
     }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "hlo/base/clock.h"
+#include "hlo/text/text.h"
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
 #include "tools/verbs.def"
@@ -105,10 +106,15 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
 }
 
 // Says why, then gives the exit code of a status. Takes ownership.
-static int report_status(HloStatus status, CliStage stage) {
+static int report_status(const CliContext *context, HloStatus status) {
+    const HloPlace *place = hlo_status_place(status);
+    if (place && place->instruction && !place->line_text && context->source.data) {
+        HloParseOptions options = {.file = context->source_name};
+        status = hlo_status_place_in_text(status, context->source.data, context->source.size, &options);
+    }
     char *message = hlo_status_to_text(status);
     fputs(message ? message : "error: out of memory\n", stderr);
-    int exit_code = cli_exit_code(hlo_status_code(status), stage);
+    int exit_code = cli_exit_code(hlo_status_code(status), context->stage);
     if (exit_code == CLI_EXIT_BUG) fputs("This is a bug of meshlo; please report it with the program.\n", stderr);
     hlo_free(message);
     hlo_status_free(status);
@@ -170,7 +176,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     if (!status) status = hlo_text_status(&context.out);
     int exit_code = context.exit_code;
     if (status) {
-        exit_code = report_status(status, context.stage);
+        exit_code = report_status(&context, status);
     } else if (!write_stream(STDOUT_FILENO, context.out.data, context.out.length)) {
         fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
         exit_code = CLI_EXIT_USAGE;
@@ -178,6 +184,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     if (context.complaint.length) write_stream(STDERR_FILENO, context.complaint.data, context.complaint.length);
     hlo_text_free(&context.out);
     hlo_text_free(&context.complaint);
+    hlo_file_content_free(&context.source);
     hlo_arena_free(context.arena);
     return exit_code;
 }

@@ -3,6 +3,7 @@
 #ifndef MESHLO_TOOLS_CLI_H_
 #define MESHLO_TOOLS_CLI_H_
 
+#include "hlo/base/file.h"
 #include "hlo/base/json.h"
 #include "hlo/base/memory.h"
 #include "hlo/base/text.h"
@@ -85,9 +86,12 @@ struct CliContext {
     HloText out;        // written to stdout when the verb has succeeded or failed a check
     HloText complaint;  // why the exit code is not 0, where no status says it
     CliExit exit_code;  // used when the verb returns success
-    bool progress;      // stderr is a terminal
-    bool log;           // MESHLO_LOG: each step is a line with its time
-    double start;       // cli_seconds() when the run began
+    // The program's name and HLO text, for the places of errors about it; empty for other formats.
+    const char *source_name;
+    HloFileContent source;
+    bool progress;  // stderr is a terminal
+    bool log;       // MESHLO_LOG: each step is a line with its time
+    double start;   // cli_seconds() when the run began
 };
 
 // The verbs, in the order of the help. *count tells how many.

@@ -72,7 +72,8 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
 HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status) {
     static const SpmdOptions none = {0};
     HloModule *annotated = NULL;
-    if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    const bool any = cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions");
+    if (!any || hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
     HloStatus alone = spmd_propagate(module, &none, &annotated);
     if (!alone) context->stage = CLI_STAGE_USAGE;
     hlo_module_free(annotated);

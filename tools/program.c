@@ -88,9 +88,16 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
-    HloStatus status = parse_program(strcmp(path, "-") == 0 ? "<stdin>" : path, &content, module);
-    hlo_file_content_free(&content);
-    return status;
+    const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
+    HloStatus status = parse_program(name, &content, module);
+    if (status || cli_format_detect(content.data, content.size) != CLI_FORMAT_HLO_TEXT) {
+        hlo_file_content_free(&content);
+        return status;
+    }
+    hlo_file_content_free(&context->source);
+    context->source_name = name;
+    context->source = content;  // for what is found out about the program later
+    return HLO_SUCCESS;
 }
 
 HloStatus cli_write_output(CliContext *context, const HloText *text) {

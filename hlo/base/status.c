@@ -123,7 +123,8 @@ char *hlo_status_to_text(const struct HloError *status) {
     const HloPlace *place = hlo_status_place(status);
     if (place && place->file) {
         hlo_text_format(&text, "%s:", place->file);
-        if (place->line > 0) hlo_text_format(&text, "%lld:%lld:", (long long)place->line, (long long)place->column);
+        if (place->line > 0) hlo_text_format(&text, "%lld:", (long long)place->line);
+        if (place->line > 0 && place->column > 0) hlo_text_format(&text, "%lld:", (long long)place->column);
         hlo_text_char(&text, ' ');
     }
     hlo_text_format(&text, "error: %s\n", hlo_status_message(status));

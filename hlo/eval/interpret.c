@@ -217,7 +217,7 @@ HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation,
             slots[s] = get_element(device, step, slots);
             continue;
         }
-        HLO_TRY(run_step(device, step, slots, &slots[s]));
+        HLO_TRY(hlo_status_at_instruction(run_step(device, step, slots, &slots[s]), step->instruction));
         if (!step->has_uses) {
             hlo_eval_release(device, slots[s]);
             slots[s] = NULL;

@@ -280,3 +280,13 @@ void hlo_instruction_source(const HloInstruction *instruction, const char **file
     *file = stack->file_names.items[place->file_name_id - 1];
     *line = place->line;
 }
+
+HloStatus hlo_status_at_instruction(HloStatus status, const HloInstruction *instruction) {
+    assert(instruction);
+    if (!status || hlo_status_place(status)) return status;
+    HloPlace place = {.instruction = instruction->name};
+    hlo_instruction_source(instruction, &place.file, &place.line);
+    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}

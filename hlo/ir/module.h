@@ -92,6 +92,9 @@ HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
 HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
 // The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);
+// Gives an error about an instruction its place: the name and, where it is known, the line of the user's program. The
+// message stays; an error that has a place keeps it. Takes and returns ownership; NULL stays NULL.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_at_instruction(HloStatus status, const HloInstruction *instruction);
 
 HLO_END_C
 

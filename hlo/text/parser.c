@@ -308,17 +308,18 @@ HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *opti
 }
 
 // Parses the module once more, and replaces the error's place by that of the instruction it names (of the module's
-// first token when it names none).
+// first token when it names none). An error about an instruction that the text does not have stays as it is.
 static bool find_place(HloParser *parser, void *result) {
     HloStatus *status = result;
     const HloPlace *old = hlo_status_place(*status);
-    const char *where = parser->lexer.token.start;
+    const char *where = old && old->instruction ? NULL : parser->lexer.token.start;
     parser->keeps_places = true;
     if (!hlo_parse_module(parser)) return false;
     for (int64_t i = 0; old && old->instruction && i < parser->defined.count; i++) {
         const HloDefinition *definition = &parser->defined.items[i];
         if (strcmp(definition->instruction->name, old->instruction) == 0) where = definition->where;
     }
+    if (!where) return true;  // an instruction that the library made
     HloPlace place = place_of(parser, where);
     if (old) place.instruction = old->instruction;
     HloText source = {0};

@@ -13,12 +13,8 @@ const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) 
 HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) {
     assert(instruction->parent && instruction->parent->name);
     if (!status || hlo_status_place(status)) return status;
-    HloPlace place = {.instruction = instruction->name};
-    hlo_instruction_source(instruction, &place.file, &place.line);
-    HloStatus placed = hlo_error_at(hlo_status_code(status), &place, "%s in %s: %s", instruction->name,
-                                    instruction->parent->name, hlo_status_message(status));
-    hlo_status_free(status);
-    return placed;
+    status = hlo_status_annotate(status, "%s in %s", instruction->name, instruction->parent->name);
+    return hlo_status_at_instruction(status, instruction);
 }
 
 static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *instruction) {

@@ -694,9 +694,10 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
     number_values(frame, order, count);
     for (int64_t i = 0; i < count; i++) {
         const HloInstruction *instruction = order[i];
-        HLO_TRY(check_supported(instruction));
+        Leaves *leaves = &frame->values[instruction->id - frame->first_id];
+        HLO_TRY(hlo_status_at_instruction(check_supported(instruction), instruction));
         HLO_TRY(
-            build_function(instruction->opcode)(frame, instruction, &frame->values[instruction->id - frame->first_id]));
+            hlo_status_at_instruction(build_function(instruction->opcode)(frame, instruction, leaves), instruction));
     }
     *result = frame->values[frame->computation->root->id - frame->first_id];
     return HLO_SUCCESS;

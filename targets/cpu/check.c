@@ -162,7 +162,7 @@ static HloStatus check_region(Checker *checker, const CpuRegion *region, const b
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
         if (hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) && checker->branch)
-            HLO_TRY(check_collective(checker, node, active));
+            HLO_TRY(hlo_status_at_instruction(check_collective(checker, node, active), node->instruction));
         bool inside = false;
         for (int32_t k = 0; k < node->region_count; k++) inside = inside || has_collectives(node->regions[k]);
         if (!inside) continue;

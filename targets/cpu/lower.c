@@ -395,7 +395,7 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
         if (groups[i])
             HLO_TRY(cpu_lower_group(lowering, groups[i], &step));
         else
-            HLO_TRY(lower_function(node)(lowering, node, &step));
+            HLO_TRY(hlo_status_at_instruction(lower_function(node)(lowering, node, &step), node->instruction));
         hlo_vector_push(lowering->arena, &steps->steps, step);
     }
     return HLO_SUCCESS;

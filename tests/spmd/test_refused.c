@@ -43,6 +43,60 @@ static const RefusedProgram programs[] = {
         " t = token[] after-all()\n p = f32[8] parameter(0)\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
         " ROOT d = token[] send-done(s), channel_id=1\n"),
      HLO_UNIMPLEMENTED, "outside of a manual region"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n"
+        " ROOT c = (f32[8], s32[8]) copy(t)\n"),
+     HLO_UNIMPLEMENTED, "instruction %c: copy of this form cannot be partitioned"},
+    {ON(4, " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n"),
+     HLO_UNIMPLEMENTED, "instruction %r: rng-bit-generator without a u64[2] or u64[3] state"},
+    {ON(4, " a = pred[] constant(0)\n b = pred[] constant(1)\n ROOT r = pred[8] rng(a, b), distribution=rng_uniform\n"),
+     HLO_UNIMPLEMENTED, "instruction %r: rng of pred cannot be partitioned"},
+    // what has a meaning on one device only
+    {ON(4, " ROOT r = u32[] partition-id()\n"), HLO_UNIMPLEMENTED,
+     "partition-id outside of a manual region has no meaning"},
+    {"HloModule m, num_partitions=4\n"
+     "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a, b)\n}\n"
+     "ENTRY e {\n p = f32[8] parameter(0)\n ROOT r = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, "
+     "use_global_device_ids=true, to_apply=add\n}\n",
+     HLO_UNIMPLEMENTED, "all-reduce outside of a manual region has no meaning"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n s = (f32[8], f32[32]) all-gather-start(p), dimensions={0}, channel_id=1, "
+        "replica_groups={{0,1,2,3}}, use_global_device_ids=true\n ROOT d = f32[32] all-gather-done(s)\n"),
+     HLO_UNIMPLEMENTED, "all-gather outside of a manual region has no meaning"},
+    // custom calls of sharding
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT d = (f32[8], f32[8]) custom-call(p, q), "
+        "custom_call_target=\"Sharding\", sharding={{replicated},{replicated}}\n"),
+     HLO_UNIMPLEMENTED, "custom-call Sharding of several arrays"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n d = () custom-call(p, q), "
+        "custom_call_target=\"InspectSharding\", custom_call_has_side_effect=true\n ROOT r = f32[8] negate(p)\n"),
+     HLO_INVALID_ARGUMENT, "InspectSharding looks at one array"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT d = f32[2] custom-call(p, q), "
+        "custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"),
+     HLO_INVALID_ARGUMENT, "operands and results of a manual region do not pair up"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n ROOT d = f32[2,1] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", "
+        "sharding={manual}\n"),
+     HLO_INVALID_ARGUMENT, "rank changes at a manual region"},
+    {ON(4,
+        " p = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n s = f32[8] custom-call(p), "
+        "custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}\n d = f32[3] custom-call(s), "
+        "custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n ROOT r = f32[3] negate(d), "
+        "sharding={manual}\n"),
+     HLO_INVALID_ARGUMENT, "dimension 0 is 3 inside and 8 outside of a manual region of 4 shards"},
+    // shardings that no mesh has
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[4]0,1,7,2}\n"), HLO_INVALID_ARGUMENT,
+     "device 7 is repeated or out of range"},
+    {ON(6,
+        " p = f32[12] parameter(0), sharding={mesh['x'=2,'y'=3], [{'x'}]}\n"
+        " q = f32[12] parameter(1), sharding={mesh['a'=3,'b'=2], [{'a'}]}\n ROOT r = f32[12] add(p, q)\n"),
+     HLO_UNIMPLEMENTED, "a named sharding whose axes cut the module's mesh unevenly"},
+    {ON(4,
+        " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
+        " q = f32[8,2] parameter(1), sharding={devices=[4,1]<=[4]}\n ROOT r = f32[8,2] add(p, q)\n"),
+     HLO_UNIMPLEMENTED, "manual or unreduced subgroups with a device order that the mesh cannot hold"},
 };
 
 Test(refused, programs_name_what_stands_in_the_way) {
@@ -87,6 +141,26 @@ Test(refused, options_name_what_is_wrong_with_them) {
     must_fail(spmd_partition(module, NULL, &partitioned, NULL), HLO_INVALID_ARGUMENT, "no entry computation");
     must_fail(spmd_propagate(module, NULL, &partitioned), HLO_INVALID_ARGUMENT, "no entry computation");
     must_fail(spmd_boundary_new(module, &boundary), HLO_INVALID_ARGUMENT, "no entry computation");
+    hlo_module_free(module);
+}
+
+// What is wrong with an instruction is told with its name and the line of the user's program.
+Test(refused, errors_have_the_place_of_their_instruction) {
+    HloModule *module = parse_text(
+        ON(4,
+           " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default, "
+           "metadata={op_name=\"jit(f)/bits\" source_file=\"model.py\" source_line=12}\n"));
+    HloModule *partitioned = NULL;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    const HloPlace *place = hlo_status_place(status);
+    cr_assert(place && place->instruction && place->file);
+    cr_expect_str_eq(place->instruction, "r");
+    cr_expect_str_eq(place->file, "model.py");
+    cr_expect_eq(place->line, 12);
+    char *text = hlo_status_to_text(status);
+    cr_expect(strstr(text, "model.py:12: error: instruction %r: rng-bit-generator"), "%s", text);
+    hlo_free(text);
+    hlo_status_free(status);
     hlo_module_free(module);
 }
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is found out about a program after it was read still has its place: the file, the line, the line's text and a caret.
+# place NAME EXIT LINE:COLUMN TEXT ARGUMENTS…: the command refuses program.hlo so.
+place() {
+    local name=$1 code=$2 where=$3 text=$4
+    shift 4
+    exits "$code" "$name" meshlo "$@"
+    says err "program.hlo:$where: error: " "$name: place"
+    says err "$text" "$name: why"
+    check "$name: caret" grep -qE '^ *\^$' err
+}
+cat >program.hlo <<'HLO'
+HloModule m, num_partitions=2
+ENTRY e {
+  p = f32[8] parameter(0), sharding={devices=[2]<=[2]}
+  q = s32[8] parameter(1)
+  t = (f32[8], s32[8]) tuple(p, q)
+  ROOT c = (f32[8], s32[8]) copy(t)
+}
+HLO
+for verb in partition explain "run --on cpu:2" "emulate --topology v2-8" "check --max-bytes 1"; do
+    # shellcheck disable=SC2086
+    place "partitioning fails in ${verb%% *}" 4 6:8 "instruction %c: copy of this form cannot be partitioned" $verb program.hlo
+done
+cat >program.hlo <<'HLO'
+HloModule m
+ENTRY e {
+  p = f32[8] parameter(0)
+  n = f32[8] negate(p)
+  ROOT r = f32[8] custom-call(n), custom_call_target="nobody_knows"
+}
+HLO
+place "a custom call that nobody knows" 4 5:8 "nobody_knows" run program.hlo
+place "a custom call that nobody knows, evaluated" 4 5:8 "nobody_knows" run program.hlo --engine eval
+cat >program.hlo <<'HLO'
+HloModule m, num_partitions=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+left {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+}
+right {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] negate(x)
+}
+ENTRY main {
+  p = f32[2] parameter(0)
+  i = u32[] partition-id()
+  z = u32[] constant(0)
+  first = pred[] compare(i, z), direction=EQ
+  ROOT c = f32[2] conditional(first, p, p), true_computation=left, false_computation=right
+}
+HLO
+place "a deadlock" 6 9:8 "device 0 would wait for ever for device 1, which %c sends another way" run program.hlo --partitioned
+cp program.hlo elsewhere.hlo
+exits 4 "a program on standard input" bash -c '"$MESHLO" partition - <elsewhere.hlo'
+says err "<stdin>:17:3: error: " "a program on standard input: place"
+cat >program.hlo <<'HLO'
+HloModule m, num_partitions=2
+ENTRY e {
+  p = f32[8] parameter(0)
+  q = f32[8] parameter(1)
+  d = () custom-call(p, q), custom_call_target="InspectSharding", custom_call_has_side_effect=true
+  ROOT r = f32[8] negate(p)
+}
+HLO
+place "what no option is to blame for" 3 5:3 "InspectSharding looks at one array" partition program.hlo
