@@ -48,6 +48,7 @@ typedef struct AsmParser {
     const char *begin, *end, *at;
     HloStatus status;
     int depth;
+    int64_t string_length;           // of the last string that was read, NULs inside included
     HloStringMap ops;                // name -> MlirOpInfo
     HloStringMap types;              // text between tensor< and > -> MlirType
     HloStringMap aliases;            // with their # or ! -> AsmAlias
@@ -56,7 +57,7 @@ typedef struct AsmParser {
     HloStringMap names;              // value names, without % -> AsmName
     HLO_VECTOR(AsmName *) numbered;  // the same for names that are numbers, as nearly all are: by number, or NULL
     bool needs_marks;                // mlir_mark() has something to do: a cast, or a type that is open
-    int64_t scope, scope_count;  // the innermost isolated region that is open; how many there were
+    int64_t scope, scope_count;      // the innermost isolated region that is open; how many there were
     HLO_VECTOR(AsmUndo) undo;
     const MlirAttribute *unknown_location;
 } AsmParser;
@@ -169,6 +170,9 @@ const MlirAttribute *asm_dense(AsmParser *parser);
 const MlirAttribute *asm_dense_resource(AsmParser *parser);
 // What follows `#sdy.`: the name is taken, the body is read from `<` on.
 const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name);
+// The attributes of StableHLO that say replica groups by axes of a mesh: replica_group_mesh_axes, axis_ref, mesh_axis
+// and mesh, behind the name. NULL with *known false for others.
+const MlirAttribute *asm_mesh_attribute(AsmParser *parser, AsmSlice name, bool *known);
 // <@mesh, [{"a"}, {}]>
 const MlirAttribute *asm_sdy_sharding(AsmParser *parser);
 // [<@mesh, [..]>, ...]

@@ -352,6 +352,9 @@ const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind) {
     if (asm_slice_is(kind, "result_accuracy")) return parse_accuracy(parser);
     if (asm_slice_is(kind, "bounds")) return parse_bounds(parser, false);
     if (asm_slice_is(kind, "type_extensions")) return parse_bounds(parser, true);
+    bool known;
+    const MlirAttribute *attribute = asm_mesh_attribute(parser, kind, &known);
+    if (known) return attribute;
     asm_fail_at(parser, kind.text, "the attribute '%.*s' is unknown", (int)kind.length, kind.text);
     return NULL;
 }
@@ -401,6 +404,7 @@ static const MlirAttribute *parse_dialect_attribute(AsmParser *parser) {
 static const MlirAttribute *parse_string(AsmParser *parser) {
     MlirAttribute attribute = {.kind = MLIR_STRING};
     if (!asm_string(parser, &attribute.string)) return NULL;
+    attribute.string_length = parser->string_length;
     if (asm_eat(parser, ':') && !asm_type(parser)) return NULL;
     return asm_make(parser, attribute);
 }

@@ -183,6 +183,9 @@ bool asm_string(AsmParser *parser, const char **string) {
         int64_t length = unescape(start, at, copy);
         if (length < 0) return asm_fail_at(parser, start - 1, "a string with an unknown escape");
         copy[length] = 0;
+        parser->string_length = length;
+    } else {
+        parser->string_length = at - start;
     }
     *string = copy;
     return true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
 // parsers.cc.
+#include <assert.h>
+
 #include "hlo/stablehlo/asm.h"
 
 typedef HLO_VECTOR(const MlirAttribute *) AttributeList;
@@ -144,6 +146,97 @@ const MlirAttribute *asm_sdy_mesh(AsmParser *parser) {
     mesh.items = axes.items;
     mesh.count = axes.count;
     return asm_expect(parser, '>') ? asm_make(parser, mesh) : NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What StableHLO has of it for replica groups, with fields that are called by their names
+
+// `<name = "x"`, and the comma behind it if there is one.
+static bool parse_named(AsmParser *parser, const char **name, bool *more) {
+    bool done = asm_expect(parser, '<') && asm_expect_word(parser, "name") && asm_expect(parser, '=') &&
+                asm_string(parser, name);
+    *more = done && asm_eat(parser, ',');
+    return done;
+}
+
+// <name = "x", sub_axis_info = (1)2>
+static const MlirAttribute *parse_axis_ref(AsmParser *parser) {
+    MlirAttribute axis = {.kind = MLIR_SDY, .code = MLIR_SDY_AXIS_REF};
+    int64_t sizes[2];
+    bool more;
+    if (!parse_named(parser, &axis.string, &more)) return NULL;
+    if (more) {
+        bool done = asm_expect_word(parser, "sub_axis_info") && asm_expect(parser, '=') && asm_expect(parser, '(') &&
+                    asm_integer(parser, &sizes[0]) && asm_expect(parser, ')') && asm_integer(parser, &sizes[1]);
+        if (!done) return NULL;
+        const MlirAttribute **part = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 1);
+        *part = asm_make(
+            parser,
+            (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SUB_AXIS, .ints = hlo_ints(parser->arena, sizes, 2)});
+        axis.items = part;
+        axis.count = 1;
+    }
+    return asm_expect(parser, '>') ? asm_make(parser, axis) : NULL;
+}
+
+// <name = "x", size = 2>
+static const MlirAttribute *parse_mesh_axis(AsmParser *parser) {
+    MlirAttribute axis = {.kind = MLIR_SDY, .code = MLIR_SDY_MESH_AXIS};
+    int64_t size;
+    bool more;
+    bool done = parse_named(parser, &axis.string, &more) && (more || asm_expect(parser, ',')) &&
+                asm_expect_word(parser, "size") && asm_expect(parser, '=') && asm_integer(parser, &size) &&
+                asm_expect(parser, '>');
+    axis.ints = done ? hlo_ints(parser->arena, &size, 1) : (HloInts){0};
+    return done ? asm_make(parser, axis) : NULL;
+}
+
+// <axes=[<name = "x", size = 2>], device_ids=dense<[1, 0]> : tensor<2xi64>>
+static const MlirAttribute *parse_mesh(AsmParser *parser) {
+    AttributeList axes = {0};
+    HloInt64Vector devices = {0};
+    bool done = asm_expect(parser, '<') && asm_expect_word(parser, "axes") && asm_expect(parser, '=') &&
+                asm_expect(parser, '[');
+    while (done && !asm_eat(parser, ']')) {
+        if (axes.count && !asm_expect(parser, ',')) return NULL;
+        const MlirAttribute *axis = asm_peek(parser) == '<' ? parse_mesh_axis(parser) : asm_attribute(parser);
+        if (!axis) return NULL;
+        hlo_vector_push(parser->arena, &axes, axis);
+    }
+    if (done && asm_eat(parser, ',')) {
+        if (!asm_expect_word(parser, "device_ids") || !asm_expect(parser, '=')) return NULL;
+        const MlirAttribute *ids = asm_attribute(parser);
+        if (!ids || ids->kind != MLIR_TENSOR) return asm_expected(parser, "a tensor"), NULL;
+        for (int64_t i = 0; i < hlo_shape_elements(ids->literal->shape); i++) {
+            hlo_vector_push(parser->arena, &devices, hlo_literal_get_int64(ids->literal, i));
+        }
+    }
+    if (!done || !asm_expect(parser, '>')) return NULL;
+    return asm_make(parser, (MlirAttribute){.kind = MLIR_SDY,
+                                            .code = MLIR_SDY_MESH,
+                                            .items = axes.items,
+                                            .count = axes.count,
+                                            .ints = {devices.items, devices.count}});
+}
+
+// <mesh = @mesh, axes = [#stablehlo.axis_ref<...>]>
+static const MlirAttribute *parse_mesh_groups(AsmParser *parser) {
+    const MlirAttribute **parts = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 2);
+    bool done = asm_expect(parser, '<') && asm_expect_word(parser, "mesh") && asm_expect(parser, '=') &&
+                (parts[0] = asm_attribute(parser)) && asm_expect(parser, ',') && asm_expect_word(parser, "axes") &&
+                asm_expect(parser, '=') && (parts[1] = asm_attribute(parser)) && asm_expect(parser, '>');
+    return done ? asm_make(parser, (MlirAttribute){.kind = MLIR_MESH_GROUPS, .items = parts, .count = 2}) : NULL;
+}
+
+const MlirAttribute *asm_mesh_attribute(AsmParser *parser, AsmSlice name, bool *known) {
+    assert(known);
+    *known = true;
+    if (asm_slice_is(name, "replica_group_mesh_axes")) return parse_mesh_groups(parser);
+    if (asm_slice_is(name, "axis_ref")) return parse_axis_ref(parser);
+    if (asm_slice_is(name, "mesh_axis")) return parse_mesh_axis(parser);
+    if (asm_slice_is(name, "mesh")) return parse_mesh(parser);
+    *known = false;
+    return NULL;
 }
 
 const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name) {

@@ -285,6 +285,46 @@ static const MlirAttribute *read_enum(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, (MlirAttribute){.kind = MLIR_ENUM, .integer = (int64_t)mlir_read_varint(cursor)});
 }
 
+static const MlirAttribute *sdy_with_ints(MlirFile *file, MlirSdyCode code, const char *name, HloInts ints) {
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY, .code = code, .string = name, .ints = ints});
+}
+
+// Parts of replica groups by mesh axes, in the form of sdy's attributes of the same meaning: a part of an axis (21), an
+// axis (22), a mesh axis (24), a mesh (25).
+static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, uint64_t code) {
+    int64_t sizes[2];
+    if (code == 21) {
+        sizes[0] = mlir_read_signed(cursor);
+        sizes[1] = mlir_read_signed(cursor);
+        return sdy_with_ints(file, MLIR_SDY_SUB_AXIS, NULL, hlo_ints(file->arena, sizes, 2));
+    }
+    const MlirAttribute *first = mlir_read_attribute(file, cursor);
+    if (code == 24) {
+        sizes[0] = mlir_read_signed(cursor);
+        return sdy_with_ints(file, MLIR_SDY_MESH_AXIS, string_of(first), hlo_ints(file->arena, sizes, 1));
+    }
+    const MlirAttribute *second = read_optional(file, cursor);
+    if (cursor->error || !first) return NULL;
+    if (code == 22) {
+        const MlirAttribute **part = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 1);
+        *part = second;
+        return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY,
+                                                   .code = MLIR_SDY_AXIS_REF,
+                                                   .string = string_of(first),
+                                                   .items = part,
+                                                   .count = second ? 1 : 0});
+    }
+    HloInt64Vector devices = {0};
+    for (int64_t i = 0; second && second->literal && i < hlo_shape_elements(second->literal->shape); i++) {
+        hlo_vector_push(file->arena, &devices, hlo_literal_get_int64(second->literal, i));
+    }
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY,
+                                               .code = MLIR_SDY_MESH,
+                                               .items = first->items,
+                                               .count = first->count,
+                                               .ints = {devices.items, devices.count}});
+}
+
 static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
@@ -310,6 +350,10 @@ static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
         case 18:
             return new_attribute(file, (MlirAttribute){.kind = MLIR_BOUNDS, .ints = read_signed_list(file, cursor)});
         case 20: return read_accuracy(file, cursor);
+        case 21:
+        case 22:
+        case 24:
+        case 25: return read_mesh_part(file, cursor, code);
         case 23: {
             const MlirAttribute **parts = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
             parts[0] = mlir_read_attribute(file, cursor);

@@ -174,6 +174,9 @@ void import_sharding_text(Importer *importer, const MlirAttribute *const *shardi
 // Keeps the meshes, for their axis names, as the module's frontend attribute xla.sdy.meshes; older artifacts have it in
 // that form already, among the attributes of the module `top`.
 void import_meshes(Importer *importer, const MlirOperation *top);
+// Replica groups by axes of a mesh (MLIR_MESH_GROUPS) in HLO's form of the same.
+HLO_NODISCARD HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
+                                           const HloReplicaGroups **result);
 // Puts `member` into a group of values that are sharded alike; gives what stands for it from here on.
 HLO_NODISCARD HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction **member);
 // Puts a shape into the memory that a kind names ("device", "pinned_host", "unpinned_host"); others are UNIMPLEMENTED.

@@ -6,7 +6,7 @@
 static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "replica_groups");
     if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
-        return import_error(place, HLO_UNIMPLEMENTED, "replica groups given by mesh axes");
+        return import_mesh_groups(place, attribute, groups);
     }
     if (!attribute || attribute->kind != MLIR_TENSOR || attribute->literal->shape->rank != 2) {
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
@@ -76,25 +76,22 @@ static HloStatus import_all_gather(ImportPlace *place) {
     return import_plain(place, HLO_OP_ALL_GATHER, &attributes);
 }
 
-// HLO's array form of all-to-all splits and joins one dimension; another join is the same with the pieces brought to
-// the front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the joined
-// dimension.
-static HloStatus import_all_to_all(ImportPlace *place) {
-    HloCollectiveAttributes attributes = {0};
+// One value of an all-to-all. HLO's array form splits and joins one dimension; another join is the same with the pieces
+// brought to the front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the
+// joined dimension.
+static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes, int64_t index) {
     int64_t split, concat, pieces;
-    HloInstruction **operands, *value;
     const HloShape *shape = NULL;
-    HLO_TRY(import_common(place, &attributes));
+    MlirValue *result = place->operation->results[index];
+    HloInstruction *value = place->operation->operands[index]->lowered;
     HLO_TRY(import_int(place, "split_dimension", 0, &split));
     HLO_TRY(import_int(place, "concat_dimension", 0, &concat));
     HLO_TRY(import_int(place, "split_count", 1, &pieces));
-    if (split == concat || place->operation->operand_count != 1) {
+    HLO_TRY(import_shape(place, result->type, &shape));
+    if (split == concat) {
         HLO_TRY(set_dimension(place, "split_dimension", &attributes));
-        return import_plain(place, HLO_OP_ALL_TO_ALL, &attributes);
+        return import_emit(place, HLO_OP_ALL_TO_ALL, shape, &value, 1, &attributes, NULL, 0, &result->lowered);
     }
-    HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_result_shape(place, &shape));
-    value = operands[0];
     int64_t rank = value->shape->rank;
     if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 ||
         value->shape->dims[split] % pieces) {
@@ -120,12 +117,28 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     }
     HloDimensionsAttributes transpose = {{order, rank + 1}};
     HLO_TRY(import_emit(place, HLO_OP_TRANSPOSE, NULL, &value, 1, &transpose, NULL, 0, &value));
-    HLO_TRY(import_emit(place, HLO_OP_RESHAPE, shape, &value, 1, &reshape, NULL, 0, &value));
-    return import_set_results(place, value);
+    return import_emit(place, HLO_OP_RESHAPE, shape, &value, 1, &reshape, NULL, 0, &result->lowered);
+}
+
+// HLO's form for several operands is another operation, without a dimension that is split: each goes alone.
+static HloStatus import_all_to_all(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    HloInstruction **operands;
+    const MlirOperation *operation = place->operation;
+    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(import_operands(place, &operands));
+    if (operation->operand_count != operation->result_count)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands give %lld results",
+                            (long long)operation->operand_count, (long long)operation->result_count);
+    for (int64_t i = 0; i < operation->operand_count; i++) HLO_TRY(exchange(place, attributes, i));
+    return HLO_SUCCESS;
 }
 
 static HloStatus import_collective_broadcast(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
+    bool has_dynamic_root;
+    HLO_TRY(import_bool(place, "has_dynamic_root", false, &has_dynamic_root));
+    if (has_dynamic_root) return import_error(place, HLO_UNIMPLEMENTED, "the root is an operand");
     HLO_TRY(import_common(place, &attributes));
     return import_plain(place, HLO_OP_COLLECTIVE_BROADCAST, &attributes);
 }

@@ -168,12 +168,45 @@ HloStatus import_region(Importer *importer, const ImportRegion *request, HloComp
     return HLO_SUCCESS;
 }
 
+// The result that operand `index` of a reduction is accumulated in, or -1.
+static int64_t accumulated_in(HloOpcode opcode, int64_t index, int64_t results) {
+    switch (opcode) {
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_REDUCE_SCATTER: return index;
+        case HLO_OP_REDUCE_WINDOW: return index % results;
+        case HLO_OP_SCATTER: return index == results ? -1 : index % (results + 1);  // arrays, indices, updates
+        default: return -1;
+    }
+}
+
+// StableHLO lets these accumulate in a wider type than that of their operands; HLO has no word for it but operands that
+// have been converted before.
+static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruction **operands) {
+    const MlirOperation *operation = place->operation;
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        const int64_t result = operation->result_count ? accumulated_in(opcode, i, operation->result_count) : -1;
+        if (result < 0 || result >= operation->result_count) continue;
+        const HloShape *shape = NULL;
+        HLO_TRY(import_shape(place, operation->results[result]->type, &shape));
+        const HloShape *from = operands[i]->shape;
+        if (!hlo_shape_is_array(shape) || !hlo_shape_is_array(from) || shape->type == from->type ||
+            hlo_type_kind(shape->type) != hlo_type_kind(from->type) ||
+            hlo_type_bytes(shape->type) < hlo_type_bytes(from->type)) {
+            continue;
+        }
+        HLO_TRY(import_emit(place, HLO_OP_CONVERT, hlo_shape_with_type(import_arena(place), from, shape->type),
+                            &operands[i], 1, NULL, NULL, 0, &operands[i]));
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes) {
     MlirOperation *operation = place->operation;
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(widen_operands(place, opcode, operands));
     HloComputation **called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, operation->region_count);
     for (int64_t i = 0; i < operation->region_count; i++) {
         ImportRegion request = {.region = &operation->regions[i], .named_parameters = true, .name = "region"};

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
 #include "hlo/stablehlo/import.h"
 #include "hlo/text/text.h"
 
@@ -86,6 +87,64 @@ static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, Cut
     }
     HLO_FAIL_IF(mesh->device_ids.count > 1 && mesh->device_ids.count != mesh->device_count, HLO_INVALID_ARGUMENT,
                 "a mesh of %lld devices lists %lld", (long long)mesh->device_count, (long long)mesh->device_ids.count);
+    return HLO_SUCCESS;
+}
+
+// The axis that a reference names, checked against the mesh.
+static HloStatus find_axis(const ImportPlace *place, const MlirAttribute *ref, const HloMesh *mesh, HloAxisRef *axis) {
+    assert(mesh && axis);
+    if (!ref || ref->kind != MLIR_SDY || ref->code != MLIR_SDY_AXIS_REF || !ref->string) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has an axis that is none");
+    }
+    int64_t index = 0;
+    while (index < mesh->axis_sizes.count && strcmp(mesh->axis_names[index], ref->string) != 0) index++;
+    if (index == mesh->axis_sizes.count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has the axis \"%s\", which the mesh has not",
+                            ref->string);
+    }
+    *axis = (HloAxisRef){.axis = index, .pre_size = 1};
+    if (ref->count == 0) return HLO_SUCCESS;
+    const HloInts part = ref->items[0] ? ref->items[0]->ints : (HloInts){0};
+    const int64_t size = mesh->axis_sizes.items[index];
+    bool fits = part.count == 2 && part.items[0] >= 1 && part.items[1] >= 1 && part.items[0] <= size &&
+                part.items[1] <= size && size % (part.items[0] * part.items[1]) == 0;
+    if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "a part of axis \"%s\" does not fit it", ref->string);
+    axis->pre_size = part.items[0];
+    axis->size = part.items[1];
+    return HLO_SUCCESS;
+}
+
+HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
+                             const HloReplicaGroups **result) {
+    assert(attribute->kind == MLIR_MESH_GROUPS && attribute->count == 2 && result);
+    const MlirAttribute *mesh = find_mesh(place->importer, attribute->items[0]), *axes = attribute->items[1];
+    if (!mesh || mesh->kind != MLIR_SDY || mesh->code != MLIR_SDY_MESH || !axes || axes->kind != MLIR_ARRAY) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups names a mesh that does not exist");
+    }
+    HloArena *arena = import_arena(place);
+    HloReplicaGroups *groups = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
+    const char **names = HLO_ARENA_NEW(arena, const char *, mesh->count);
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, mesh->count), total = 1;
+    for (int64_t i = 0; i < mesh->count; i++) {
+        const MlirAttribute *axis = mesh->items[i];
+        bool fits = axis && axis->code == MLIR_SDY_MESH_AXIS && axis->string && axis->ints.count == 1 &&
+                    axis->ints.items[0] >= 1 && !__builtin_mul_overflow(total, axis->ints.items[0], &total) &&
+                    total <= (int64_t)1 << 24;
+        if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "an axis of the mesh has no size that fits");
+        names[i] = hlo_arena_text(arena, axis->string);
+        sizes[i] = axis->ints.items[0];
+    }
+    if (mesh->ints.count && mesh->ints.count != total)
+        return import_error(place, HLO_INVALID_ARGUMENT, "a mesh of %lld devices lists %lld", (long long)total,
+                            (long long)mesh->ints.count);
+    groups->form = HLO_GROUPS_MESH;
+    groups->mesh = (HloMesh){
+        .axis_names = names, .axis_sizes = {sizes, mesh->count}, .device_ids = hlo_ints_copy(arena, mesh->ints)};
+    HloAxisRef *refs = HLO_ARENA_NEW(arena, HloAxisRef, axes->count);
+    for (int64_t i = 0; i < axes->count; i++) HLO_TRY(find_axis(place, axes->items[i], &groups->mesh, &refs[i]));
+    groups->axes = refs;
+    groups->axis_count = axes->count;
+    *result = groups;
     return HLO_SUCCESS;
 }
 
@@ -238,10 +297,14 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind == MLIR_STRING && attribute->string) {
         // Thousands of values are annotated alike, and an annotation never changes.
-        const size_t length = strlen(attribute->string);
+        // The text of an annotation, or, as JAX wrote until 2023, the bytes of an OpSharding: none if it is replicated.
+        const bool is_text = attribute->string[0] == '{';
+        const size_t length = is_text ? strlen(attribute->string) : (size_t)attribute->string_length;
         *sharding = hlo_string_map_get(&importer->shardings, attribute->string, length);
         if (*sharding) return HLO_SUCCESS;
-        HLO_TRY(hlo_parse_sharding(importer->module->arena, attribute->string, length, sharding));
+        HloArena *arena = importer->module->arena;
+        HLO_TRY(is_text ? hlo_parse_sharding(arena, attribute->string, length, sharding)
+                        : hlo_sharding_from_proto(arena, attribute->string, length, sharding));
         hlo_string_map_set(importer->arena, &importer->shardings, attribute->string, length,
                            (void *)(uintptr_t)*sharding);
         return HLO_SUCCESS;

@@ -51,7 +51,7 @@ typedef enum MlirAttributeKind {
     MLIR_BOUNDS,    // type_extensions: ints
     MLIR_LOCATION,  // string: the name or file, integer: the line, items: children
     MLIR_SDY,       // code, string, ints, items as mlir.h's MlirSdyCode says
-    MLIR_MESH_GROUPS,  // replica groups by mesh axes: items
+    MLIR_MESH_GROUPS,  // replica groups by mesh axes: items {mesh or its name, array of axis refs}
 } MlirAttributeKind;
 
 // Codes of sdy attributes, which are also those of shardy's bytecode.

@@ -15,8 +15,16 @@ typedef struct Golden {
     size_t length;
 } Golden;
 
+// A program as text, and as a release of StableHLO writes it.
+typedef struct Version {
+    const char *name, *text;
+    const unsigned char *bytes;
+    size_t length;
+} Version;
+
 #include "tests/stablehlo/golden.inc"
 #include "tests/stablehlo/golden_native.inc"
+#include "tests/stablehlo/golden_versions.inc"
 
 static void must(HloStatus status, const char *what) {
     cr_assert(!status, "%s: %s", what, hlo_status_message(status));
@@ -59,6 +67,53 @@ ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
     hlo_text_free(&proto);
     hlo_module_free(module);
     hlo_module_free(again);
+}
+
+// The module's text without what the two differ in: metadata, since bytecode has no lines of the text, and constants,
+// which StableHLO sorts and shares when it writes.
+static HloText print_without_constants(const HloModule *module) {
+    HloPrintOptions options = hlo_print_default();
+    options.print_metadata = false;
+    HloText text = {0}, kept = {0};
+    must(hlo_print(module, &options, &text), "print");
+    for (const char *line = text.data; *line;) {
+        const char *end = strchr(line, '\n'), *constant = strstr(line, " constant(");
+        const char *next = end ? end + 1 : line + strlen(line);
+        const bool is_constant = constant && constant < next;
+        while (!is_constant && line < next) {
+            hlo_text_append(&kept, line, 1);
+            // %constant.12 is %constant.
+            if (kept.length >= 9 && memcmp(kept.data + kept.length - 9, "%constant", 9) == 0) {
+                line += 1 + strspn(line + 1, ".0123456789");
+            } else {
+                line++;
+            }
+        }
+        line = next;
+    }
+    hlo_text_free(&text);
+    return kept;
+}
+
+ParameterizedTestParameters(stablehlo_bytecode, every_release_says_the_same) {
+    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(versions));
+    for (size_t i = 0; i < HLO_COUNT_OF(versions); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(versions));
+}
+
+// The attributes of operations whose sizes are operands, and of those given up, were lost.
+ParameterizedTest(const int *index, stablehlo_bytecode, every_release_says_the_same) {
+    const Version *version = &versions[*index];
+    HloModule *read = NULL, *expected = NULL;
+    must(hlo_module_from_stablehlo_bytecode(version->bytes, version->length, &read), version->name);
+    must(hlo_module_from_stablehlo_text(version->text, strlen(version->text), NULL, &expected), version->name);
+    must(hlo_verify(read), version->name);
+    HloText first = print_without_constants(expected), second = print_without_constants(read);
+    cr_expect_str_eq(second.data, first.data, "%s", version->name);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+    hlo_module_free(read);
+    hlo_module_free(expected);
 }
 
 // The dimension stands in a dictionary of the call and was not read: the last one was sorted.

@@ -229,6 +229,26 @@ static const Form forms[] = {
          "(tensor<8x4xf32>) -> tensor<8x4xf32>"),
      "custom-call(multiply), custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}"},
 #undef SDY
+#define GROUPS(mesh, groups)                                                                                     \
+    "module attributes {mhlo.num_partitions = 4 : i32} {\n  sdy.mesh @mesh = <[\"a\"=2, \"b\"=2]>\n"             \
+    "  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n    %0 = \"stablehlo.all_reduce\"(%x) ({\n"        \
+    "      ^bb0(%p: tensor<f32>, %q: tensor<f32>):\n        %s = stablehlo.add %p, %q : tensor<f32>\n"           \
+    "        stablehlo.return %s : tensor<f32>\n    }) {channel_handle = #stablehlo.channel_handle<handle = 1, " \
+    "type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = " mesh ", axes = [" groups            \
+    "]>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>\n    return %0 : tensor<8xf32>\n  }\n}"
+    {"replica groups by an axis of a mesh", GROUPS("@mesh", "#stablehlo.axis_ref<name = \"b\">"),
+     "replica_groups=mesh['a'=2,'b'=2] {'b'}"},
+    {"replica groups by a part of an axis of a mesh that stands there",
+     GROUPS("#stablehlo.mesh<axes=[<name = \"c\", size = 4>], device_ids=dense<[3, 2, 1, 0]> : tensor<4xi64>>",
+            "#stablehlo.axis_ref<name = \"c\", sub_axis_info = (2)2>"),
+     "{'c':(2)2}"},
+    {"a sharding of no bytes, which is replicated",
+     "func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\"}) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
+     "parameter(0), sharding={replicated}"},
+    {"a sharding as the bytes of a message",
+     "func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\\08\\03\\1A\\01\\02\\22\\02\\00\\01\"}) -> "
+     "tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
+     "parameter(0), sharding={devices=[2]0,1}"},
 };
 
 ParameterizedTestParameters(stablehlo_text, understands) {
@@ -292,6 +312,12 @@ static const Refusal refusals[] = {
           "(tensor<i1>) -> tensor<2xf32>"),
      6, 10, "abs"},
     {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
+    {GROUPS("@none", "#stablehlo.axis_ref<name = \"b\">"), 4, 10, "a mesh that does not exist"},
+    {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"z\">"), 4, 10, "the axis \"z\""},
+    {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"b\", sub_axis_info = (2)2>"), 4, 10, "does not fit"},
+    {GROUPS("@mesh", "\"b\""), 4, 10, "an axis that is none"},
+    {"func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\\FF\"}) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
+     1, 1, "malformed protobuf"},
 };
 
 ParameterizedTestParameters(stablehlo_text, refuses) {
