@@ -11,12 +11,6 @@
 
 static const char *const kMemoryKinds[TARGET_MEMORY_KIND_COUNT] = {"device", "pinned_host", "unpinned_host"};
 
-static char *copy_text(const char *text) {
-    const size_t bytes = strlen(text) + 1;
-    char *copy = hlo_allocate(bytes);
-    return copy ? memcpy(copy, text, bytes) : NULL;
-}
-
 // ---- devices
 
 static HloStatus make_memories(TargetDeviceState *state) {
@@ -99,7 +93,7 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     assert(spec);
     const char *from_environment = getenv("MESHLO_TOPOLOGY");
     if (!spec || !*spec) spec = from_environment && *from_environment ? from_environment : "cpu:1";
-    client->spec = copy_text(spec);
+    client->spec = hlo_allocate_text(spec);
     HLO_FAIL_IF(!client->spec, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
     HLO_TRY(emu_topology_parse(spec, &client->topology));
     HLO_TRY(read_numerics(client));

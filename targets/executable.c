@@ -141,10 +141,8 @@ static HloStatus fill_executable(void *argument) {
     HLO_TRY(assign_devices(options, executable));
     executable->numerics =
         options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client) : options->numerics;
-    const char *name = module->name ? module->name : "";
-    executable->name = hlo_allocate(strlen(name) + 1);
+    executable->name = hlo_allocate_text(module->name ? module->name : "");
     HLO_FAIL_IF(!executable->name, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
-    memcpy(executable->name, name, strlen(name) + 1);
     const CpuCompileOptions compile = {.replica_count = executable->replica_count,
                                        .partition_count = executable->partition_count,
                                        .tpu_numerics = executable->numerics == TARGET_NUMERICS_TPU,

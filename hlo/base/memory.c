@@ -43,6 +43,13 @@ void *hlo_reallocate(void *pointer, size_t bytes) {
     return must_fail() ? NULL : realloc(pointer, bytes ? bytes : 1);
 }
 
+char *hlo_allocate_text(const char *text) {
+    if (!text) return NULL;
+    const size_t bytes = strlen(text) + 1;
+    char *copy = hlo_allocate(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
 void hlo_free(void *pointer) {
     free(pointer);
 }

@@ -28,7 +28,9 @@ HLO_EXPORT void *hlo_allocate(size_t bytes);
 HLO_EXPORT void *hlo_allocate_zeroed(size_t count, size_t bytes_each);
 // The block moved or grown; on failure NULL, and the old block is as it was.
 HLO_EXPORT void *hlo_reallocate(void *pointer, size_t bytes);
-// Frees what the three calls above gave; accepts NULL.
+// A copy of a NUL-terminated text; NULL for NULL, and when memory is short.
+HLO_EXPORT char *hlo_allocate_text(const char *text);
+// Frees what the four calls above gave; accepts NULL.
 HLO_EXPORT void hlo_free(void *pointer);
 // `bytes` aligned to 64 (a cache line and a vector register); freed with hlo_free(). NULL when memory is short.
 HLO_EXPORT void *hlo_allocate_aligned(size_t bytes);

@@ -27,14 +27,6 @@ void hlo_bug(const char *file, int line, const char *condition) {
     abort();
 }
 
-static char *copy_string(const char *text) {
-    if (!text) return NULL;
-    size_t bytes = strlen(text) + 1;
-    char *copy = hlo_allocate(bytes);
-    if (copy) memcpy(copy, text, bytes);
-    return copy;
-}
-
 static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
     assert(format);
     HLO_BUG_IF(code == HLO_OK);
@@ -51,11 +43,11 @@ static HloStatus make_error(HloCode code, const HloPlace *place, const char *for
     error->message = text.data;
     if (place) {
         error->has_place = true;
-        error->place = (HloPlace){.file = copy_string(place->file),
+        error->place = (HloPlace){.file = hlo_allocate_text(place->file),
                                   .line = place->line,
                                   .column = place->column,
-                                  .line_text = copy_string(place->line_text),
-                                  .instruction = copy_string(place->instruction)};
+                                  .line_text = hlo_allocate_text(place->line_text),
+                                  .instruction = hlo_allocate_text(place->instruction)};
     }
     return error;
 }

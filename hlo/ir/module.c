@@ -9,7 +9,7 @@
 HloModule *hlo_module_new(const char *name) {
     HloArena *arena = hlo_arena_new();
     HloModule *module = hlo_allocate_zeroed(1, sizeof(*module));
-    char *copy = hlo_allocate(strlen(name) + 1);
+    char *copy = hlo_allocate_text(name);
     if (!arena || !module || !copy) {
         hlo_arena_free(arena);
         hlo_free(module);
@@ -17,7 +17,7 @@ HloModule *hlo_module_new(const char *name) {
         return NULL;
     }
     module->arena = arena;
-    module->name = strcpy(copy, name);
+    module->name = copy;
     module->owned_name = copy;
     module->replica_count = 1;
     module->num_partitions = 1;

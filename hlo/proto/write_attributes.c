@@ -5,7 +5,8 @@
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
-enum { FIELD_DIMENSIONS = 14, FIELD_SLICES = 17 };
+// Numbers of HloInstructionProto that are more here than what a row of fields.def says.
+enum { FIELD_DIMENSIONS = 14, FIELD_SLICES = 17, FIELD_CONSTRAIN_LAYOUT = 56 };
 
 static void write_window(HloText *text, int32_t number, const HloWindow *window) {
     size_t mark = hlo_wire_begin(text, number);
@@ -111,75 +112,80 @@ static void write_enum(HloText *text, const HloProtoRow *row, const HloField *fi
     }
 }
 
+static void write_optional_int(HloText *text, int32_t number, int64_t value) {
+    if (value == HLO_ABSENT) return;
+    if (number == FIELD_DIMENSIONS) {
+        write_int(text, number, value);
+    } else {
+        hlo_wire_varint_always(text, number, (uint64_t)value);
+    }
+}
+
+// Operand layouts count only where the call says that layouts are constrained.
+static void write_operand_layouts(HloText *text, int32_t number, const HloShapes *shapes) {
+    hlo_wire_varint(text, FIELD_CONSTRAIN_LAYOUT, shapes->items != NULL);
+    for (int64_t i = 0; i < shapes->count; i++) hlo_proto_write_shape(text, number, shapes->items[i]);
+}
+
+// A field that points to what it says; `said` may be NULL, and is then left out but for a convolution's window.
+static void write_pointed(HloText *text, const HloProtoRow *row, const HloField *field, const void *said) {
+    const int32_t number = row->number;
+    switch (field->kind) {
+        case HLO_FIELD_STRING: hlo_wire_string_field(text, number, said); break;
+        case HLO_FIELD_ACCURACY: write_accuracy(text, number, said); break;
+        case HLO_FIELD_REPLICA_GROUPS: hlo_proto_write_replica_groups(text, number, said); break;
+        case HLO_FIELD_LABELS: write_labels(text, number, said); break;
+        case HLO_FIELD_LITERAL:
+            if (said) hlo_proto_write_literal(text, number, said);
+            break;
+        case HLO_FIELD_SHARDING:
+            if (said) hlo_proto_write_sharding(text, number, said);
+            break;
+        case HLO_FIELD_SHAPE:
+            if (said) hlo_proto_write_shape(text, number, said);
+            break;
+        case HLO_FIELD_WINDOW:
+            // XLA wants the message of a convolution without spatial dimensions too.
+            if (said || row->family == HLO_FAMILY_Convolution) write_window(text, number, said);
+            break;
+        default: HLO_BUG_IF(true);  // write_field() has all other kinds
+    }
+}
+
 static void write_field(HloText *text, const HloProtoRow *row, const HloField *field, const void *value) {
     assert(field && value);
-    int32_t number = row->number;
+    const int32_t number = row->number;
+    const HloBools *bools = value;
+    const HloPrecisions *precisions = value;
+    const HloIntsList *lists = value;
     switch (field->kind) {
-        case HLO_FIELD_OPTIONAL_INT:
-            if (*(const int64_t *)value == HLO_ABSENT) break;
-            if (number == FIELD_DIMENSIONS) {
-                write_int(text, number, *(const int64_t *)value);
-            } else {
-                hlo_wire_varint_always(text, number, (uint64_t) * (const int64_t *)value);
-            }
-            break;
+        case HLO_FIELD_OPTIONAL_INT: write_optional_int(text, number, *(const int64_t *)value); break;
         case HLO_FIELD_INT:
         case HLO_FIELD_GROUP_COUNT: write_int(text, number, *(const int64_t *)value); break;
         case HLO_FIELD_BOOL: hlo_wire_varint(text, number, *(const bool *)value); break;
         case HLO_FIELD_TRISTATE: hlo_wire_varint(text, number, (uint64_t) * (const int32_t *)value); break;
         case HLO_FIELD_ENUM: write_enum(text, row, field, *(const int32_t *)value); break;
         case HLO_FIELD_FLOAT: hlo_wire_float(text, number, *(const float *)value); break;
-        case HLO_FIELD_STRING: hlo_wire_string_field(text, number, *(const char *const *)value); break;
         case HLO_FIELD_INTS: hlo_wire_ints(text, number, *(const HloInts *)value); break;
-        case HLO_FIELD_BOOL_LIST: {
-            const HloBools *list = value;
-            write_small_numbers(text, number, list->items, list->count, sizeof(bool));
+        case HLO_FIELD_BOOL_LIST: write_small_numbers(text, number, bools->items, bools->count, sizeof(bool)); break;
+        case HLO_FIELD_PRECISIONS:
+            write_small_numbers(text, number, precisions->items, precisions->count, sizeof(int32_t));
             break;
-        }
-        case HLO_FIELD_PRECISIONS: {
-            const HloPrecisions *list = value;
-            write_small_numbers(text, number, list->items, list->count, sizeof(int32_t));
-            break;
-        }
         case HLO_FIELD_PAIRS: write_pairs(text, number, value); break;
-        case HLO_FIELD_ACCURACY: write_accuracy(text, number, *(const HloAccuracy *const *)value); break;
-        case HLO_FIELD_LITERAL:
-            if (*(const HloLiteral *const *)value) {
-                hlo_proto_write_literal(text, number, *(const HloLiteral *const *)value);
-            }
-            break;
-        case HLO_FIELD_REPLICA_GROUPS:
-            hlo_proto_write_replica_groups(text, number, *(const HloReplicaGroups *const *)value);
-            break;
         case HLO_FIELD_ALIASING: write_aliases(text, number, value); break;
-        case HLO_FIELD_SHARDING:
-            if (*(const HloSharding *const *)value) {
-                hlo_proto_write_sharding(text, number, *(const HloSharding *const *)value);
-            }
-            break;
-        case HLO_FIELD_WINDOW: {
-            const HloWindow *window = *(const HloWindow *const *)value;
-            // XLA wants the message of a convolution without spatial dimensions too.
-            if (window || row->family == HLO_FAMILY_Convolution) write_window(text, number, window);
-            break;
-        }
-        case HLO_FIELD_LABELS: write_labels(text, number, *(const HloConvolutionLabels *const *)value); break;
         case HLO_FIELD_PADDING: write_padding(text, number, value); break;
-        case HLO_FIELD_SHAPE:
-            if (*(const HloShape *const *)value) hlo_proto_write_shape(text, number, *(const HloShape *const *)value);
-            break;
-        case HLO_FIELD_SHAPES: {
-            const HloShapes *shapes = value;
-            // Operand layouts count only where the call says that layouts are constrained.
-            hlo_wire_varint(text, 56, shapes->items != NULL);
-            for (int64_t i = 0; i < shapes->count; i++) hlo_proto_write_shape(text, number, shapes->items[i]);
-            break;
-        }
-        case HLO_FIELD_INTS_LIST: {
-            const HloIntsList *lists = value;
+        case HLO_FIELD_SHAPES: write_operand_layouts(text, number, value); break;
+        case HLO_FIELD_INTS_LIST:
             for (int64_t i = 0; i < lists->count; i++) hlo_wire_ints(text, number, lists->items[i]);
             break;
-        }
+        case HLO_FIELD_STRING:
+        case HLO_FIELD_ACCURACY:
+        case HLO_FIELD_LITERAL:
+        case HLO_FIELD_REPLICA_GROUPS:
+        case HLO_FIELD_SHARDING:
+        case HLO_FIELD_WINDOW:
+        case HLO_FIELD_LABELS:
+        case HLO_FIELD_SHAPE: write_pointed(text, row, field, *(const void *const *)value); break;
     }
 }
 

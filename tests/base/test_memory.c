@@ -109,3 +109,18 @@ Test(memory, names_that_end_in_numbers) {
     cr_assert_null(hlo_string_map_get(&map, "add.", 4));
     hlo_arena_free(arena);
 }
+
+Test(memory, a_text_on_the_heap_is_a_copy) {
+    char text[] = "cpu:8";
+    char *copy = hlo_allocate_text(text);
+    text[0] = 'X';
+    cr_assert_str_eq(copy, "cpu:8");
+    hlo_free(copy);
+    copy = hlo_allocate_text("");
+    cr_assert_str_eq(copy, "");
+    hlo_free(copy);
+    cr_expect_null(hlo_allocate_text(NULL));
+    hlo_allocation_fail_after(0);
+    cr_expect_null(hlo_allocate_text("no memory for this"));
+    hlo_allocation_fail_after(-1);
+}
