@@ -15,6 +15,7 @@ enum {
     kRankLimit = CPU_KERNEL_RANK_LIMIT,
     kUnitPositions = 256,   // outputs a part of the work makes, so that a panel is read from afar once for many
     kLeastPositions = 64,   // the same where there are few parts
+    kDotBytes = 64,         // of a run that is long enough for vectors along it
     kWorthSharing = 50000,  // products that pay for waking the workers
 };
 
@@ -33,10 +34,12 @@ typedef struct WindowJob {
     const char *input;
     int64_t sizes[kRankLimit], strides[kRankLimit], batch_stride;
     CpuWindows windows;
-    const char *panels;   // [panel][runs * depth][nr]
+    bool dots;            // few features over long runs: vectors run along the depth
+    const char *panels;   // [panel][runs * depth][nr], or [feature][runs * depth] for dots
     int64_t row_length;   // outputs along the last dimension
     int64_t rows;         // of outputs, all images
     int64_t rows_each;    // that a part of the work makes
+    int64_t panel;        // features of one
     int64_t panel_bytes;  // of one
     char *out;
     char *results;  // of each worker: a part's outputs, feature by feature, where those are no neighbours; else NULL
@@ -97,26 +100,80 @@ static int64_t plan_input(WindowJob *job) {
     return next * c->batch;
 }
 
+// Source elements of one dimension that windows reach: from *low to before *high.
+static void seen(const WindowJob *job, int d, int64_t *low, int64_t *high) {
+    const CpuConvolutionDim *dim = &job->c->dims[d];
+    *low = dim->padding_low < 0 ? -dim->padding_low : 0;
+    *high = smaller(dim->input_size, job->sizes[d] - dim->padding_low);
+    if (*high < *low) *high = *low;
+}
+
+typedef struct RowCopy {
+    const WindowJob *job;
+    const char *from;
+    char *to;
+} RowCopy;
+
+// Rows of neighbouring features along the last dimension, with their borders of zeros.
+static void copy_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const RowCopy *copy = argument;
+    const WindowJob *job = copy->job;
+    const CpuConvolution *c = job->c;
+    const int last = c->rank - 1;
+    const int64_t place = c->input_features * job->width;  // bytes
+    int64_t low, high;
+    seen(job, last, &low, &high);
+    const int64_t before = (low + c->dims[last].padding_low) * place, bytes = (high - low) * place;
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        char *to = copy->to + row * job->sizes[last] * place;
+        int64_t rest = row, from = low * c->dims[last].input_stride;
+        bool inside = bytes > 0;
+        for (int d = last - 1; d >= 0; d--) {
+            const int64_t at = rest % job->sizes[d] - c->dims[d].padding_low;
+            rest /= job->sizes[d];
+            inside = inside && at >= 0 && at < c->dims[d].input_size;
+            from += at * c->dims[d].input_stride;
+        }
+        if (!inside) {
+            memset(to, 0, (size_t)(job->sizes[last] * place));
+            continue;
+        }
+        memset(to, 0, (size_t)before);
+        memcpy(to + before, copy->from + (from + rest * c->input_batch_stride) * job->width, (size_t)bytes);
+        memset(to + before + bytes, 0, (size_t)(job->sizes[last] * place - before - bytes));
+    }
+}
+
+// The input between zeros, its features next to each other.
 static void copy_input(CpuPool *pool, WindowJob *job, char *to, int64_t elements) {
     const CpuConvolution *c = job->c;
     int64_t sizes[kRankLimit + 2], target[kRankLimit + 2], source[kRankLimit + 2], from = 0, at = 0;
+    const char *input = job->input;
+    const int last = c->rank - 1;
+    job->input = to;
+    if (c->input_feature_stride == 1 && c->dims[last].input_stride == c->input_features) {
+        const RowCopy copy = {job, input, to};
+        const int64_t row = job->sizes[last] * c->input_features;
+        cpu_pool_parallel_for_grain(pool, elements / row, 16384 / row + 1, copy_rows_task, (void *)(uintptr_t)&copy);
+        return;
+    }
     bool whole = true;
     for (int d = 0; d < c->rank; d++) {
-        const CpuConvolutionDim *dim = &c->dims[d];
-        const int64_t low = dim->padding_low < 0 ? -dim->padding_low : 0,
-                      high = smaller(dim->input_size, job->sizes[d] - dim->padding_low);
-        sizes[d + 1] = high > low ? high - low : 0;
+        int64_t low, high;
+        seen(job, d, &low, &high);
+        sizes[d + 1] = high - low;
         whole = whole && sizes[d + 1] == job->sizes[d];
-        target[d + 1] = job->strides[d], source[d + 1] = dim->input_stride;
-        from += low * dim->input_stride;
-        at += (low + dim->padding_low) * job->strides[d];
+        target[d + 1] = job->strides[d], source[d + 1] = c->dims[d].input_stride;
+        from += low * c->dims[d].input_stride;
+        at += (low + c->dims[d].padding_low) * job->strides[d];
     }
     sizes[0] = c->batch, target[0] = job->batch_stride, source[0] = c->input_batch_stride;
     sizes[c->rank + 1] = c->input_features, target[c->rank + 1] = 1, source[c->rank + 1] = c->input_feature_stride;
     if (!whole) cpu_fill(pool, to, &(uint64_t){0}, elements, (int)job->width);
-    cpu_copy_strided(pool, c->rank + 2, sizes, (int)job->width, to + at * job->width, target,
-                     job->input + from * job->width, source);
-    job->input = to;
+    cpu_copy_strided(pool, c->rank + 2, sizes, (int)job->width, to + at * job->width, target, input + from * job->width,
+                     source);
 }
 
 // ---- windows and the kernel
@@ -141,23 +198,25 @@ static void plan_windows(WindowJob *job, int64_t *offsets) {
     }
 }
 
-// The kernel as [place][input feature][output feature], then as panels of output features.
+// The kernel as [place][input feature][output feature], then as panels of output features; for dots as [output feature]
+// [place][input feature].
 static void pack_kernel(CpuPool *pool, const WindowJob *job, const char *kernel, char *dense, char *panels) {
     const CpuConvolution *c = job->c;
-    int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], to[kRankLimit + 2], next = c->output_features;
+    int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], to[kRankLimit + 2];
     const int rank = c->rank;
-    sizes[rank] = c->input_features, from[rank] = c->kernel_input_stride, to[rank] = next;
-    sizes[rank + 1] = c->output_features, from[rank + 1] = c->kernel_output_stride, to[rank + 1] = 1;
-    next *= c->input_features;
+    const int64_t depth = job->windows.runs * job->windows.depth, feature = job->dots ? 1 : c->output_features;
+    int64_t next = feature * c->input_features;
+    sizes[rank] = c->input_features, from[rank] = c->kernel_input_stride, to[rank] = feature;
+    sizes[rank + 1] = c->output_features, from[rank + 1] = c->kernel_output_stride;
+    to[rank + 1] = job->dots ? depth : 1;
     for (int d = rank - 1; d >= 0; d--) {
         const CpuConvolutionDim *dim = &c->dims[d];
         sizes[d] = dim->kernel_size, to[d] = next, next *= dim->kernel_size;
         from[d] = dim->reversal ? -dim->kernel_stride : dim->kernel_stride;
         if (dim->reversal) kernel += (dim->kernel_size - 1) * dim->kernel_stride * job->width;
     }
-    cpu_copy_strided(pool, rank + 2, sizes, (int)job->width, dense, to, kernel, from);
-    job->kernels->pack(panels, job->kernels->nr, dense, c->output_features, job->windows.runs * job->windows.depth, 1,
-                       c->output_features);
+    cpu_copy_strided(pool, rank + 2, sizes, (int)job->width, job->dots ? panels : dense, to, kernel, from);
+    if (!job->dots) job->kernels->pack(panels, job->panel, dense, c->output_features, depth, 1, c->output_features);
 }
 
 // ---- the work
@@ -180,6 +239,11 @@ static void place_row(const WindowJob *job, int64_t row, int64_t *input, int64_t
 // One row of outputs and one panel of their features, by tiles of even size.
 static void multiply_row(const WindowJob *job, const char *input, const char *panel, int64_t features, char *to,
                          int64_t ldc) {
+    if (job->dots) {
+        job->kernels->window_dots(&job->windows, input, panel, job->windows.runs * job->windows.depth, to, ldc,
+                                  job->row_length, features);
+        return;
+    }
     const int64_t tiles = divide_up(job->row_length, job->kernels->mr);
     for (int64_t tile = 0, x = 0; tile < tiles; tile++) {
         const int64_t next = (tile + 1) * job->row_length / tiles;
@@ -193,7 +257,7 @@ static void windows_task(void *argument, int64_t begin, int64_t end, int worker)
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const WindowJob *job = argument;
     const CpuConvolution *c = job->c;
-    const int64_t nr = job->kernels->nr, features = c->output_features;
+    const int64_t nr = job->panel, features = c->output_features;
     char *results = job->results ? job->results + (size_t)worker * job->results_each : NULL;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t first = unit * job->rows_each, last = smaller(first + job->rows_each, job->rows);
@@ -252,9 +316,11 @@ HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
     if (elements) copy_input(pool, &job, memory, elements);
     plan_windows(&job, (int64_t *)(void *)(memory + copy + dense + panels));
+    job.dots = c->output_features <= CPU_WINDOW_DOTS && job.windows.depth * job.width >= kDotBytes;
+    job.panel = job.dots ? CPU_WINDOW_DOTS : job.kernels->nr;
     pack_kernel(pool, &job, kernel, memory + copy, memory + copy + dense);
     job.panels = memory + copy + dense;
-    job.panel_bytes = depth * job.kernels->nr * job.width;
+    job.panel_bytes = depth * job.panel * job.width;
     if (job.results_each) job.results = memory + copy + dense + panels + offsets;
     const double work = (double)job.rows * (double)job.row_length * (double)depth * (double)c->output_features;
     cpu_pool_parallel_for_grain(work < kWorthSharing ? NULL : pool, divide_up(job.rows, job.rows_each), 1, windows_task,

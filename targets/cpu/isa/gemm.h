@@ -17,6 +17,9 @@ typedef struct CpuWindows {
     const int64_t *offsets;
 } CpuWindows;
 
+// Features that are summed at once where there are only so few.
+enum { CPU_WINDOW_DOTS = 4 };
+
 // Rows and columns of one tile of the result that stays in registers are `mr` and `nr`.
 typedef struct CpuGemmKernels {
     int width;  // bytes of an element
@@ -37,6 +40,10 @@ typedef struct CpuGemmKernels {
     // c[m][n] (row stride ldc), m <= mr and n <= nr, is set to the product of m windows, the first one at `a`, and a
     // panel of b: a chain of fused multiply-adds in the order of the runs. NULL for integers.
     void (*window)(const CpuWindows *windows, const void *a, const void *b, void *c, int64_t ldc, int64_t m, int64_t n);
+    // The same for up to CPU_WINDOW_DOTS features and any number of windows: the weights of feature j stand from
+    // b[j * b_step] on. Sums of lanes, added up in a fixed order. NULL for integers.
+    void (*window_dots)(const CpuWindows *windows, const void *a, const void *b, int64_t b_step, void *c, int64_t ldc,
+                        int64_t m, int64_t n);
     // y[i * y_step] is set to or raised by the sum over k of a[i * row_step + k] * x[k]: 4 vectors of lanes, added up
     // in a fixed order.
     void (*rows_by_vector)(void *y, int64_t y_step, const void *a, int64_t row_step, const void *x, int64_t rows,
