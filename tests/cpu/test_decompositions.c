@@ -4,27 +4,16 @@
 // does not fit, is refused when it is compiled.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
 #include "hlo/eval/eval.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-typedef struct Program {
-    char path[256];
-} Program;
-
 ParameterizedTestParameters(decompositions, identities_hold) {
-    glob_t found;
-    glob(MESHLO_SOURCE_DIR "/tests/cpu/decompositions/*.hlo", 0, NULL, &found);
-    Program *programs = cr_malloc(sizeof(Program) * (found.gl_pathc + 1));
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        snprintf(programs[i].path, sizeof programs[i].path, "%s", found.gl_pathv[i]);
-    const size_t count = found.gl_pathc;
-    globfree(&found);
-    return cr_make_param_array(Program, programs, count);
+    return cases_files("tests/cpu/decompositions/*.hlo");
 }
 
 static void expect_small(const HloLiteral *result, const char *path, const char *how) {
@@ -32,7 +21,7 @@ static void expect_small(const HloLiteral *result, const char *path, const char 
     cr_expect(error <= (result->shape->type == HLO_F64 ? 1e-12 : 5e-4), "%s, %s: error %g", path, how, error);
 }
 
-ParameterizedTest(Program *program, decompositions, identities_hold) {
+ParameterizedTest(const CaseFile *program, decompositions, identities_hold) {
     HloFileContent content;
     HloText message = {0};
     cr_assert_null(hlo_file_read(program->path, 1 << 24, &content));

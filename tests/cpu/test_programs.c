@@ -3,16 +3,12 @@
 // equal bit for bit; with different arguments on every device and with equal ones on pairs of them.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
-
-typedef struct Program {
-    char path[256];
-} Program;
 
 static HloModule *load(const char *path) {
     HloFileContent content;
@@ -25,17 +21,10 @@ static HloModule *load(const char *path) {
 }
 
 ParameterizedTestParameters(programs, compiled_equals_eval) {
-    glob_t found;
-    glob(MESHLO_SOURCE_DIR "/tests/cpu/programs/*.hlo", 0, NULL, &found);
-    Program *programs = cr_malloc(sizeof(Program) * (found.gl_pathc + 1));
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        snprintf(programs[i].path, sizeof programs[i].path, "%s", found.gl_pathv[i]);
-    const size_t count = found.gl_pathc;
-    globfree(&found);
-    return cr_make_param_array(Program, programs, count);
+    return cases_files("tests/cpu/programs/*.hlo");
 }
 
-ParameterizedTest(Program *program, programs, compiled_equals_eval) {
+ParameterizedTest(const CaseFile *program, programs, compiled_equals_eval) {
     HloModule *module = load(program->path);
     HloText message = {0};
     HloLiteral *one[64] = {0}, *three[64] = {0};

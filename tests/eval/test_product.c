@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "tests/eval/run.h"
+#include "tests/support/cases.h"
 
 typedef struct ProductCase {
     const char *type;
@@ -42,12 +43,10 @@ static const ProductCase cases[] = {
 };
 
 ParameterizedTestParameters(eval_product, equals_plain_loops) {
-    static size_t indices[HLO_COUNT_OF(cases)];
-    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(cases));
+    return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(size_t *index, eval_product, equals_plain_loops) {
+ParameterizedTest(const int *index, eval_product, equals_plain_loops) {
     const ProductCase *c = &cases[*index];
     HloLiteral *a = make(c->type, c->m, c->k, 1), *b = make(c->type, c->k, c->n, 77), *result = NULL;
     HloText text = {0};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "tests/support/cases.h"
 
 static void write_shape(HloText *text, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
@@ -297,14 +298,11 @@ static const BadCase bad_cases[] = {
     {bad_null, "operand 1 is NULL"},
 };
 
-// The parameter is an index: tests run in processes of their own, where pointers of this one mean nothing.
 ParameterizedTestParameters(ir_builder, refuses) {
-    static size_t indices[HLO_COUNT_OF(bad_cases)];
-    for (size_t i = 0; i < HLO_COUNT_OF(bad_cases); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(bad_cases));
+    return cases_numbered(HLO_COUNT_OF(bad_cases));
 }
 
-ParameterizedTest(size_t *index, ir_builder, refuses) {
+ParameterizedTest(const int *index, ir_builder, refuses) {
     HloInstruction *x = parameter(HLO_F32, HLO_DIMS(2, 3));
     cr_expect_null(bad_cases[*index].make(x));
     stop_with(bad_cases[*index].message);

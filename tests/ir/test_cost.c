@@ -7,6 +7,7 @@
 #include "hlo/analysis/cost.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 typedef struct CostCase {
     const char *parameters;  // separated by semicolons
@@ -69,27 +70,14 @@ static HloModule *parse(const char *text) {
     return module;
 }
 
-static void write_program(const CostCase *one, HloText *text) {
-    hlo_text_format(text, "HloModule m\n\n%s\nENTRY e {\n", one->called);
-    int number = 0;
-    for (const char *at = one->parameters; *at; number++) {
-        size_t length = strcspn(at, ";");
-        hlo_text_format(text, "  p%d = %.*s parameter(%d)\n", number, (int)length, at, number);
-        at += length + (at[length] == ';');
-    }
-    hlo_text_format(text, "  ROOT r = %s\n}\n", one->root);
-}
-
 ParameterizedTestParameters(ir_cost, is_what_xla_counts) {
-    static size_t indices[HLO_COUNT_OF(cases)];
-    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(cases));
+    return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(size_t *index, ir_cost, is_what_xla_counts) {
+ParameterizedTest(const int *index, ir_cost, is_what_xla_counts) {
     const CostCase *one = &cases[*index];
     HloText text = {0};
-    write_program(one, &text);
+    cases_program(&text, one->parameters, one->root, one->called);
     HloModule *module = parse(text.data);
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     HloCost cost = hlo_cost_of_computation(analysis, module->entry);

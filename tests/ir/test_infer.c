@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "tests/support/cases.h"
 
 typedef struct InferCase {
     const char *parameters;  // separated by semicolons
@@ -193,14 +194,7 @@ static const TypeCase type_cases[] = {
 
 static HloStatus parse_program(const char *parameters, const char *root, const char *called, HloModule **module) {
     HloText text = {0};
-    hlo_text_format(&text, "HloModule m\n\n%s\nENTRY e {\n", called);
-    int number = 0;
-    for (const char *at = parameters; *at; number++) {
-        size_t length = strcspn(at, ";");
-        hlo_text_format(&text, "  p%d = %.*s parameter(%d)\n", number, (int)length, at, number);
-        at += length + (at[length] == ';');
-    }
-    hlo_text_format(&text, "  ROOT r = %s\n}\n", root);
+    cases_program(&text, parameters, root, called);
     HloStatus status = hlo_parse(text.data, text.length, NULL, module);
     hlo_text_free(&text);
     return status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "tests/support/cases.h"
 
 typedef struct RefusedCase {
     const char *parameters;  // separated by semicolons: p0, p1, ...
@@ -253,22 +254,10 @@ static const RefusedCase cases[] = {
      "6 operands"},
 };
 
-// The whole program of a case.
-static void write_program(HloText *text, const RefusedCase *one) {
-    hlo_text_format(text, "HloModule m\n\n%s\nENTRY e {\n", one->called);
-    int number = 0;
-    for (const char *at = one->parameters; *at; number++) {
-        size_t length = strcspn(at, ";");
-        hlo_text_format(text, "  p%d = %.*s parameter(%d)\n", number, (int)length, at, number);
-        at += length + (at[length] == ';');
-    }
-    hlo_text_format(text, "  ROOT r = %s\n}\n", one->root);
-}
-
 Test(ir_refused, every_rule_of_shape_inference_names_what_breaks_it) {
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         HloText text = {0};
-        write_program(&text, &cases[i]);
+        cases_program(&text, cases[i].parameters, cases[i].root, cases[i].called);
         HloModule *module = NULL;
         HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
         if (!status) status = hlo_verify(module);

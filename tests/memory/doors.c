@@ -63,12 +63,6 @@ static void free_world(World *world) {
     hlo_module_free(world->module);
 }
 
-struct criterion_test_params doors_numbered(size_t count) {
-    int *numbers = cr_malloc(sizeof(*numbers) * count);
-    for (size_t i = 0; i < count; i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, count);
-}
-
 void door_must_survive(const NamedDoor *door) {
     enum { MANY = 100000 };
     World world;

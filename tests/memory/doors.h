@@ -31,9 +31,6 @@ typedef struct NamedDoor {
     void (*open)(World *world), (*close)(World *world);  // around all calls, with memory enough; or NULL
 } NamedDoor;
 
-// Parameters 0 to count - 1 for a parameterised test.
-struct criterion_test_params doors_numbered(size_t count);
-
 // Makes a world and expects RESOURCE_EXHAUSTED of the door, and nothing else, for as long as memory is short.
 void door_must_survive(const NamedDoor *door);
 

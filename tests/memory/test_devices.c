@@ -10,6 +10,7 @@
 #include "emulator/simulate.h"
 #include "targets/program.h"
 #include "tests/memory/doors.h"
+#include "tests/support/cases.h"
 
 // The rows of the first argument and the columns of the second are cut: each op of the program gets collectives.
 static const SpmdMeshAxis mesh[] = {{"a", 2}, {"b", 2}};
@@ -140,7 +141,7 @@ static const NamedDoor doors[] = {
     {.name = "machine", .door = machine_door}};
 
 ParameterizedTestParameters(memory, devices) {
-    return doors_numbered(HLO_COUNT_OF(doors));
+    return cases_numbered(HLO_COUNT_OF(doors));
 }
 
 ParameterizedTest(const int *number, memory, devices) {

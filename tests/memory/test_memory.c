@@ -14,6 +14,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "tests/memory/doors.h"
+#include "tests/support/cases.h"
 #include "tools/npy.h"
 
 static HloStatus text_door(const World *world) {
@@ -140,7 +141,7 @@ static const NamedDoor doors[] = {
     {.name = "json", .door = json_door},           {.name = "file", .door = file_door}};
 
 ParameterizedTestParameters(memory, running_short_is_an_error_at_any_allocation) {
-    return doors_numbered(HLO_COUNT_OF(doors));
+    return cases_numbered(HLO_COUNT_OF(doors));
 }
 
 ParameterizedTest(const int *number, memory, running_short_is_an_error_at_any_allocation) {

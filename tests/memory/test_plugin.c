@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/memory/plugin.h"
+#include "tests/support/cases.h"
 
 static HloStatus create_client(PjrtClient **client) {
     PjrtNamedValue option = {
@@ -97,7 +98,7 @@ static const NamedDoor doors[] = {{"client", client_door, NULL, NULL},
                                   {"execute", execute_door, open_executable, close_all}};
 
 ParameterizedTestParameters(memory, plugin) {
-    return doors_numbered(sizeof(doors) / sizeof(doors[0]));
+    return cases_numbered(sizeof(doors) / sizeof(doors[0]));
 }
 
 ParameterizedTest(const int *number, memory, plugin) {

@@ -9,6 +9,7 @@
 #include "pjrt/abi_transfer.h"
 #include "pjrt/extensions.h"
 #include "tests/memory/plugin.h"
+#include "tests/support/cases.h"
 
 enum { kF32 = 11 };
 
@@ -302,7 +303,7 @@ static const NamedDoor doors[] = {
 };
 
 ParameterizedTestParameters(memory, plugin_functions) {
-    return doors_numbered(sizeof(doors) / sizeof(doors[0]));
+    return cases_numbered(sizeof(doors) / sizeof(doors[0]));
 }
 
 ParameterizedTest(const int *number, memory, plugin_functions) {

@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 
 #include "check.h"
+#include "tests/support/cases.h"
 
 typedef struct ExpansionCase {
     const char *pass;
@@ -141,12 +142,10 @@ static HloText program(const ExpansionCase *one) {
 }
 
 ParameterizedTestParameters(pass_expanders, compute_the_same) {
-    static size_t indices[HLO_COUNT_OF(cases)];
-    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(cases));
+    return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(size_t *index, pass_expanders, compute_the_same) {
+ParameterizedTest(const int *index, pass_expanders, compute_the_same) {
     const ExpansionCase *one = &cases[*index];
     HloText text = program(one);
     HloModule *module = check_parse(text.data);

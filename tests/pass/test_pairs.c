@@ -5,6 +5,7 @@
 #include <criterion/parameterized.h>
 
 #include "check.h"
+#include "tests/support/cases.h"
 
 typedef struct PairCase {
     const char *before, *after;
@@ -107,12 +108,10 @@ static const PairCase pairs[] = {
 };
 
 ParameterizedTestParameters(pass_pairs, rewrites) {
-    static size_t indices[HLO_COUNT_OF(pairs)];
-    for (size_t i = 0; i < HLO_COUNT_OF(pairs); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(pairs));
+    return cases_numbered(HLO_COUNT_OF(pairs));
 }
 
-ParameterizedTest(size_t *index, pass_pairs, rewrites) {
+ParameterizedTest(const int *index, pass_pairs, rewrites) {
     check_body("algebraic-simplifier,dce", pairs[*index].before, pairs[*index].after);
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY main {\n%s}\n", pairs[*index].before);

@@ -5,6 +5,7 @@
 #include <criterion/parameterized.h>
 
 #include "check.h"
+#include "tests/support/cases.h"
 
 typedef struct RuleCase {
     const char *before, *after;
@@ -179,12 +180,10 @@ static const RuleCase rules[] = {
 // clang-format on
 
 ParameterizedTestParameters(pass_rules, rewrites) {
-    static size_t indices[HLO_COUNT_OF(rules)];
-    for (size_t i = 0; i < HLO_COUNT_OF(rules); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(rules));
+    return cases_numbered(HLO_COUNT_OF(rules));
 }
 
-ParameterizedTest(size_t *index, pass_rules, rewrites) {
+ParameterizedTest(const int *index, pass_rules, rewrites) {
     check_body("algebraic-simplifier,dce", rules[*index].before, rules[*index].after);
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY main {\n%s}\n", rules[*index].before);

@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 
 #include "check.h"
+#include "tests/support/cases.h"
 
 typedef struct RuleCase {
     const char *before, *after;
@@ -105,13 +106,11 @@ static const RuleCase rules[] = {
 };
 
 ParameterizedTestParameters(pass_simplifier, rewrites) {
-    static size_t indices[HLO_COUNT_OF(rules)];
-    for (size_t i = 0; i < HLO_COUNT_OF(rules); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, HLO_COUNT_OF(rules));
+    return cases_numbered(HLO_COUNT_OF(rules));
 }
 
 // Names are not what is compared: both sides are renamed in order.
-ParameterizedTest(size_t *index, pass_simplifier, rewrites) {
+ParameterizedTest(const int *index, pass_simplifier, rewrites) {
     check_body("algebraic-simplifier,dce", rules[*index].before, rules[*index].after);
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY main {\n%s}\n", rules[*index].before);

@@ -9,6 +9,7 @@
 #include "hlo/eval/eval.h"
 #include "hlo/hlo.h"
 #include "spmd_partitioner/spmd.h"
+#include "tests/support/cases.h"
 
 typedef enum Function { SPLIT, FOLD_IN, BITS, UNIFORM, NORMAL, EXPONENTIAL, BERNOULLI, INTEGERS, SHUFFLE } Function;
 
@@ -104,11 +105,8 @@ static void expect_bytes(const HloLiteral *result, const Golden *golden) {
 
 enum { kGoldenCount = sizeof kGolden / sizeof kGolden[0] };
 
-// Tests run in processes of their own, where pointers of this one mean nothing: the parameter is a row's number.
 ParameterizedTestParameters(random, equals_jax) {
-    int *rows = cr_malloc(kGoldenCount * sizeof *rows);
-    for (int i = 0; i < kGoldenCount; i++) rows[i] = i;
-    return cr_make_param_array(int, rows, kGoldenCount, NULL);
+    return cases_numbered(kGoldenCount);
 }
 
 ParameterizedTest(const int *row, random, equals_jax) {

@@ -8,6 +8,7 @@
 
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 // `sizes` replace A, B, C in the program, one set a run; the mesh is w=4 or x=2, y=2.
 typedef struct Cut {
@@ -307,9 +308,7 @@ static void check_cut(const char *name, const char *text, char kind, int64_t num
 }
 
 ParameterizedTestParameters(every_cut, gives_what_the_whole_gives) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(cuts));
-    for (size_t i = 0; i < HLO_COUNT_OF(cuts); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(cuts));
+    return cases_numbered(HLO_COUNT_OF(cuts));
 }
 
 ParameterizedTest(const int *number, every_cut, gives_what_the_whole_gives) {

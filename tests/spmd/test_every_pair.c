@@ -11,6 +11,7 @@
 #include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/spmd.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 // Meshes of up to three axes, 0 where there is none.
 static const struct {
@@ -88,9 +89,7 @@ static int64_t device_count(const int64_t *sizes, int axes) {
 }
 
 static struct criterion_test_params each_mesh(void) {
-    int *numbers = cr_malloc(sizeof(*numbers) * HLO_COUNT_OF(meshes));
-    for (size_t i = 0; i < HLO_COUNT_OF(meshes); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(meshes));
+    return cases_numbered(HLO_COUNT_OF(meshes));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

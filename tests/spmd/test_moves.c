@@ -8,6 +8,7 @@
 
 #include "spmd_partitioner/moves.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 // ---- rounds
 
@@ -131,9 +132,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(moves, carry_only_what_is_missing) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
-    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+    return cases_numbered(HLO_COUNT_OF(programs));
 }
 
 ParameterizedTest(const int *number, moves, carry_only_what_is_missing) {

@@ -8,6 +8,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 #define T "tensor<8x4xf32>"
 #define S "{sdy.sharding = #sdy.sharding<@mesh, "
@@ -59,9 +60,7 @@ static HloModule *read_program(const char *arguments, const char *body) {
 }
 
 ParameterizedTestParameters(sdy, propagates_as_shardy_does) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
-    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+    return cases_numbered(HLO_COUNT_OF(programs));
 }
 
 ParameterizedTest(const int *number, sdy, propagates_as_shardy_does) {
@@ -88,9 +87,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(sdy, collectives_move_arrays) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(collectives));
-    for (size_t i = 0; i < HLO_COUNT_OF(collectives); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(collectives));
+    return cases_numbered(HLO_COUNT_OF(collectives));
 }
 
 ParameterizedTest(const int *number, sdy, collectives_move_arrays) {

@@ -9,6 +9,7 @@
 #include "hlo/hlo.h"
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 static const SpmdMeshAxis meshes[][2] = {{{"x", 8}, {"y", 1}}, {{"x", 4}, {"y", 2}}, {{"x", 3}, {"y", 2}},
                                          {{"x", 5}, {"y", 1}}, {{"x", 1}, {"y", 4}}, {{"x", 7}, {"y", 1}}};
@@ -58,9 +59,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(sharded_random, threefry_gives_the_published_digits) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(published));
-    for (size_t i = 0; i < HLO_COUNT_OF(published); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(published));
+    return cases_numbered(HLO_COUNT_OF(published));
 }
 
 ParameterizedTest(const int *number, sharded_random, threefry_gives_the_published_digits) {
@@ -120,9 +119,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(sharded_random, any_mesh_gives_the_same) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(ops));
-    for (size_t i = 0; i < HLO_COUNT_OF(ops); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(ops));
+    return cases_numbered(HLO_COUNT_OF(ops));
 }
 
 ParameterizedTest(const int *number, sharded_random, any_mesh_gives_the_same) {

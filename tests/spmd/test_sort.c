@@ -5,6 +5,7 @@
 
 #include "hlo/base/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 #define KEYS                                                                                \
     "less {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"                            \
@@ -87,9 +88,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(sort, sends_little) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(programs));
-    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(programs));
+    return cases_numbered(HLO_COUNT_OF(programs));
 }
 
 ParameterizedTest(const int *number, sort, sends_little) {

@@ -6,6 +6,7 @@
 
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 // On four devices, as two by two: U is the whole mesh, V its minor half, R the shards of a matrix's rows.
 #define U "sharding={devices=[1,1,4]<=[4] last_tile_dims={unreduced}}"
@@ -96,9 +97,7 @@ static const struct {
 };
 
 ParameterizedTestParameters(unreduced, needs_only_these_collectives) {
-    int *numbers = cr_malloc(sizeof(int) * HLO_COUNT_OF(cases));
-    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) numbers[i] = (int)i;
-    return cr_make_param_array(int, numbers, HLO_COUNT_OF(cases));
+    return cases_numbered(HLO_COUNT_OF(cases));
 }
 
 ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {

@@ -8,12 +8,8 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
-
-typedef struct Golden {
-    const char *name;
-    const unsigned char *bytes;
-    size_t length;
-} Golden;
+#include "tests/stablehlo/golden.h"
+#include "tests/support/cases.h"
 
 // A program as text, and as a release of StableHLO writes it.
 typedef struct Version {
@@ -26,22 +22,13 @@ typedef struct Version {
 #include "tests/stablehlo/golden_native.inc"
 #include "tests/stablehlo/golden_versions.inc"
 
-static void must(HloStatus status, const char *what) {
-    cr_assert(!status, "%s: %s", what, hlo_status_message(status));
-}
-
 static HloText print(const HloModule *module) {
     HloPrintOptions options = hlo_print_default();
-    HloText text = {0};
-    must(hlo_print(module, &options, &text), "print");
-    return text;
+    return print_module(module, &options);
 }
 
-// Tests run in processes of their own, where addresses differ: parameters are indices, not pointers.
 static struct criterion_test_params each_golden(void) {
-    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(goldens));
-    for (size_t i = 0; i < HLO_COUNT_OF(goldens); i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, HLO_COUNT_OF(goldens));
+    return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
 ParameterizedTestParameters(stablehlo_bytecode, reads_and_verifies) {
@@ -74,8 +61,7 @@ ParameterizedTest(const int *index, stablehlo_bytecode, reads_and_verifies) {
 static HloText print_without_constants(const HloModule *module) {
     HloPrintOptions options = hlo_print_default();
     options.print_metadata = false;
-    HloText text = {0}, kept = {0};
-    must(hlo_print(module, &options, &text), "print");
+    HloText text = print_module(module, &options), kept = {0};
     for (const char *line = text.data; *line;) {
         const char *end = strchr(line, '\n'), *constant = strstr(line, " constant(");
         const char *next = end ? end + 1 : line + strlen(line);
@@ -96,9 +82,7 @@ static HloText print_without_constants(const HloModule *module) {
 }
 
 ParameterizedTestParameters(stablehlo_bytecode, every_release_says_the_same) {
-    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(versions));
-    for (size_t i = 0; i < HLO_COUNT_OF(versions); i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, HLO_COUNT_OF(versions));
+    return cases_numbered(HLO_COUNT_OF(versions));
 }
 
 // The attributes of operations whose sizes are operands, and of those given up, were lost.

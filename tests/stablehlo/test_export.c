@@ -10,20 +10,10 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
-
-typedef struct Golden {
-    const char *name;
-    const unsigned char *bytes;
-    size_t length;
-} Golden;
+#include "tests/stablehlo/golden.h"
+#include "tests/support/cases.h"
 
 #include "tests/stablehlo/golden.inc"
-
-static void must(HloStatus status, const char *what) {
-    char *text = hlo_status_to_text(status);
-    cr_assert(!status, "%s: %s", what, text);
-    hlo_free(text);
-}
 
 static HloText write_text(const HloModule *module, bool locations, const char *what) {
     HloText text = {0};
@@ -72,14 +62,8 @@ static void check_doors(const HloModule *module, const char *release, const char
     hlo_module_free(again);
 }
 
-static struct criterion_test_params indices_to(size_t count) {
-    int *indices = cr_malloc(sizeof(*indices) * count);
-    for (size_t i = 0; i < count; i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, count);
-}
-
 ParameterizedTestParameters(stablehlo_export, programs_of_jax) {
-    return indices_to(HLO_COUNT_OF(goldens));
+    return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
 ParameterizedTest(const int *index, stablehlo_export, programs_of_jax) {
@@ -120,7 +104,7 @@ static HloModule *own_module(const char *name) {
 }
 
 ParameterizedTestParameters(stablehlo_export, own_programs) {
-    return indices_to(HLO_COUNT_OF(own_programs));
+    return cases_numbered(HLO_COUNT_OF(own_programs));
 }
 
 ParameterizedTest(const int *index, stablehlo_export, own_programs) {
@@ -184,7 +168,7 @@ static const Refusal refusals[] = {
 };
 
 ParameterizedTestParameters(stablehlo_export, refuses) {
-    return indices_to(HLO_COUNT_OF(refusals));
+    return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
 ParameterizedTest(const int *index, stablehlo_export, refuses) {

@@ -11,12 +11,8 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
-
-static void must(HloStatus status, const char *what) {
-    char *text = hlo_status_to_text(status);
-    cr_assert(!status, "%s: %s", what, text);
-    hlo_free(text);
-}
+#include "tests/stablehlo/golden.h"
+#include "tests/support/cases.h"
 
 static HloModule *read_program(const char *text, const char *what) {
     HloModule *module = NULL;
@@ -255,12 +251,6 @@ static const Program programs[] = {
      "{0, 2, 4}"},
 };
 
-static struct criterion_test_params indices_to(size_t count) {
-    int *indices = cr_malloc(sizeof(*indices) * count);
-    for (size_t i = 0; i < count; i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, count);
-}
-
 // Without blanks, of which there are more or fewer by how long a value is.
 static void squeeze(char *text) {
     char *to = text;
@@ -271,7 +261,7 @@ static void squeeze(char *text) {
 }
 
 ParameterizedTestParameters(stablehlo_operations, computes) {
-    return indices_to(HLO_COUNT_OF(programs));
+    return cases_numbered(HLO_COUNT_OF(programs));
 }
 
 ParameterizedTest(const int *index, stablehlo_operations, computes) {
@@ -345,7 +335,7 @@ static const Refusal refusals[] = {
 };
 
 ParameterizedTestParameters(stablehlo_operations, refuses) {
-    return indices_to(HLO_COUNT_OF(refusals));
+    return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
 ParameterizedTest(const int *index, stablehlo_operations, refuses) {
@@ -438,9 +428,7 @@ static HloModule *read_bytecode(const HloText *bytes) {
 static HloText print(const HloModule *module) {
     HloPrintOptions options = hlo_print_default();
     options.print_metadata = false;
-    HloText text = {0};
-    must(hlo_print(module, &options, &text), "print");
-    return text;
+    return print_module(module, &options);
 }
 
 Test(stablehlo_operations, chlo_comes_back_from_bytecode) {

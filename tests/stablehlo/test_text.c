@@ -9,20 +9,10 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
-
-typedef struct Golden {
-    const char *name;
-    const unsigned char *bytes;
-    size_t length;
-} Golden;
+#include "tests/stablehlo/golden.h"
+#include "tests/support/cases.h"
 
 #include "tests/stablehlo/golden.inc"
-
-static void must(HloStatus status, const char *what) {
-    char *text = hlo_status_to_text(status);
-    cr_assert(!status, "%s: %s", what, text);
-    hlo_free(text);
-}
 
 // What MLIR printed for the golden program. Free with hlo_file_content_free().
 static HloFileContent golden_text(const Golden *golden, bool generic) {
@@ -45,15 +35,11 @@ static HloText print(const HloModule *module) {
     HloPrintOptions options = hlo_print_default();
     options.print_large_constants = true;
     options.print_percent = false;
-    HloText text = {0};
-    must(hlo_print(module, &options, &text), "print");
-    return text;
+    return print_module(module, &options);
 }
 
 static struct criterion_test_params each_golden(void) {
-    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(goldens));
-    for (size_t i = 0; i < HLO_COUNT_OF(goldens); i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, HLO_COUNT_OF(goldens));
+    return cases_numbered(HLO_COUNT_OF(goldens));
 }
 
 ParameterizedTestParameters(stablehlo_text, equals_bytecode) {
@@ -252,9 +238,7 @@ static const Form forms[] = {
 };
 
 ParameterizedTestParameters(stablehlo_text, understands) {
-    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(forms));
-    for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, HLO_COUNT_OF(forms));
+    return cases_numbered(HLO_COUNT_OF(forms));
 }
 
 ParameterizedTest(const int *index, stablehlo_text, understands) {
@@ -321,9 +305,7 @@ static const Refusal refusals[] = {
 };
 
 ParameterizedTestParameters(stablehlo_text, refuses) {
-    int *indices = cr_malloc(sizeof(*indices) * HLO_COUNT_OF(refusals));
-    for (size_t i = 0; i < HLO_COUNT_OF(refusals); i++) indices[i] = (int)i;
-    return cr_make_param_array(int, indices, HLO_COUNT_OF(refusals));
+    return cases_numbered(HLO_COUNT_OF(refusals));
 }
 
 ParameterizedTest(const int *index, stablehlo_text, refuses) {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What parameterised tests are given. Criterion runs each case in a process of its own, where pointers of the process
+// that made the list mean nothing: a parameter is a number or holds its text.
+#ifndef MESHLO_TESTS_SUPPORT_CASES_H_
+#define MESHLO_TESTS_SUPPORT_CASES_H_
+
+#include <criterion/parameterized.h>
+
+#include "hlo/base/text.h"
+
+// The numbers 0 .. count - 1, each a case of type int: the places of a table.
+struct criterion_test_params cases_numbered(size_t count);
+
+// A file that a case reads.
+typedef struct CaseFile {
+    char path[256];
+} CaseFile;
+
+// Each file that matches a glob pattern below the source folder ("tests/cpu/programs/*.hlo"), a case of type CaseFile.
+struct criterion_test_params cases_files(const char *pattern);
+
+// Appends the program of one instruction: `root` (which may say its shape), on parameters p0, p1 ... of the shapes that
+// `parameters` lists with semicolons between, behind the computations `called`.
+void cases_program(HloText *text, const char *parameters, const char *root, const char *called);
+
+#endif
