@@ -190,7 +190,10 @@ static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t l
         dims = product;
     }
     HLO_TRY(hlo_shape_check_dims(array->local->type, dims, array->local->rank));
-    array->global = hlo_shape_with_dims(arena, array->local, dims, array->local->rank);
+    HloShape *global = hlo_arena_copy(
+        arena, hlo_shape_with_dims(arena, array->local, dims, array->local->rank), sizeof *global);
+    global->dynamic = array->local->dynamic;  // dimensions of dynamic size are whole on every device
+    array->global = global;
     return HLO_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/bounded.h"
 #include "targets/internal.h"
 
 // ---- making
@@ -10,11 +11,16 @@
 // A shape and its dims in one heap block, without layout.
 static HloShape *copy_shape(const HloShape *shape) {
     assert(shape);
-    HloShape *copy = hlo_allocate(sizeof *copy + sizeof(int64_t) * (size_t)shape->rank);
+    HloShape *copy = hlo_allocate(sizeof *copy + (sizeof(int64_t) + sizeof(bool)) * (size_t)shape->rank);
     if (!copy) return NULL;
     int64_t *dims = (int64_t *)(copy + 1);
+    bool *dynamic = (bool *)(dims + shape->rank);
     if (shape->rank) memcpy(dims, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
-    *copy = (HloShape){.type = shape->type, .rank = shape->rank, .dims = dims};
+    if (hlo_shape_is_dynamic(shape)) memcpy(dynamic, shape->dynamic, sizeof(bool) * (size_t)shape->rank);
+    *copy = (HloShape){.type = shape->type,
+                       .rank = shape->rank,
+                       .dims = dims,
+                       .dynamic = hlo_shape_is_dynamic(shape) ? dynamic : NULL};
     return copy;
 }
 
@@ -56,7 +62,7 @@ static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const v
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) return no_memory(shape);
     TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
-    const int64_t bytes = hlo_shape_bytes(shape);
+    const int64_t bytes = cpu_buffer_bytes(shape);
     buffer->storage = dense ? target_storage_from_host(&buffer->client->store, dense, bytes, meter)
                             : target_storage_new(&buffer->client->store, bytes, meter);
     if (!buffer->storage) {
@@ -144,6 +150,25 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
     const TargetHostArray array = {literal->data, literal->shape->type, literal->shape->rank, literal->shape->dims,
                                    NULL};
     return target_buffer_from_host(&array, memory, buffer);
+}
+
+HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds, TargetMemory *memory,
+                                             TargetBuffer **buffer) {
+    assert(literal && bounds && memory && buffer);
+    if (!hlo_shape_is_dynamic(bounds)) return target_buffer_from_literal(literal, memory, buffer);
+    const HloShape *shape = literal->shape;
+    bool fits = shape->type == bounds->type && shape->rank == bounds->rank;
+    for (int32_t d = 0; d < bounds->rank && fits; d++)
+        fits = bounds->dynamic[d] ? shape->dims[d] <= bounds->dims[d] : shape->dims[d] == bounds->dims[d];
+    HLO_FAIL_IF(!fits || literal->elided, HLO_INVALID_ARGUMENT, "a literal that does not fit the bounds of its buffer");
+    HLO_TRY(target_buffer_uninitialized(bounds, memory, buffer));
+    void *data = (*buffer)->storage->data;
+    const int64_t bytes = hlo_shape_bytes(shape);
+    if (bytes) memcpy(data, literal->data, (size_t)bytes);
+    for (int32_t d = 0; d < bounds->rank; d++) cpu_buffer_sizes(bounds, data)[d] = (int32_t)shape->dims[d];
+    if (hlo_type_info(shape->type)->bits < 8 && shape->type != HLO_PRED)
+        extend_narrow(shape->type, data, hlo_shape_elements(shape));
+    return HLO_SUCCESS;
 }
 
 HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory, HloStatus error,
@@ -235,7 +260,7 @@ TargetMemory *target_buffer_memory(const TargetBuffer *buffer) {
     return buffer->memory;
 }
 int64_t target_buffer_bytes(const TargetBuffer *buffer) {
-    return hlo_shape_bytes(buffer->shape);
+    return cpu_buffer_bytes(buffer->shape);
 }
 TargetEvent *target_buffer_ready_event(TargetBuffer *buffer) {
     return target_event_retain(buffer->ready);
@@ -286,8 +311,42 @@ HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int
     return HLO_SUCCESS;
 }
 
+HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes) {
+    assert(buffer && (sizes || buffer->shape->rank == 0));
+    const HloShape *shape = buffer->shape;
+    for (int32_t d = 0; d < shape->rank; d++) sizes[d] = shape->dims[d];
+    if (!hlo_shape_is_dynamic(shape)) return HLO_SUCCESS;
+    TargetStorage *storage;
+    HLO_TRY(await_storage(buffer, &storage));
+    for (int32_t d = 0; d < shape->rank; d++) {
+        const int32_t size = cpu_buffer_sizes(shape, storage->data)[d];
+        if (size >= 0 && size < sizes[d]) sizes[d] = size;
+    }
+    target_storage_release(storage);
+    return HLO_SUCCESS;
+}
+
+// The elements that are there of an array of dynamic size: the first ones of the buffer.
+static HloStatus to_actual_literal(TargetBuffer *buffer, HloLiteral **result) {
+    HloShape shape = *buffer->shape;
+    int64_t sizes[kMaximumRank];
+    HLO_FAIL_IF(shape.rank > kMaximumRank, HLO_INVALID_ARGUMENT, "an array of rank %d", (int)shape.rank);
+    HLO_TRY(target_buffer_sizes(buffer, sizes));
+    shape.dims = sizes;
+    shape.dynamic = NULL;
+    HloLiteral *literal = hlo_literal_new(&shape);
+    if (!literal) return no_memory(&shape);
+    const HloStatus status = target_buffer_to_host_raw(buffer, literal->data, 0, hlo_shape_bytes(&shape));
+    if (status)
+        hlo_literal_free(literal);
+    else
+        *result = literal;
+    return status;
+}
+
 HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **result) {
     assert(buffer && result);
+    if (hlo_shape_is_dynamic(buffer->shape)) return to_actual_literal(buffer, result);
     HloLiteral *literal = hlo_literal_new(buffer->shape);
     if (!literal) return no_memory(buffer->shape);
     const HloStatus status = target_buffer_to_host(buffer, literal->data, hlo_shape_bytes(buffer->shape), NULL);

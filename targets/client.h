@@ -194,6 +194,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_uninitialized(const HloShape *s
 // A buffer that holds an error instead of data; takes ownership of `error`, which must not be NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory,
                                                             HloStatus error, TargetBuffer **buffer);
+// A buffer of shape `bounds`, whose dimensions of dynamic size are as large as those of the literal: what an argument
+// of such a shape wants. INVALID_ARGUMENT where the literal does not fit; RESOURCE_EXHAUSTED.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds,
+                                                                      TargetMemory *memory, TargetBuffer **buffer);
 // Adds a reference; returns `buffer`.
 HLO_EXPORT TargetBuffer *target_buffer_retain(TargetBuffer *buffer);
 // Takes a reference; accepts NULL. Executions in flight keep what they need.
@@ -224,7 +228,10 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_async(TargetBuffer *buf
 // Waits and copies part of the raw bytes.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int64_t offset,
                                                              int64_t bytes);
-// Waits and makes a literal on the heap (free with hlo_literal_free()).
+// Waits and says how large the dimensions are: those of dynamic size at most their bounds. `sizes` has room for the
+// rank.
+HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes);
+// Waits and makes a literal on the heap (free with hlo_literal_free()), as large as the array turned out to be.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **literal);
 // A copy in another memory of the same client. Asynchronous; an error travels along.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory,

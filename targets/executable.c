@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hlo/analysis/cost.h"
+#include "targets/cpu/bounded.h"
 #include "targets/internal.h"
 
 // ---- compiling
@@ -266,11 +267,11 @@ void target_executable_memory_analysis(const TargetExecutable *executable, Targe
     for (int64_t i = 0; i < signature->argument_count; i++) {
         const bool here = target_executable_argument_memory(executable, i) == TARGET_MEMORY_DEVICE;
         *(here ? &analysis->argument_bytes : &analysis->host_argument_bytes) +=
-            hlo_shape_bytes(signature->argument_shapes[i]);
+            cpu_buffer_bytes(signature->argument_shapes[i]);
     }
     for (int64_t i = 0; i < signature->result_count; i++) {
         const bool here = target_executable_result_memory(executable, i) == TARGET_MEMORY_DEVICE;
-        const int64_t bytes = hlo_shape_bytes(signature->result_shapes[i]);
+        const int64_t bytes = cpu_buffer_bytes(signature->result_shapes[i]);
         *(here ? &analysis->output_bytes : &analysis->host_output_bytes) += bytes;
         if (signature->result_alias[i] >= 0) *(here ? &analysis->alias_bytes : &analysis->host_alias_bytes) += bytes;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "targets/cpu/bounded.h"
 #include "targets/internal.h"
 
 enum { kSmallCost = 200000 };  // programs below this many operations on all devices run in the caller's thread
@@ -140,7 +141,7 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
     }
     const bool counted = target_executable_result_memory(execution->executable, result) == TARGET_MEMORY_DEVICE;
     TargetDevice *where = device_at(execution->executable, execution->elsewhere, device);
-    return target_storage_new(&execution->executable->client->store, hlo_shape_bytes(signature->result_shapes[result]),
+    return target_storage_new(&execution->executable->client->store, cpu_buffer_bytes(signature->result_shapes[result]),
                               counted ? target_device_meter(where) : NULL);
 }
 

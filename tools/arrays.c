@@ -258,13 +258,17 @@ static HloLiteral *view_leaves(HloArena *arena, const HloShape *shape, const Cli
     assert(hlo_shape_is_tuple(shape) || *next < leaves->count);
     if (!hlo_shape_is_tuple(shape)) {
         const HloLiteral *leaf = leaves->items[(*next)++];
+        if (leaf && hlo_shape_is_dynamic(shape)) shape = leaf->shape;  // as large as it is
         return leaf && leaf->data ? cli_array_view(arena, leaf, shape) : hlo_literal_in_arena(arena, shape);
     }
     HloLiteral *tuple = HLO_ARENA_NEW(arena, HloLiteral, 1);
-    *tuple = (HloLiteral){.shape = shape, .elements = HLO_ARENA_NEW(arena, HloLiteral *, shape->element_count)};
+    tuple->elements = HLO_ARENA_NEW(arena, HloLiteral *, shape->element_count);
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
     for (int32_t i = 0; i < shape->element_count; ++i) {
         tuple->elements[i] = view_leaves(arena, shape->elements[i], leaves, next);
+        elements[i] = tuple->elements[i]->shape;
     }
+    tuple->shape = hlo_shape_tuple(arena, elements, shape->element_count);
     return tuple;
 }
 

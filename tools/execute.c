@@ -72,6 +72,16 @@ static HloStatus join_result(const CliExecution *execution, const SpmdBoundaryAr
         HLO_FAIL_IF(!*result, HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
         return HLO_SUCCESS;
     }
+    const bool dynamic = hlo_shape_is_dynamic(array->local);
+    HLO_FAIL_IF(dynamic && execution->per_device, HLO_UNIMPLEMENTED,
+                "results of dynamic size have no place along an axis of devices");
+    if (dynamic && hlo_shape_is_array(array->global)) {  // a dimension of dynamic size is whole on every device
+        int64_t *dims = HLO_ARENA_NEW(execution->program->per_device->arena, int64_t, shape->rank);
+        for (int32_t d = 0; d < shape->rank; ++d)
+            dims[d] = array->global->dynamic[d] ? shards[0]->shape->dims[d] : array->global->dims[d];
+        const HloShape *actual = hlo_shape_array(execution->program->per_device->arena, shape->type, dims, shape->rank);
+        return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, devices, actual, result);
+    }
     if (!execution->per_device && hlo_shape_is_array(array->global)) {
         return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, devices, array->global, result);
     }
@@ -145,7 +155,9 @@ static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *i
     for (int64_t d = 0; d < job->devices; ++d) {
         TargetMemory *memory = target_device_default_memory(target_executable_device(job->executable, d));
         if (hlo_shape_is_array(job->shards[d]->shape)) {
-            HLO_TRY(target_buffer_from_literal(job->shards[d], memory, &job->arguments[d][index]));
+            HLO_TRY(target_buffer_from_literal_bounded(job->shards[d],
+                                                       target_executable_argument_shape(job->executable, index), memory,
+                                                       &job->arguments[d][index]));
         } else {
             HLO_TRY(target_buffer_uninitialized(job->shards[d]->shape, memory, &job->arguments[d][index]));
         }
@@ -231,7 +243,9 @@ static HloStatus share_input(CliContext *context, const CliExecution *execution,
         return split_input(execution, array, input, shards);
     }
     for (int64_t d = 0; d < execution->program->num_partitions; ++d) {
-        shards[d] = cli_array_view(context->arena, input, array->local);
+        // An array of dynamic size is as large as it is.
+        shards[d] =
+            cli_array_view(context->arena, input, hlo_shape_is_dynamic(array->local) ? input->shape : array->local);
     }
     return HLO_SUCCESS;
 }

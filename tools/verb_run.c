@@ -151,6 +151,11 @@ static HloStatus compare(Run *run, double *worst) {
     for (int64_t i = 0; i < run->results.count; ++i) {
         const HloLiteral *expected = run->expected.items[i], *actual = run->results.items[i];
         if (!hlo_shape_is_array(expected->shape)) continue;
+        if (!hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_BOUNDS)) {
+            HLO_TRY(cli_fail(context, CLI_EXIT_CHECK_FAILED,
+                             "error: result %lld turned out to be of another size than the evaluator's", (long long)i));
+            continue;
+        }
         CliDifference difference = cli_arrays_compare(expected, actual, &tolerance);
         if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
         if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) continue;

@@ -206,7 +206,6 @@ HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *inst
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(instruction, Convolution)->labels;
-    if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     if (hlo_eval_elements(*result) == 0) return HLO_SUCCESS;
     Convolution c = {.device = device};

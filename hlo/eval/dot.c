@@ -81,7 +81,6 @@ static void multiply_batches(HloEvalDevice *device, const Side *left, const Side
 static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
-    if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dot of dynamic arrays");
     Side left = sort_dimensions(device, operands[0], dot->lhs_batch, dot->lhs_contracting, true);
     Side right = sort_dimensions(device, operands[1], dot->rhs_batch, dot->rhs_contracting, false);
     bool matrix_vector = left.free == 1 || right.free == 1;

@@ -25,7 +25,7 @@ HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstructio
                 (long long)shape->dims[dim], (long long)dim);
     int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) sizes[i] = hlo_eval_size(operands[0], i);
-    sizes[dim] = size;
+    sizes[dim] = shape->dynamic && shape->dynamic[dim] ? size : shape->dims[dim];
     HLO_TRY(hlo_eval_with_shape(device, operands[0], shape, result));
     return hlo_eval_set_sizes(device, *result, sizes);
 }
@@ -48,27 +48,41 @@ static int64_t product(const int64_t *sizes, int64_t rank) {
     return result;
 }
 
-// The result's sizes: given as operands, or for a plain reshape of a dynamic array those of the static dimensions with
-// the one dynamic dimension taking what is left.
-static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, int64_t count,
-                           int64_t *sizes) {
-    assert(count >= 0 && sizes);
+// The sizes of a group of dimensions of a plain reshape: those of the static ones are known, and the dynamic one takes
+// what is left. Of several dynamic ones the attribute names it, or it is the first, and the others are at their bounds.
+static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *old_sizes, const HloReshapeGroup *group,
+                             int64_t *sizes) {
+    assert(group->to_begin <= group->to_end && group->from_begin <= group->from_end);
     const HloShape *shape = instruction->shape;
+    const int64_t inferred =
+        hlo_is(instruction, HLO_OP_RESHAPE) ? HLO_ATTRIBUTES(instruction, Reshape)->inferred_dimension : HLO_ABSENT;
+    int64_t count = product(old_sizes + group->from_begin, group->from_end - group->from_begin), known = 1;
     int32_t open = -1;
-    int64_t known = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        bool dynamic = shape->dynamic && shape->dynamic[i];
-        sizes[i] = shape->dims[i];
-        if (instruction->operand_count > 1) {
-            sizes[i] = hlo_eval_integer_at(operands[1 + i], 0);
-        } else if (dynamic && open < 0) {
-            open = i;
-            continue;
-        }
-        known *= sizes[i];
+    for (int32_t d = group->to_begin; d < group->to_end; d++) {
+        sizes[d] = shape->dims[d];
+        if (shape->dynamic && shape->dynamic[d] && (open < 0 || d == inferred)) open = d;
     }
+    for (int32_t d = group->to_begin; d < group->to_end; d++) known *= d == open ? 1 : sizes[d];
     if (open >= 0) sizes[open] = known ? count / known : 0;
+    HLO_FAIL_IF(product(sizes + group->to_begin, group->to_end - group->to_begin) != count, HLO_INVALID_ARGUMENT,
+                "%%%s: %lld elements do not fill the dimensions that are not of dynamic size", instruction->name,
+                (long long)count);
+    return HLO_SUCCESS;
+}
+
+// The result's sizes: given as operands, or those that follow for a plain reshape.
+static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, const int64_t *old_sizes,
+                           int64_t *sizes) {
+    assert(old_sizes && sizes);
+    const HloShape *shape = instruction->shape;
+    HloReshapeGroup group = {0};
+    if (instruction->operand_count == 1) {
+        while (hlo_reshape_next_group(operands[0]->shape, shape, &group))
+            HLO_TRY(group_sizes(instruction, old_sizes, &group, sizes));
+        return HLO_SUCCESS;
+    }
     for (int32_t i = 0; i < shape->rank; i++) {
+        sizes[i] = hlo_eval_integer_at(operands[1 + i], 0);
         HLO_FAIL_IF(sizes[i] < 0 || sizes[i] > shape->dims[i], HLO_INVALID_ARGUMENT,
                     "%%%s: size %lld does not fit the bound %lld", instruction->name, (long long)sizes[i],
                     (long long)shape->dims[i]);
@@ -84,7 +98,7 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
             *sizes = HLO_EVAL_SCRATCH(device, int64_t, to->rank);
     for (int32_t i = 0; i < from->rank; i++) old_sizes[i] = hlo_eval_size(operand, i);
     int64_t count = product(old_sizes, from->rank), bytes = hlo_type_bytes(to->type);
-    HLO_TRY(new_sizes(instruction, operands, count, sizes));
+    HLO_TRY(new_sizes(instruction, operands, old_sizes, sizes));
     HLO_FAIL_IF(product(sizes, to->rank) != count, HLO_INVALID_ARGUMENT, "%%%s: %lld elements cannot become %lld",
                 instruction->name, (long long)count, (long long)product(sizes, to->rank));
     HLO_TRY(hlo_eval_new_zeroed(device, to, result));
@@ -92,5 +106,49 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
         memcpy((char *)(*result)->data + position_of(i, to->dims, sizes, to->rank) * bytes,
                (const char *)operand->data + position_of(i, from->dims, old_sizes, from->rank) * bytes, (size_t)bytes);
     }
+    return hlo_eval_set_sizes(device, *result, sizes);
+}
+
+// ---- the boundary of padded programs
+
+// (array up to its bounds, the size of each dimension).
+HloStatus hlo_eval_call_pad_to_static(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalValue **result) {
+    const HloShape *shape = instruction->shape;
+    const bool fits = instruction->operand_count == 1 && hlo_shape_is_tuple(shape) &&
+                      hlo_shape_is_array(operands[0]->shape) && shape->element_count == operands[0]->shape->rank + 1;
+    HLO_FAIL_IF(!fits || !hlo_shape_equal(shape->elements[0], operands[0]->shape, HLO_COMPARE_BOUNDS),
+                HLO_INVALID_ARGUMENT, "%%%s: PadToStatic takes an array apart into itself and a size a dimension",
+                instruction->name);
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    for (int32_t d = 0; d + 1 < shape->element_count; d++) {
+        const int64_t size = hlo_eval_size(operands[0], d);
+        HLO_FAIL_IF(!hlo_shape_is_scalar(shape->elements[d + 1]) || shape->elements[d + 1]->type != HLO_S32,
+                    HLO_INVALID_ARGUMENT, "%%%s: sizes are of type s32[]", instruction->name);
+        HLO_TRY(hlo_eval_new(device, shape->elements[d + 1], &(*result)->elements[d + 1]));
+        hlo_eval_encode_int64(HLO_S32, &size, 1, (*result)->elements[d + 1]->data);
+    }
+    HLO_TRY(hlo_eval_with_shape(device, operands[0], shape->elements[0], &(*result)->elements[0]));
+    return hlo_eval_set_sizes(device, (*result)->elements[0], shape->elements[0]->dims);
+}
+
+// An array of dynamic size of (array up to its bounds, the size of each dimension).
+HloStatus hlo_eval_call_slice_to_dynamic(HloEvalDevice *device, const HloInstruction *instruction,
+                                         HloEvalValue **operands, HloEvalValue **result) {
+    const HloShape *shape = instruction->shape;
+    const bool fits = hlo_shape_is_array(shape) && instruction->operand_count == shape->rank + 1;
+    HLO_FAIL_IF(!fits || !hlo_shape_equal(shape, operands[0]->shape, HLO_COMPARE_BOUNDS), HLO_INVALID_ARGUMENT,
+                "%%%s: SliceToDynamic takes an array and a size a dimension", instruction->name);
+    int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank; d++) {
+        const HloShape *size = operands[d + 1]->shape;
+        HLO_FAIL_IF(!hlo_shape_is_scalar(size) || size->type != HLO_S32, HLO_INVALID_ARGUMENT,
+                    "%%%s: sizes are of type s32[]", instruction->name);
+        sizes[d] = hlo_eval_integer_at(operands[d + 1], 0);
+        HLO_FAIL_IF(sizes[d] < 0 || sizes[d] > shape->dims[d], HLO_INVALID_ARGUMENT,
+                    "%%%s: size %lld does not fit the bound %lld", instruction->name, (long long)sizes[d],
+                    (long long)shape->dims[d]);
+    }
+    HLO_TRY(hlo_eval_with_shape(device, operands[0], shape, result));
     return hlo_eval_set_sizes(device, *result, sizes);
 }

@@ -118,7 +118,6 @@ HloStatus hlo_eval_fft(HloEvalDevice *device, const HloInstruction *instruction,
     const HloFftAttributes *fft = HLO_ATTRIBUTES(instruction, Fft);
     const HloShape *from = operands[0]->shape;
     int64_t rank = from->rank, count = hlo_shape_elements(from);
-    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HLO_TRY(hlo_eval_new_zeroed(device, instruction->shape, result));
     if (count == 0 || hlo_eval_elements(*result) == 0) return HLO_SUCCESS;
     Complex *data = HLO_EVAL_SCRATCH(device, Complex, count);

@@ -63,7 +63,6 @@ HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instructi
     assert(hlo_is(instruction, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(instruction, Gather);
     const HloShape *from = operands[0]->shape, *shape = instruction->shape;
-    if (operands[0]->sizes || operands[1]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HLO_TRY(hlo_eval_new_zeroed(device, shape, result));
     // A collapsed dimension of slice size 0 leaves nothing to read: zeros stand.
     bool empty = hlo_shape_elements(shape) == 0 || hlo_ints_contain(gather->slice_sizes, 0);
@@ -233,7 +232,6 @@ HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruct
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], HLO_EVAL_CHUNK, &scatter.combine));
     HloEvalValue **inputs = HLO_EVAL_SCRATCH(device, HloEvalValue *, values);
     for (int64_t v = 0; v < values; v++) {
-        if (operands[v]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
         HLO_TRY(hlo_eval_with_shape(device, operands[v], operands[v]->shape, &inputs[v]));
     }
     scatter.inputs = inputs;

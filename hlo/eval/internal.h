@@ -125,6 +125,16 @@ static inline int64_t hlo_eval_size(const HloEvalValue *value, int64_t dim) {
 // The value of an op with `count` array results, uninitialised: the array itself or a tuple; arrays[] are its parts.
 HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
                                HloEvalValue **arrays);
+// Between an array laid out in the bounds of `shape` and its elements below `sizes`, one behind the other: packs them
+// (from bounds to dense) or spreads them. Sizes must be within the bounds.
+void hlo_eval_copy_actual(const HloShape *shape, const int64_t *sizes, const void *from, void *to, bool pack);
+// A value for an argument of shape `shape`: a view as hlo_eval_borrow() makes, or, of a literal that is smaller than
+// the bounds, a copy laid out in them.
+HloStatus hlo_eval_borrow_argument(HloEvalDevice *device, const HloLiteral *literal, const HloShape *shape,
+                                   HloEvalValue **result);
+// Whether a literal of shape `given` can be the argument for `wanted`: the same sizes, or where a dimension is of
+// dynamic size, at most its bound. Layouts do not matter.
+bool hlo_eval_argument_fits(const HloShape *given, const HloShape *wanted);
 // Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
 
@@ -142,6 +152,9 @@ static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_
 // Runs a computation. Takes over one reference of every argument.
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result);
+// Runs one instruction, of arrays of dynamic size too (bounded.c). Takes operands as a handler does.
+HloStatus hlo_eval_apply(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                         HloEvalValue **result);
 // The handler of an opcode.
 HloEvalFunction *hlo_eval_handler(HloOpcode opcode);
 // UNIMPLEMENTED naming the instruction: "<what> cannot be evaluated".

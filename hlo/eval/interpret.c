@@ -184,7 +184,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
             hlo_eval_retain(operands[k]);
         }
     }
-    HLO_TRY(handlers[instruction->opcode](device, instruction, operands, result));
+    HLO_TRY(hlo_eval_apply(device, instruction, operands, result));
     for (int32_t k = 0; k < count; k++) hlo_eval_release(device, operands[k]);
     if (device->world->options.trap_nan && has_nan(*result)) {
         return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) makes a NaN", instruction->name,
@@ -236,7 +236,8 @@ HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *compu
     assert(computation && result);
     int64_t count = computation->parameters.count;
     HloEvalValue **values = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
-    for (int64_t p = 0; p < count; p++) HLO_TRY(hlo_eval_borrow(device, arguments[p], &values[p]));
+    for (int64_t p = 0; p < count; p++)
+        HLO_TRY(hlo_eval_borrow_argument(device, arguments[p], computation->parameters.items[p]->shape, &values[p]));
     HloEvalValue *root;
     HLO_TRY(hlo_eval_run(device, computation, values, &root));
     HloStatus status = hlo_eval_to_literal(root, result);
@@ -253,7 +254,7 @@ static HloStatus check_arguments(const HloComputation *computation, const HloLit
                 (long long)computation->parameters.count, (long long)count);
     for (int64_t p = 0; p < count; p++) {
         const HloInstruction *parameter = computation->parameters.items[p];
-        if (!parameter || hlo_shape_equal(parameter->shape, arguments[p]->shape, HLO_COMPARE_IGNORE_LAYOUT)) continue;
+        if (!parameter || hlo_eval_argument_fits(arguments[p]->shape, parameter->shape)) continue;
         HloText text = {0};
         hlo_shape_print(&text, arguments[p]->shape, false);
         hlo_text_string(&text, " given, ");
@@ -294,9 +295,11 @@ static HloStatus apply_instruction(HloEvalDevice *device, const Request *request
     int32_t count = instruction->operand_count;
     HLO_TRY(hlo_eval_check_types(instruction));
     HloEvalValue **operands = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
-    for (int32_t k = 0; k < count; k++) HLO_TRY(hlo_eval_borrow(device, request->arguments[0][k], &operands[k]));
+    for (int32_t k = 0; k < count; k++)
+        HLO_TRY(
+            hlo_eval_borrow_argument(device, request->arguments[0][k], instruction->operands[k]->shape, &operands[k]));
     HloEvalValue *result;
-    HLO_TRY(handlers[instruction->opcode](device, instruction, operands, &result));
+    HLO_TRY(hlo_eval_apply(device, instruction, operands, &result));
     return hlo_eval_to_literal(result, request->results);
 }
 
@@ -380,8 +383,8 @@ HloStatus hlo_evaluate_instruction(const HloInstruction *instruction, const HloL
         return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
     }
     for (int32_t k = 0; k < instruction->operand_count; k++) {
-        HLO_FAIL_IF(!hlo_shape_equal(operands[k]->shape, instruction->operands[k]->shape, HLO_COMPARE_IGNORE_LAYOUT),
-                    HLO_INVALID_ARGUMENT, "%%%s: operand %d has another shape", instruction->name, (int)k);
+        HLO_FAIL_IF(!hlo_eval_argument_fits(operands[k]->shape, instruction->operands[k]->shape), HLO_INVALID_ARGUMENT,
+                    "%%%s: operand %d has another shape", instruction->name, (int)k);
     }
     Request request = {.instruction = instruction, .arguments = &operands, .results = result};
     return serve(&request, instruction->parent->module, options, 1);

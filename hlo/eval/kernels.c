@@ -46,7 +46,6 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
     HloEvalKernel *kernel = hlo_eval_kernel(instruction);
     if (!kernel) return hlo_eval_unsupported(instruction, hlo_type_text(operands[0]->shape->type));
     int64_t bytes = hlo_type_bytes(instruction->shape->type), count = hlo_eval_elements(operands[0]);
-    const HloEvalValue *sized = NULL;
     const void *data[3];
     const HloEvalValue *scalar[3];
     bool any_scalar = false;
@@ -54,10 +53,8 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
         data[k] = operands[k]->data;
         scalar[k] = operands[k]->shape->rank == 0 && instruction->shape->rank > 0 ? operands[k] : NULL;
         any_scalar = any_scalar || scalar[k];
-        if (operands[k]->sizes) sized = operands[k];
     }
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    if (sized) HLO_TRY(hlo_eval_set_sizes(device, *result, sized->sizes));
     count = hlo_eval_elements(*result);
     if (!any_scalar) {
         kernel(instruction, data, (*result)->data, count);

@@ -176,7 +176,6 @@ HloStatus hlo_eval_bitcast(HloEvalDevice *device, const HloInstruction *instruct
         *result = hlo_eval_take(operands, 0);
         return HLO_SUCCESS;
     }
-    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a bitcast of a dynamic array");
     HLO_TRY(hlo_eval_new(device, to, result));
     return hlo_status_annotate(hlo_bitcast_elements(device->scratch, from, to, operands[0]->data, (*result)->data),
                                "%%%s", instruction->name);

@@ -180,7 +180,6 @@ HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruct
         if (size > 0) offset += (size - 1) * strides[dim];
         strides[dim] = -strides[dim];
     }
-    if (operand->sizes) return hlo_eval_unsupported(instruction, "the reversal of a dynamic array");
     return gather_strided(device, instruction, (const char *)operand->data + offset * hlo_type_bytes(shape->type),
                           strides, result);
 }
@@ -212,7 +211,8 @@ HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instructio
         int64_t step = slice->strides.count ? slice->strides.items[i] : 1;
         int64_t left = operands[0]->sizes[i] - slice->starts.items[i];
         int64_t size = left <= 0 ? 0 : (left + step - 1) / step;
-        sizes[i] = size < instruction->shape->dims[i] ? size : instruction->shape->dims[i];
+        const bool dynamic = instruction->shape->dynamic && instruction->shape->dynamic[i];
+        sizes[i] = dynamic && size < instruction->shape->dims[i] ? size : instruction->shape->dims[i];
     }
     return hlo_eval_set_sizes(device, *result, sizes);
 }
@@ -251,14 +251,15 @@ HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruct
     HLO_TRY(hlo_eval_with_shape(device, operands[0], instruction->shape, result));
     const HloShape *shape = instruction->shape;
     int64_t rank = shape->rank, bytes = hlo_type_bytes(shape->type), offset = 0;
-    if (any_zero(update->shape->dims, rank)) return HLO_SUCCESS;
+    const int64_t *block = update->sizes ? update->sizes : update->shape->dims;  // what is there of the update
+    if (any_zero(block, rank)) return HLO_SUCCESS;
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
             *update_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);
     hlo_eval_strides(shape->dims, rank, strides);
     hlo_eval_strides(update->shape->dims, rank, update_strides);
     for (int64_t i = 0; i < rank; i++) offset += starts[i] * strides[i];
-    hlo_eval_copy_strided((char *)(*result)->data + offset * bytes, strides, update->data, update_strides,
-                          update->shape->dims, rank, bytes);
+    hlo_eval_copy_strided((char *)(*result)->data + offset * bytes, strides, update->data, update_strides, block, rank,
+                          bytes);
     return HLO_SUCCESS;
 }
 
@@ -273,7 +274,6 @@ HloStatus hlo_eval_concatenate(HloEvalDevice *device, const HloInstruction *inst
     for (int64_t i = dim + 1; i < shape->rank; i++) inner *= shape->dims[i];
     char *target = (*result)->data;
     for (int32_t k = 0; k < instruction->operand_count; k++) {
-        if (operands[k]->sizes) return hlo_eval_unsupported(instruction, "the concatenation of dynamic arrays");
         int64_t run = operands[k]->shape->dims[dim] * inner, row = shape->dims[dim] * inner;
         const char *source = operands[k]->data;
         if (run == 0) continue;
@@ -303,7 +303,6 @@ HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction,
     const HloShape *shape = instruction->shape, *from = operand->shape;
     const HloPadDimension *padding = HLO_ATTRIBUTES(instruction, Pad)->padding.items;
     int64_t rank = shape->rank, bytes = hlo_type_bytes(shape->type);
-    if (operand->sizes) return hlo_eval_unsupported(instruction, "the padding of a dynamic array");
     HLO_TRY(hlo_eval_new(device, shape, result));
     hlo_eval_fill((*result)->data, operands[1]->data, bytes, hlo_shape_elements(shape));
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),

@@ -33,34 +33,6 @@ static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, Hl
     return plan;
 }
 
-// Elements of a dynamic operand, one by one, those beyond its actual sizes left out.
-static HloStatus reduce_dynamic(HloEvalFold *fold, const Reduction *plan, const HloEvalValue *operand,
-                                const char *const *inputs, int64_t count, const HloType *types) {
-    assert(operand->sizes && count > 0);
-    const HloShape *shape = operand->shape;
-    for (int64_t linear = 0; linear < plan->outer * plan->inner; linear++) {
-        int64_t rest = linear;
-        bool inside = true;
-        for (int64_t i = plan->rank - 1; i >= 0; i--) {
-            int64_t dim = plan->order[i];
-            inside = inside && rest % shape->dims[dim] < operand->sizes[dim];
-            rest /= shape->dims[dim];
-        }
-        if (!inside) continue;
-        const void *elements[HLO_EVAL_MAX_VALUES];
-        for (int64_t v = 0; v < count; v++) elements[v] = inputs[v] + linear * hlo_type_bytes(types[v]);
-        HLO_TRY(hlo_eval_fold_add(fold, linear % plan->inner, elements, 1));
-    }
-    return HLO_SUCCESS;
-}
-
-static HloStatus carry_kept_sizes(HloEvalDevice *device, const Reduction *plan, const HloEvalValue *operand,
-                                  HloEvalValue *result) {
-    int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, plan->kept);
-    for (int64_t i = 0; i < plan->kept; i++) sizes[i] = operand->sizes[plan->order[plan->reduced + i]];
-    return hlo_eval_set_sizes(device, result, sizes);
-}
-
 static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char **inputs, int64_t count,
                            const HloType *types) {
     assert(count > 0);
@@ -95,14 +67,10 @@ HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instructi
         hlo_eval_transpose_into(device, operands[v], plan.order, moved);
         inputs[v] = moved;
     }
-    HLO_TRY(first->sizes ? reduce_dynamic(fold, &plan, first, inputs, count, types)
-                         : fold_rows(fold, &plan, inputs, count, types));
+    HLO_TRY(fold_rows(fold, &plan, inputs, count, types));
     HloEvalValue *arrays[HLO_EVAL_MAX_VALUES];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, count, result, arrays));
-    for (int64_t v = 0; v < count; v++) {
-        hlo_eval_fold_write(fold, v, arrays[v]->data);
-        if (first->sizes) HLO_TRY(carry_kept_sizes(device, &plan, first, arrays[v]));
-    }
+    for (int64_t v = 0; v < count; v++) hlo_eval_fold_write(fold, v, arrays[v]->data);
     return HLO_SUCCESS;
 }
 

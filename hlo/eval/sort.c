@@ -115,7 +115,6 @@ HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SORT));
     int64_t count = instruction->operand_count, dim = HLO_ATTRIBUTES(instruction, Sort)->dimensions.items[0];
-    if (operands[0]->sizes) return hlo_eval_unsupported(instruction, "a dynamic array");
     HloEvalValue **arrays = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, count, result, arrays));
     return hlo_eval_sort_arrays(device, instruction->called[0], dim, operands, count, arrays);

@@ -196,24 +196,6 @@ HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, 
     return value->sizes ? hlo_eval_set_sizes(device, *copy, value->sizes) : HLO_SUCCESS;
 }
 
-// The elements within the actual sizes, one behind the other.
-static void pack_actual(const HloEvalValue *value, char *to) {
-    assert(value->sizes);
-    const HloShape *shape = value->shape;
-    int64_t bytes = hlo_type_bytes(shape->type), count = hlo_shape_elements(shape);
-    for (int64_t linear = 0; linear < count; linear++) {
-        int64_t rest = linear;
-        bool outside = false;
-        for (int32_t dim = shape->rank - 1; dim >= 0; dim--) {
-            outside = outside || rest % shape->dims[dim] >= value->sizes[dim];
-            rest /= shape->dims[dim];
-        }
-        if (outside) continue;
-        memcpy(to, (const char *)value->data + linear * bytes, (size_t)bytes);
-        to += bytes;
-    }
-}
-
 // The value's shape with the sizes that its dynamic dimensions turned out to have.
 static const HloShape *actual_shape(HloArena *arena, const HloEvalValue *value) {
     const HloShape *shape = value->shape;
@@ -231,7 +213,7 @@ static void fill_literal(const HloEvalValue *value, HloLiteral *literal) {
         for (int32_t i = 0; i < value->shape->element_count; i++)
             fill_literal(value->elements[i], literal->elements[i]);
     } else if (value->data && value->sizes) {
-        pack_actual(value, literal->data);
+        hlo_eval_copy_actual(value->shape, value->sizes, value->data, literal->data, true);
     } else if (value->data) {
         memcpy(literal->data, value->data, (size_t)hlo_shape_bytes(value->shape));
     }

@@ -99,7 +99,6 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
         instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
     int64_t elements = hlo_shape_elements(shape);
     for (int64_t v = 0; v < count; v++) {
-        if (operands[v]->sizes) return hlo_eval_unsupported(instruction, "a window over a dynamic array");
         if (operands[v]->shape->type != operands[count + v]->shape->type) {
             return hlo_eval_unsupported(instruction, "a mixture of float types");
         }

@@ -255,3 +255,24 @@ const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
     }
     return shape;
 }
+
+bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group) {
+    assert(hlo_shape_elements(from) == hlo_shape_elements(to)); /* the verifier asks for it */
+    int32_t i = group->from_end, j = group->to_end;
+    *group = (HloReshapeGroup){i, i, j, j};
+    if (i == from->rank && j == to->rank) return false;
+    int64_t taken = 1, given = 1;
+    if (i < from->rank) taken = from->dims[i++];
+    if (j < to->rank) given = to->dims[j++];
+    // Without elements nothing says which belongs to which: all that is left is one group.
+    while (taken != given || hlo_shape_elements(from) == 0) {
+        if (i < from->rank && (taken <= given || j == to->rank))
+            taken *= from->dims[i++];
+        else if (j < to->rank)
+            given *= to->dims[j++];
+        else
+            break;
+    }
+    *group = (HloReshapeGroup){group->from_begin, i, group->to_begin, j};
+    return true;
+}

@@ -120,6 +120,15 @@ HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
 // The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.
 HLO_EXPORT const HloShape *hlo_shape_at(const HloShape *shape, HloInts index);
 
+// Neighbouring dimensions that a reshape turns into others of as many elements: from[from_begin .. from_end) become
+// to[to_begin .. to_end). As fine as it goes; one side may be empty where the other has sizes of one only.
+typedef struct HloReshapeGroup {
+    int32_t from_begin, from_end, to_begin, to_end;
+} HloReshapeGroup;
+// The group behind `group`, which starts as zeros; false behind the last. Sizes are the bounds of dynamic dimensions.
+// Both arrays must have as many elements. Any thread.
+HLO_EXPORT bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group);
+
 // "f32[8,128]{1,0:T(8,128)}" or without the layout; tuples with /*index=5*/ comments, as XLA prints them.
 HLO_EXPORT void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout);
 

@@ -7,6 +7,7 @@
 
 #include "hlo/eval/eval.h"
 #include "hlo/ir/custom_call.h"
+#include "targets/cpu/bounded.h"
 
 // The leaves of an instruction's value.
 typedef struct Leaves {
@@ -33,7 +34,7 @@ CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
     array->id = (int32_t)program->arrays.count;
     array->shape = shape;
     array->elements = hlo_shape_elements(shape);
-    array->bytes = hlo_shape_bytes(shape);
+    array->bytes = cpu_buffer_bytes(shape);
     array->parameter = -1;
     hlo_vector_push(program->arena, &program->arrays, array);
     return array;
@@ -184,7 +185,7 @@ static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
-// All sizes are known: arrays of dynamic size are refused before this.
+// All sizes are known: expansion has left no array of dynamic size but arguments and results.
 static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const int64_t dimension = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
     const HloShape *operand = instruction->operands[0]->shape;
@@ -672,12 +673,6 @@ static BuildFunction *build_function(HloOpcode opcode) {
 
 // ---- computations
 
-static HloStatus check_supported(const HloInstruction *instruction) {
-    HLO_FAIL_IF(hlo_shape_is_dynamic(instruction->shape), HLO_UNIMPLEMENTED,
-                "%%%s: arrays of dynamic size are not supported on this target", instruction->name);
-    return hlo_eval_check_types(instruction);
-}
-
 static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
     int32_t low = INT32_MAX, high = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -695,7 +690,7 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
     for (int64_t i = 0; i < count; i++) {
         const HloInstruction *instruction = order[i];
         Leaves *leaves = &frame->values[instruction->id - frame->first_id];
-        HLO_TRY(hlo_status_at_instruction(check_supported(instruction), instruction));
+        HLO_TRY(hlo_status_at_instruction(hlo_eval_check_types(instruction), instruction));
         HLO_TRY(
             hlo_status_at_instruction(build_function(instruction->opcode)(frame, instruction, leaves), instruction));
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hlo/ir/names.h"
+#include "targets/cpu/bounded.h"
 #include "targets/cpu/check.h"
 #include "targets/cpu/expand.h"
 #include "targets/cpu/internal.h"
@@ -59,7 +60,7 @@ static bool index_fits(const HloShape *shape, HloInts index) {
 static bool offer_memory(const CpuSignature *signature, int64_t argument, bool *taken) {
     for (int64_t k = 0; k < signature->result_count; k++) {
         if (taken[k] ||
-            hlo_shape_bytes(signature->result_shapes[k]) != hlo_shape_bytes(signature->argument_shapes[argument])) {
+            cpu_buffer_bytes(signature->result_shapes[k]) != cpu_buffer_bytes(signature->argument_shapes[argument])) {
             continue;
         }
         taken[k] = true;

@@ -25,6 +25,13 @@ static bool has_opcode(const HloModule *module, HloOpcode opcode) {
     return false;
 }
 
+static bool has_dynamic_sizes(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (hlo_shape_is_dynamic(i->shape)) return true;
+    return false;
+}
+
 static bool is_listed(const char *const *names, int64_t count, const char *name) {
     for (int64_t i = 0; i < count; i++)
         if (names[i] == name) return true;
@@ -32,11 +39,12 @@ static bool is_listed(const char *const *names, int64_t count, const char *name)
 }
 
 HloStatus cpu_expand(HloModule *module) {
-    const char *names[HLO_COUNT_OF(kRows)];
+    const char *names[HLO_COUNT_OF(kRows) + 1];
     int64_t count = 0;
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
         if (!is_listed(names, count, kRows[r].pass) && has_opcode(module, kRows[r].opcode))
             names[count++] = kRows[r].pass;
+    if (has_dynamic_sizes(module)) names[count++] = "dynamic-padder";
     if (count == 0) return HLO_SUCCESS;
     const HloPassOptions options = {.skip_verify = true};
     return hlo_run_passes(module, names, count, &options);

@@ -7,6 +7,7 @@
 
 #include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
+#include "targets/cpu/bounded.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 #include "targets/cpu/matrix.h"
@@ -243,6 +244,14 @@ static HloStatus cpu_call_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *s
 
 static HloStatus cpu_call_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return cpu_lower_approximate_top_k(lowering, node, step);
+}
+
+static HloStatus cpu_call_pad_to_static(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_lower_pad_to_static(lowering, node, step);
+}
+
+static HloStatus cpu_call_slice_to_dynamic(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    return cpu_lower_slice_to_dynamic(lowering, node, step);
 }
 
 // These two come here only where shapes or types keep them from being what build.c makes of them.

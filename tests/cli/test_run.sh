@@ -140,3 +140,28 @@ ENTRY e {
 HLO
 exits 0 "a dynamic size on one device" meshlo run sized.hlo --engine eval --print
 says out "{0, 2}" "a dynamic size: printed"
+exits 0 "a dynamic size, compiled" meshlo run sized.hlo --compare eval --print
+says out "{0, 2}" "a dynamic size, compiled: printed"
+cat > bounded.hlo <<'HLO'
+HloModule bounded
+ENTRY e {
+  p = f32[<=4,2] parameter(0)
+  ROOT r = f32[<=4,2] reverse(p), dimensions={0}
+}
+HLO
+cat > rows.py <<'PY'
+import struct, sys
+rows = int(sys.argv[1])
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 2), }" % rows
+head += " " * (117 - len(head)) + "\n"
+sys.stdout.buffer.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<%df" % (2 * rows), *range(2 * rows)))
+PY
+python3 rows.py 3 > three.npy
+python3 rows.py 5 > five.npy
+exits 0 "an argument of dynamic size" meshlo run bounded.hlo --input 0=three.npy --compare eval --print
+says out "f32[3,2] { { 4, 5 }, { 2, 3 }, { 0, 1 } }" "an argument of dynamic size: reversed"
+exits 0 "an argument of dynamic size on two devices" meshlo run bounded.hlo --on cpu:2 --mesh x=2 --shard p=-,x \
+    --input 0=three.npy --compare eval --print
+says out "f32[3,2] { { 4, 5 }, { 2, 3 }, { 0, 1 } }" "an argument of dynamic size on two devices: reversed"
+exits 2 "an argument above its bound" meshlo run bounded.hlo --input 0=five.npy
+says err "wants f32[<=4,2]" "an argument above its bound: named"

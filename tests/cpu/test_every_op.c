@@ -30,7 +30,7 @@ static const HloOpcode kWithOthers[] = {HLO_OP_ASYNC_UPDATE,
 // Have tests of their own, with somebody at the other end.
 static const HloOpcode kElsewhere[] = {HLO_OP_SEND,      HLO_OP_SEND_DONE, HLO_OP_RECV,
                                        HLO_OP_RECV_DONE, HLO_OP_INFEED,    HLO_OP_OUTFEED};
-// Makes arrays of dynamic size, which the engine refuses by name.
+// Makes arrays of dynamic size: test_bounded.c.
 static const HloOpcode kDynamic[] = {HLO_OP_SET_DIMENSION_SIZE};
 
 static const char *const kShapes[] = {"[]", "[7]", "[0]", "[2,0,3]", "[2,3,5]", "[1,2,1,3,1,2,1,2]"};

@@ -108,17 +108,36 @@ static HloLiteral *leaf_of(const HloLiteral *literal, int64_t index) {
     return (HloLiteral *)(uintptr_t)leaf(literal, &index);
 }
 
+// The shape with a size from the seed for each dimension of dynamic size, the same on every device.
+static const HloShape *sized(HloArena *arena, const HloShape *shape, uint64_t seed) {
+    if (!hlo_shape_is_dynamic(shape)) return shape;
+    if (hlo_shape_is_tuple(shape)) {
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+        for (int32_t i = 0; i < shape->element_count; i++)
+            elements[i] = sized(arena, shape->elements[i], seed + (uint64_t)i);
+        return hlo_shape_tuple(arena, elements, shape->element_count);
+    }
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank; d++)
+        dims[d] =
+            shape->dynamic[d] ? (int64_t)((seed * 5 + (uint64_t)d) % (uint64_t)(shape->dims[d] + 1)) : shape->dims[d];
+    return hlo_shape_with_dims(arena, shape, dims, shape->rank);
+}
+
 // Literals [device][parameter] from the seed.
 static HloLiteral ***make_arguments(const HloModule *module, const CompiledCheck *check) {
     const int64_t devices = device_count(module), count = module->entry->parameters.count;
     const int64_t equal = check->replicas > 0 ? check->replicas : 1;
     HloLiteral ***arguments = calloc((size_t)devices, sizeof *arguments);
+    HloArena *arena = hlo_arena_new();
     for (int64_t d = 0; d < devices; d++) {
         arguments[d] = calloc((size_t)count + 1, sizeof **arguments);
         for (int64_t i = 0; i < count; i++)
-            arguments[d][i] = compiled_random(module->entry->parameters.items[i]->shape,
-                                              check->seed + (uint64_t)(1000 * (d / equal) + i));
+            arguments[d][i] =
+                compiled_random(sized(arena, module->entry->parameters.items[i]->shape, check->seed + (uint64_t)i),
+                                check->seed + (uint64_t)(1000 * (d / equal) + i));
     }
+    hlo_arena_free(arena);
     return arguments;
 }
 
@@ -128,6 +147,25 @@ static void free_arguments(const HloModule *module, HloLiteral ***arguments) {
         free(arguments[d]);
     }
     free(arguments);
+}
+
+// The result's shape, as large as its arrays turned out to be.
+static HloStatus result_shape(HloArena *arena, const HloShape *shape, TargetBuffer *const *leaves, int64_t *next,
+                              const HloShape **result) {
+    *result = shape;
+    if (hlo_shape_is_tuple(shape)) {
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+        for (int32_t i = 0; i < shape->element_count; i++)
+            HLO_TRY(result_shape(arena, shape->elements[i], leaves, next, &elements[i]));
+        *result = hlo_shape_tuple(arena, elements, shape->element_count);
+        return HLO_SUCCESS;
+    }
+    TargetBuffer *leaf = leaves[(*next)++];
+    if (!hlo_shape_is_dynamic(shape)) return HLO_SUCCESS;
+    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    HLO_TRY(target_buffer_sizes(leaf, sizes));
+    *result = hlo_shape_with_dims(arena, shape, sizes, shape->rank);
+    return HLO_SUCCESS;
 }
 
 static bool run_on_client(TargetClient *client, const HloModule *module, HloLiteral ***arguments,
@@ -154,24 +192,28 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
         int64_t next = 0;
         for (int64_t i = 0; i < module->entry->parameters.count && ok; i++) {
             const int64_t leaves = hlo_shape_leaf_count(arguments[d][i]->shape);
-            for (int64_t k = 0; k < leaves && ok; k++)
-                ok =
-                    told(target_buffer_from_literal(
-                             leaf_of(arguments[d][i], k),
-                             target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next++]),
-                         "argument", message);
+            for (int64_t k = 0; k < leaves && ok; k++, next++)
+                ok = told(target_buffer_from_literal_bounded(
+                              leaf_of(arguments[d][i], k), target_executable_argument_shape(executable, next),
+                              target_device_default_memory(target_executable_device(executable, d)), &inputs[d][next]),
+                          "argument", message);
         }
     }
     ok = ok && told(target_execute(executable, NULL, (TargetBuffer *const *const *)inputs, count, outputs, NULL),
                     "execute", message);
     for (int64_t d = 0; d < devices; d++) {
         if (ok) {
-            results[d] = hlo_literal_new(module->entry->root->shape);
+            HloArena *arena = hlo_arena_new();
+            int64_t first = 0;
+            const HloShape *shape = NULL;
+            ok = told(result_shape(arena, module->entry->root->shape, outputs[d], &first, &shape), "result", message);
+            results[d] = ok ? hlo_literal_new(shape) : NULL;
             for (int64_t k = 0; k < result_count && ok; k++) {
                 HloLiteral *to = leaf_of(results[d], k);
-                ok = told(target_buffer_to_host(outputs[d][k], to->data, hlo_shape_bytes(to->shape), NULL), "result",
+                ok = told(target_buffer_to_host_raw(outputs[d][k], to->data, 0, hlo_shape_bytes(to->shape)), "result",
                           message);
             }
+            hlo_arena_free(arena);
         }
         for (int64_t i = 0; i < count; i++) target_buffer_release(inputs[d][i]);
         for (int64_t i = 0; i < result_count; i++) target_buffer_release(outputs[d][i]);
@@ -246,6 +288,10 @@ static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t devi
     for (int64_t k = 0; k < hlo_shape_leaf_count(want->shape); k++) {
         const HloLiteral *a = leaf_of(have, k), *b = leaf_of(want, k);
         const int64_t count = hlo_shape_elements(b->shape);
+        if (!hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_BOUNDS)) {
+            hlo_text_format(message, "device %lld, result %lld: another size", (long long)device, (long long)k);
+            return false;
+        }
         for (int64_t i = 0; i < count; i++) {
             if (same_element(a, b, i, type_tolerance(b->shape->type, tolerance, narrow_ulps))) continue;
             hlo_text_format(message, "device %lld, result %lld, element %lld: compiled %.17g, evaluator %.17g",
@@ -255,6 +301,10 @@ static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t devi
         }
     }
     return true;
+}
+
+bool compiled_same(const HloLiteral *have, const HloLiteral *want, const CompiledCheck *check, HloText *message) {
+    return compare(have, want, 0, check, message);
 }
 
 bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message) {

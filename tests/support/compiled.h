@@ -45,6 +45,9 @@ bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLitera
 bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const CompiledCheck *check,
                          HloLiteral **result, HloText *message);
 
+// Compares two results of the same program, element by element. False with a message on a difference.
+bool compiled_same(const HloLiteral *have, const HloLiteral *want, const CompiledCheck *check, HloText *message);
+
 // Runs the module both ways and compares every element. False with a message on a difference or an error.
 bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, HloText *message);
 

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs with arrays of bounded dynamic size become programs of static shapes (see padder.h). What XLA calls its
+// dynamic padder; so the entry computation keeps its signature as there: PadToStatic takes an argument of dynamic size
+// apart into (array up to its bounds, sizes), SliceToDynamic makes a result of dynamic size.
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/pass/padder.h"
+
+static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry);
+
+// The same shape with static dimensions; layouts stay.
+static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
+    if (!hlo_shape_is_dynamic(shape)) return shape;
+    HloShape *made = hlo_arena_copy(arena, shape, sizeof *shape);
+    made->dynamic = NULL;
+    if (shape->element_count == 0) return made;
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
+    for (int32_t i = 0; i < shape->element_count; i++) elements[i] = static_shape(arena, shape->elements[i]);
+    made->elements = elements;
+    return made;
+}
+
+// ---- values with their sizes, as tuples
+
+// Goes through every dynamic dimension of a shape, in order.
+#define FOR_DYNAMIC(shape, leaf, dim)                                                           \
+    for (int64_t leaf = 0, leaf##_end = hlo_shape_leaf_count(shape); leaf < leaf##_end; leaf++) \
+        for (int32_t dim = 0; dim < hlo_shape_leaf((shape), leaf)->rank; dim++)                 \
+            if (hlo_shape_leaf((shape), leaf)->dynamic && hlo_shape_leaf((shape), leaf)->dynamic[dim])
+
+// (value, sizes of the dynamic dimensions of `declared`). UNIMPLEMENTED if the value has others.
+static HloStatus pack(const HloPadder *padder, const HloInstruction *like, HloInstruction *value,
+                      const HloShape *declared, HloInstruction **packed) {
+    int64_t count = 1, known = 0;
+    const int64_t leaves = hlo_shape_leaf_count(value->shape);
+    FOR_DYNAMIC(declared, leaf, dim) count++;
+    for (int64_t i = 0; i < leaves; i++)
+        for (int32_t d = 0; d < hlo_shape_leaf(value->shape, i)->rank; d++)
+            known += hlo_padder_size(padder, value, i, d) != NULL;
+    HloInstruction **parts = HLO_ARENA_NEW(padder->scratch, HloInstruction *, count);
+    parts[0] = value;
+    int64_t next = 1;
+    FOR_DYNAMIC(declared, leaf, dim) {
+        known -= hlo_padder_size(padder, value, leaf, dim) != NULL;
+        parts[next++] = hlo_padder_any_size(padder, like, value, leaf, dim);
+    }
+    if (known > 0) return hlo_padder_refuse(like, "where a static one is said to be, an array");
+    *packed = hlo_pass_tuple(like, parts, count);
+    return HLO_SUCCESS;
+}
+
+// The value of such a tuple, which knows its sizes from then on. `declared` has dynamic dimensions.
+static HloInstruction *unpack(HloPadder *padder, HloInstruction *packed, const HloShape *declared) {
+    HloInstruction *value = hlo_pass_get(packed, packed, 0);
+    const HloShape *outer = padder->declared;
+    padder->declared = declared;
+    int64_t next = 1;
+    FOR_DYNAMIC(declared, leaf, dim)
+    hlo_padder_set_size(padder, value, leaf, dim, hlo_pass_get(packed, packed, next++));
+    padder->declared = outer;
+    return value;
+}
+
+static const HloShape *packed_shape(const HloPadder *padder, const HloShape *declared) {
+    HloArena *arena = padder->module->arena;
+    int64_t count = 1;
+    FOR_DYNAMIC(declared, leaf, dim) count++;
+    const HloShape **parts = HLO_ARENA_NEW(arena, const HloShape *, count);
+    parts[0] = static_shape(arena, declared);
+    const bool layout = hlo_shape_leaf(declared, 0)->layout != NULL;
+    for (int64_t i = 1; i < count; i++) {
+        parts[i] = hlo_shape_scalar(arena, HLO_S32);
+        if (layout) parts[i] = hlo_shape_with_default_layout(arena, parts[i]);
+    }
+    return hlo_shape_tuple(arena, parts, count);
+}
+
+// All users that `value` has now use `replacement`, the root too.
+static void redirect(HloInstruction *value, HloInstruction *replacement, const HloInstructionVector *users) {
+    for (int64_t i = 0; i < users->count; i++) hlo_instruction_replace_use(value, users->items[i], replacement);
+    if (hlo_instruction_is_root(value)) hlo_computation_set_root(value->parent, replacement);
+}
+
+static HloInstructionVector users_of(const HloPadder *padder, const HloInstruction *value) {
+    HloInstructionVector users = {0};
+    for (int64_t i = 0; i < value->users.count; i++) hlo_vector_push(padder->scratch, &users, value->users.items[i]);
+    return users;
+}
+
+// ---- the entry computation
+
+static HloInstruction *boundary_call(const HloInstruction *like, const char *target, HloInstruction *const *operands,
+                                     int64_t count, const HloShape *shape) {
+    const HloCustomCallAttributes attributes = {.target = target};
+    return hlo_pass_make(like, &(HloBuildRequest){.opcode = HLO_OP_CUSTOM_CALL,
+                                                  .operands = operands,
+                                                  .operand_count = count,
+                                                  .attributes = &attributes,
+                                                  .shape = shape});
+}
+
+// What PadToStatic makes of an array: (bounds, a size for each dimension).
+static const HloShape *boundary_shape(HloArena *arena, const HloShape *shape) {
+    const HloShape **parts = HLO_ARENA_NEW(arena, const HloShape *, shape->rank + 1);
+    parts[0] = static_shape(arena, shape);
+    for (int32_t d = 0; d < shape->rank; d++) {
+        parts[d + 1] = hlo_shape_scalar(arena, HLO_S32);
+        if (shape->layout) parts[d + 1] = hlo_shape_with_default_layout(arena, parts[d + 1]);
+    }
+    return hlo_shape_tuple(arena, parts, shape->rank + 1);
+}
+
+// The static form of an argument or of a part of it; its sizes go behind `sizes`.
+static HloInstruction *take_apart(const HloPadder *padder, HloInstruction *value, HloInstructionVector *sizes) {
+    HloArena *arena = padder->module->arena;
+    const HloShape *shape = value->shape;
+    if (hlo_shape_is_tuple(shape)) {
+        HloInstruction **parts = HLO_ARENA_NEW(padder->scratch, HloInstruction *, shape->element_count);
+        for (int32_t i = 0; i < shape->element_count; i++)
+            parts[i] = take_apart(padder, hlo_pass_get(value, value, i), sizes);
+        return hlo_pass_tuple(value, parts, shape->element_count);
+    }
+    if (!hlo_shape_is_dynamic(shape)) return value;
+    HloInstruction *call = boundary_call(value, "PadToStatic", &value, 1, boundary_shape(arena, shape));
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (shape->dynamic[d]) hlo_vector_push(padder->scratch, sizes, hlo_pass_get(value, call, d + 1));
+    return hlo_pass_get(value, call, 0);
+}
+
+static void pad_argument(HloPadder *padder, HloInstruction *parameter) {
+    const HloInstructionVector users = users_of(padder, parameter);
+    HloInstructionVector sizes = {0};
+    HloInstruction *value = take_apart(padder, parameter, &sizes);
+    int64_t next = 0;
+    padder->declared = parameter->shape;
+    FOR_DYNAMIC(parameter->shape, leaf, dim) hlo_padder_set_size(padder, value, leaf, dim, sizes.items[next++]);
+    redirect(parameter, value, &users);
+}
+
+// A result, or a part of it, as `declared` says: leaf number *leaf of `whole` on.
+static HloInstruction *put_together(HloPadder *padder, HloInstruction *whole, HloInstruction *value,
+                                    const HloShape *declared, int64_t *leaf) {
+    if (hlo_shape_is_tuple(declared)) {
+        HloInstruction **parts = HLO_ARENA_NEW(padder->scratch, HloInstruction *, declared->element_count);
+        for (int32_t i = 0; i < declared->element_count; i++)
+            parts[i] = put_together(padder, whole, hlo_pass_get(whole, value, i), declared->elements[i], leaf);
+        return hlo_pass_tuple(whole, parts, declared->element_count);
+    }
+    const int64_t own = (*leaf)++;
+    if (!hlo_shape_is_dynamic(declared)) return value;
+    HloInstruction **operands = HLO_ARENA_NEW(padder->scratch, HloInstruction *, declared->rank + 1);
+    operands[0] = value;
+    for (int32_t d = 0; d < declared->rank; d++) operands[d + 1] = hlo_padder_any_size(padder, whole, whole, own, d);
+    return boundary_call(whole, "SliceToDynamic", operands, declared->rank + 1, declared);
+}
+
+static void pad_result(HloPadder *padder, HloComputation *entry, const HloShape *declared) {
+    int64_t leaf = 0;
+    HloInstruction *root = entry->root;
+    HloInstruction *made = put_together(padder, root, root, declared, &leaf);
+    made->sharding = root->sharding;
+    hlo_computation_set_root(entry, made);
+}
+
+// ---- calls
+
+// What a computation was before it was padded: parameters and results of dynamic size have become tuples with sizes.
+typedef struct Signature {
+    const HloShape *result;
+    const HloShape **parameters;
+    bool padded;
+} Signature;
+
+static Signature *signature_of(HloPadder *padder, const HloComputation *computation) {
+    const int64_t *known = hlo_int_map_find(&padder->signatures, (uint64_t)computation->id);
+    if (known) return (Signature *)(uintptr_t)*known;
+    Signature *signature = HLO_ARENA_NEW(padder->scratch, Signature, 1);
+    const int64_t count = computation->parameters.count;
+    signature->result = computation->root->shape;
+    signature->parameters = HLO_ARENA_NEW(padder->scratch, const HloShape *, count);
+    for (int64_t p = 0; p < count; p++) signature->parameters[p] = computation->parameters.items[p]->shape;
+    hlo_int_map_set(padder->scratch, &padder->signatures, (uint64_t)computation->id, (int64_t)(uintptr_t)signature);
+    return signature;
+}
+
+static HloStatus pad_called(HloPadder *padder, HloComputation *computation) {
+    Signature *signature = signature_of(padder, computation);
+    if (signature->padded) return HLO_SUCCESS;
+    signature->padded = true;
+    return pad_computation(padder, computation, false);
+}
+
+// Operand `index` as a parameter takes it that was of shape `declared`.
+static HloStatus pass_operand(HloPadder *padder, HloInstruction *op, int64_t index, const HloShape *declared) {
+    HloInstruction *value = op->operands[index], *packed;
+    if (!hlo_shape_is_dynamic(declared)) {
+        if (hlo_padder_is_sized(padder, value))
+            return hlo_padder_refuse(op, "where its computation takes a static one, an operand");
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(pack(padder, op, value, declared, &packed));
+    hlo_instruction_set_operand(op, index, packed);
+    return HLO_SUCCESS;
+}
+
+// A call of any kind: the first operand that is passed to parameter 0 of each computation, or to them in order.
+static HloStatus pad_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    const bool branches = hlo_is(op, HLO_OP_CONDITIONAL);
+    const HloShape *declared = padder->declared;
+    const Signature *last = signature_of(padder, op->called[op->called_count - 1]);
+    for (int32_t k = branches; k < op->operand_count; k++) {
+        const Signature *taker = branches ? signature_of(padder, op->called[k - 1]) : last;
+        HLO_TRY(pass_operand(padder, op, k, taker->parameters[branches ? 0 : k]));
+    }
+    for (int32_t c = 0; c < op->called_count; c++) {
+        HLO_TRY(pad_called(padder, op->called[c]));
+        const Signature *own = signature_of(padder, op->called[c]);
+        const bool loop = hlo_is(op, HLO_OP_WHILE), returns = !loop || c == op->called_count - 1;
+        if ((returns && !hlo_shape_equal(own->result, last->result, HLO_COMPARE_IGNORE_LAYOUT)) ||
+            (loop && !hlo_shape_equal(own->parameters[0], last->result, HLO_COMPARE_IGNORE_LAYOUT)))
+            return hlo_padder_refuse(op, "in one of its computations only, an array");
+    }
+    padder->declared = declared;
+    if (!hlo_shape_is_dynamic(last->result)) return HLO_SUCCESS;
+    op->shape = packed_shape(padder, last->result);
+    *result = unpack(padder, op, last->result);
+    return HLO_SUCCESS;
+}
+
+// ---- tuples
+
+static HloStatus pad_tuple(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    int64_t leaf = 0;
+    for (int32_t k = 0; k < op->operand_count; k++) {
+        const HloInstruction *part = op->operands[k];
+        const int64_t leaves = hlo_shape_leaf_count(part->shape);
+        for (int64_t i = 0; i < leaves; i++, leaf++)
+            for (int32_t d = 0; d < hlo_shape_leaf(part->shape, i)->rank; d++)
+                hlo_padder_set_size(padder, *result, leaf, d, hlo_padder_size(padder, part, i, d));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus pad_get_tuple_element(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
+    const HloInstruction *tuple = op->operands[0];
+    const int64_t index = HLO_ATTRIBUTES(op, TupleIndex)->index, leaves = hlo_shape_leaf_count(op->shape);
+    int64_t first = 0;
+    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->shape->elements[i]);
+    for (int64_t i = 0; i < leaves; i++)
+        for (int32_t d = 0; d < hlo_shape_leaf(op->shape, i)->rank; d++)
+            hlo_padder_set_size(padder, *result, i, d, hlo_padder_size(padder, tuple, first + i, d));
+    return HLO_SUCCESS;
+}
+
+// The first operand under another name.
+static HloStatus pad_identity(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    hlo_padder_copy_sizes(padder, op->operands[0], *result);
+    return HLO_SUCCESS;
+}
+
+// ---- the boundary's own calls, in programs that another compiler has padded, and annotations
+
+static HloStatus pad_custom_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
+    HloInstruction *array = op->operand_count ? op->operands[0] : NULL;
+    if (target && array && !strcmp(target, "PadToStatic")) {
+        HloInstruction **parts =
+            HLO_ARENA_NEW(padder->scratch, HloInstruction *, op->operand_count + array->shape->rank);
+        parts[0] = array;
+        for (int32_t d = 0; d < array->shape->rank; d++) parts[d + 1] = hlo_padder_any_size(padder, op, array, 0, d);
+        *result = hlo_pass_tuple(op, parts, array->shape->rank + 1);
+        return HLO_SUCCESS;
+    }
+    if (target && array && !strcmp(target, "SliceToDynamic") && op->operand_count == op->shape->rank + 1) {
+        *result = hlo_pass_unary(op, HLO_OP_COPY, array);
+        for (int32_t d = 0; d < op->shape->rank; d++)
+            hlo_padder_set_size(padder, *result, 0, d,
+                                hlo_padder_between(op, op->operands[d + 1], 0, op->shape->dims[d]));
+        return HLO_SUCCESS;
+    }
+    if (op->operand_count == 1 && hlo_shape_equal(op->shape, array->shape, HLO_COMPARE_IGNORE_LAYOUT))
+        return pad_identity(padder, op, result);
+    return hlo_padder_refuse(op, "an array");
+}
+
+// ---- what becomes of an opcode
+
+typedef struct PadRow {
+    HloOpcode opcode;
+    HloPadderRule *rule;
+} PadRow;
+
+static const PadRow kRows[] = {
+    {HLO_OP_TUPLE, pad_tuple},
+    {HLO_OP_GET_TUPLE_ELEMENT, pad_get_tuple_element},
+    {HLO_OP_COPY, pad_identity},
+    {HLO_OP_OPTIMIZATION_BARRIER, pad_identity},
+    {HLO_OP_ADD_DEPENDENCY, pad_identity},
+    {HLO_OP_DOMAIN, pad_identity},
+    {HLO_OP_CALL, pad_call},
+    {HLO_OP_FUSION, pad_call},
+    {HLO_OP_WHILE, pad_call},
+    {HLO_OP_CONDITIONAL, pad_call},
+    {HLO_OP_CUSTOM_CALL, pad_custom_call},
+    {HLO_OP_BROADCAST, hlo_padder_broadcast},
+    {HLO_OP_TRANSPOSE, hlo_padder_transpose},
+    {HLO_OP_RESHAPE, hlo_padder_reshape},
+    {HLO_OP_DYNAMIC_RESHAPE, hlo_padder_dynamic_reshape},
+    {HLO_OP_SLICE, hlo_padder_slice},
+    {HLO_OP_DYNAMIC_SLICE, hlo_padder_dynamic_slice},
+    {HLO_OP_DYNAMIC_UPDATE_SLICE, hlo_padder_dynamic_update_slice},
+    {HLO_OP_CONCATENATE, hlo_padder_concatenate},
+    {HLO_OP_PAD, hlo_padder_pad},
+    {HLO_OP_REVERSE, hlo_padder_reverse},
+    {HLO_OP_GATHER, hlo_padder_gather},
+    {HLO_OP_GET_DIMENSION_SIZE, hlo_padder_get_dimension_size},
+    {HLO_OP_SET_DIMENSION_SIZE, hlo_padder_set_dimension_size},
+    {HLO_OP_BITCAST_CONVERT, hlo_padder_leading_dims},
+    {HLO_OP_MAP, hlo_padder_pointwise},
+    {HLO_OP_REDUCE, hlo_padder_reduce},
+    {HLO_OP_REDUCE_WINDOW, hlo_padder_reduce_window},
+    {HLO_OP_DOT, hlo_padder_dot},
+    {HLO_OP_CONVOLUTION, hlo_padder_convolution},
+    {HLO_OP_SORT, hlo_padder_sort},
+    {HLO_OP_TOPK, hlo_padder_topk},
+    {HLO_OP_SCATTER, hlo_padder_scatter},
+    {HLO_OP_FFT, hlo_padder_batched},
+    {HLO_OP_CHOLESKY, hlo_padder_batched},
+    {HLO_OP_TRIANGULAR_SOLVE, hlo_padder_batched},
+    {HLO_OP_ALL_REDUCE, hlo_padder_same_dims},
+    {HLO_OP_ALL_GATHER, hlo_padder_same_dims},
+    {HLO_OP_ALL_TO_ALL, hlo_padder_same_dims},
+    {HLO_OP_REDUCE_SCATTER, hlo_padder_same_dims},
+    {HLO_OP_COLLECTIVE_BROADCAST, hlo_padder_same_dims},
+    {HLO_OP_COLLECTIVE_PERMUTE, hlo_padder_same_dims},
+};
+
+static HloPadderRule *rule_of(const HloInstruction *op) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
+        if (kRows[i].opcode == op->opcode) return kRows[i].rule;
+    return hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) ? hlo_padder_pointwise : NULL;
+}
+
+static bool calls_dynamic(const HloInstruction *op) {
+    const bool calls = hlo_is(op, HLO_OP_CALL) || hlo_is(op, HLO_OP_FUSION) || hlo_is(op, HLO_OP_WHILE) ||
+                       hlo_is(op, HLO_OP_CONDITIONAL);
+    return calls && op->called_count > 0;
+}
+
+static HloStatus pad_op(HloPadder *padder, HloInstruction *op) {
+    bool dynamic = hlo_shape_is_dynamic(op->shape) || calls_dynamic(op);
+    for (int32_t k = 0; k < op->operand_count && !dynamic; k++) dynamic = hlo_padder_is_sized(padder, op->operands[k]);
+    // Ops of static operands and results say something about sizes all the same.
+    dynamic = dynamic || hlo_is(op, HLO_OP_SET_DIMENSION_SIZE) || hlo_is(op, HLO_OP_GET_DIMENSION_SIZE) ||
+              hlo_is(op, HLO_OP_DYNAMIC_RESHAPE);
+    if (!dynamic) return HLO_SUCCESS;
+    HloPadderRule *rule = rule_of(op);
+    if (!rule) return hlo_padder_refuse(op, "an array");
+    const HloInstructionVector users = users_of(padder, op);
+    HloInstruction *result = op;
+    padder->declared = op->shape;
+    op->shape = static_shape(padder->module->arena, op->shape);
+    HLO_TRY(rule(padder, op, &result));
+    if (result == op) return HLO_SUCCESS;
+    redirect(op, result, &users);
+    for (int64_t i = 0; i < op->control_successors.count; i++)
+        hlo_instruction_add_control_edge(result, op->control_successors.items[i]);
+    return HLO_SUCCESS;
+}
+
+static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry) {
+    assert(computation->root);
+    const HloShape *declared = computation->root->shape;
+    int64_t count;
+    HloInstruction **order = hlo_computation_post_order(computation, padder->scratch, &count);
+    for (int64_t i = 0; i < count; i++) {
+        HloInstruction *op = order[i];
+        if (!hlo_is(op, HLO_OP_PARAMETER)) {
+            HLO_TRY(pad_op(padder, op));
+        } else if (hlo_shape_is_dynamic(op->shape) && entry) {
+            pad_argument(padder, op);
+        } else if (hlo_shape_is_dynamic(op->shape)) {
+            const HloInstructionVector users = users_of(padder, op);
+            const HloShape *shape = op->shape;
+            op->shape = packed_shape(padder, shape);
+            redirect(op, unpack(padder, op, shape), &users);
+        }
+    }
+    if (!hlo_shape_is_dynamic(declared)) return HLO_SUCCESS;
+    if (entry) {
+        pad_result(padder, computation, declared);
+        return HLO_SUCCESS;
+    }
+    HloInstruction *packed;
+    HLO_TRY(pack(padder, computation->root, computation->root, declared, &packed));
+    hlo_computation_set_root(computation, packed);
+    return HLO_SUCCESS;
+}
+
+static bool is_dynamic(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (hlo_shape_is_dynamic(i->shape) || hlo_is(i, HLO_OP_SET_DIMENSION_SIZE) ||
+                hlo_is(i, HLO_OP_GET_DIMENSION_SIZE) || hlo_is(i, HLO_OP_DYNAMIC_RESHAPE))
+                return true;
+    return false;
+}
+
+HloStatus hlo_pass_dynamic_padder(HloModule *module, const HloPassEnv *env, bool *changed) {
+    if (!is_dynamic(module) || !module->entry) return HLO_SUCCESS;
+    HloPadder padder = {.module = module, .scratch = env->scratch};
+    HLO_TRY(pad_computation(&padder, module->entry, true));
+    *changed = true;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/bounded.h"
+
+#include <assert.h>
+#include <string.h>
+
+static int64_t sizes_offset(const HloShape *shape) {
+    return (hlo_shape_bytes(shape) + (int64_t)sizeof(int32_t) - 1) / (int64_t)sizeof(int32_t) *
+           (int64_t)sizeof(int32_t);
+}
+
+int64_t cpu_buffer_bytes(const HloShape *shape) {
+    if (!hlo_shape_is_array(shape) || !hlo_shape_is_dynamic(shape)) return hlo_shape_bytes(shape);
+    return sizes_offset(shape) + shape->rank * (int64_t)sizeof(int32_t);
+}
+
+int32_t *cpu_buffer_sizes(const HloShape *shape, void *buffer) {
+    assert(hlo_shape_is_dynamic(shape));
+    return (int32_t *)(void *)((char *)buffer + sizes_offset(shape));
+}
+
+// Copies between an array in its bounds and one without gaps.
+static void copy_rows(const HloShape *shape, const int32_t *sizes, int32_t dim, char **bounded, char **dense,
+                      bool pack) {
+    const int64_t width = hlo_type_bytes(shape->type);
+    int64_t row = width;
+    for (int32_t d = dim + 1; d < shape->rank; d++) row *= shape->dims[d];
+    if (dim + 1 >= shape->rank) {
+        const int64_t bytes = shape->rank ? sizes[dim] * width : width;
+        memcpy(pack ? *dense : *bounded, pack ? *bounded : *dense, (size_t)bytes);
+        *dense += bytes;
+        return;
+    }
+    for (int64_t i = 0; i < sizes[dim]; i++) {
+        char *inner = *bounded + i * row;
+        copy_rows(shape, sizes, dim + 1, &inner, dense, pack);
+    }
+}
+
+// What a caller says about sizes stays within the bounds.
+static int32_t within(int32_t size, int64_t bound) {
+    return size < 0 ? 0 : size > bound ? (int32_t)bound : size;
+}
+
+static HloStatus run_pad_to_static(const void *data, void *const *arguments, CpuPool *pool) {
+    (void)pool;
+    const HloShape *shape = data;
+    const int32_t *given = cpu_buffer_sizes(shape, arguments[0]);
+    int32_t sizes[64];
+    assert(shape->rank <= (int32_t)HLO_COUNT_OF(sizes)); /* lowering has looked */
+    for (int32_t d = 0; d < shape->rank; d++)
+        *(int32_t *)arguments[2 + d] = sizes[d] = within(given[d], shape->dims[d]);
+    char *dense = arguments[0], *bounded = arguments[1];
+    memset(bounded, 0, (size_t)hlo_shape_bytes(shape));
+    copy_rows(shape, sizes, 0, &bounded, &dense, false);
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_slice_to_dynamic(const void *data, void *const *arguments, CpuPool *pool) {
+    (void)pool;
+    const HloShape *shape = data;
+    char *bounded = arguments[0], *dense = arguments[1 + shape->rank];
+    int32_t *sizes = cpu_buffer_sizes(shape, dense);
+    memset(dense, 0, (size_t)hlo_shape_bytes(shape));
+    for (int32_t d = 0; d < shape->rank; d++) sizes[d] = within(*(const int32_t *)arguments[1 + d], shape->dims[d]);
+    copy_rows(shape, sizes, 0, &bounded, &dense, true);
+    return HLO_SUCCESS;
+}
+
+// `array` and the scalars beside it fit what the kernels take.
+static HloStatus check(const CpuNode *node, const HloShape *array, const HloShape *bounds, int64_t scalars,
+                       CpuArray *const *sizes) {
+    bool fits = hlo_shape_is_dynamic(array) && array->rank <= 64 && scalars == array->rank &&
+                hlo_shape_equal(array, bounds, HLO_COMPARE_BOUNDS);
+    for (int64_t i = 0; i < scalars && fits; i++) fits = sizes[i]->shape->rank == 0 && sizes[i]->shape->type == HLO_S32;
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s (%s): operands and results do not fit", node->instruction->name,
+                HLO_ATTRIBUTES(node->instruction, CustomCall)->target);
+    return HLO_SUCCESS;
+}
+
+static const HloShape *kept(const CpuLowering *lowering, const HloShape *shape) {
+    return hlo_shape_copy(lowering->arena, hlo_shape_without_layout(lowering->arena, shape));
+}
+
+HloStatus cpu_lower_pad_to_static(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    HLO_FAIL_IF(node->operand_count != 1 || node->result_count < 1, HLO_INVALID_ARGUMENT,
+                "%%%s: PadToStatic of one array", node->instruction->name);
+    const HloShape *shape = node->operands[0]->shape;
+    HLO_TRY(check(node, shape, node->results[0]->shape, node->result_count - 1, node->results + 1));
+    cpu_step_kernel(lowering, node, step, run_pad_to_static, kept(lowering, shape));
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_lower_slice_to_dynamic(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    HLO_FAIL_IF(node->operand_count < 1 || node->result_count != 1, HLO_INVALID_ARGUMENT,
+                "%%%s: SliceToDynamic of an array and its sizes", node->instruction->name);
+    const HloShape *shape = node->results[0]->shape;
+    HLO_TRY(check(node, shape, node->operands[0]->shape, node->operand_count - 1, node->operands + 1));
+    cpu_step_kernel(lowering, node, step, run_slice_to_dynamic, kept(lowering, shape));
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of bounded dynamic size in the evaluator. The numbers are those of XLA:CPU (jaxlib 0.10.2) but for reductions
+// from another value than the identity, to which XLA adds that value once for every missing element.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+
+#include "run.h"
+#include "tests/support/compiled.h"
+
+typedef struct SizedCase {
+    const char *instructions;
+    int64_t count;
+    float want[16];
+} SizedCase;
+
+// p = 1 … 8, d = p cut to three elements.
+static const SizedCase cases[] = {
+    {"zero = f32[] constant(0)\n ROOT r = f32[] reduce(d, zero), dimensions={0}, to_apply=add", 1, {6}},
+    {"five = f32[] constant(5)\n ROOT r = f32[] reduce(d, five), dimensions={0}, to_apply=add", 1, {11}},
+    {"a = f32[<=8] add(d, d)\n k = s32[] constant(8)\n ROOT r = f32[8] set-dimension-size(a, k), dimensions={0}",
+     8,
+     {2, 4, 6, 8, 10, 12, 14, 16}},
+    {"ROOT r = f32[<=8] add(d, d)", 3, {2, 4, 6}},
+    {"ROOT r = f32[<=8] reverse(d), dimensions={0}", 3, {3, 2, 1}},
+    {"ROOT r = f32[<=16] concatenate(d, d), dimensions={0}", 6, {1, 2, 3, 1, 2, 3}},
+    {"zero = f32[] constant(0)\n ROOT r = f32[<=12] pad(d, zero), padding=1_3", 7, {0, 1, 2, 3, 0, 0, 0}},
+    {"k = s32[] constant(6)\n e = f32[<=8] set-dimension-size(p, k), dimensions={0}\n ROOT r = f32[<=8] add(d, e)",
+     3,
+     {2, 4, 6}},
+    {"k = s32[] constant(1)\n e = f32[<=8] set-dimension-size(p, k), dimensions={0}\n ROOT r = f32[<=8] add(d, e)",
+     3,
+     {2, 3, 4}},
+    {"ROOT r = f32[<=8] add(p, d)", 3, {2, 4, 6}},
+    {"ROOT r = f32[<=6] slice(d), slice={[2:8]}", 1, {3}},
+    {"k = s32[] constant(5)\n ROOT r = f32[4] dynamic-slice(d, k), dynamic_slice_sizes={4}", 4, {5, 6, 7, 8}},
+    {"ROOT r = f32[] dot(d, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}", 1, {14}},
+};
+
+// Parameters are indices: tests run in processes of their own, where pointers mean nothing.
+static struct criterion_test_params indices(size_t count) {
+    size_t *list = cr_malloc(sizeof(size_t) * count);
+    for (size_t i = 0; i < count; i++) list[i] = i;
+    return cr_make_param_array(size_t, list, count);
+}
+
+static HloStatus run(const char *instructions, HloLiteral **result) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\nadd { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
+                    "ENTRY e { p = f32[8] parameter(0)\n n = s32[] constant(3)\n"
+                    " d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n %s }\n",
+                    instructions);
+    const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    HloStatus status = HLO_SUCCESS;
+    *result = run_floats(text.data, values, NULL, &status);
+    hlo_text_free(&text);
+    return status;
+}
+
+ParameterizedTestParameters(bounded, is_as_large_as_it_turns_out_to_be) {
+    return indices(HLO_COUNT_OF(cases));
+}
+
+ParameterizedTest(size_t *index, bounded, is_as_large_as_it_turns_out_to_be) {
+    const SizedCase *test = &cases[*index];
+    HloLiteral *result;
+    must_succeed(run(test->instructions, &result));
+    cr_assert_eq(hlo_shape_elements(result->shape), test->count, "%s: %lld elements", test->instructions,
+                 (long long)hlo_shape_elements(result->shape));
+    expect_floats(result, test->want, test->count);
+    hlo_literal_free(result);
+}
+
+typedef struct WrongCase {
+    HloCode code;
+    const char *instructions, *words;
+} WrongCase;
+
+static const WrongCase wrong[] = {
+    {HLO_INVALID_ARGUMENT, "k = s32[] constant(9)\n ROOT r = f32[<=8] set-dimension-size(p, k), dimensions={0}",
+     "beyond the bound"},
+    {HLO_INVALID_ARGUMENT, "k = s32[] constant(9)\n ROOT r = f32[<=8] dynamic-reshape(d, k)", "does not fit the bound"},
+    {HLO_INVALID_ARGUMENT, "k = s32[] constant(2)\n ROOT r = f32[<=8] dynamic-reshape(d, k)", "cannot become"},
+    {HLO_INVALID_ARGUMENT, "ROOT r = f32[<=4,2] reshape(d)", "do not fill"},
+    {HLO_INVALID_ARGUMENT, "z = f32[] constant(0)\n ROOT r = f32[<=2] pad(d, z), padding=-4_-2",
+     "does not fit the sizes"},
+    {HLO_UNIMPLEMENTED, "ROOT r = (f32[<=8]) custom-call(d), custom_call_target=\"other\"", "dynamic size"},
+    {HLO_INVALID_ARGUMENT, "ROOT r = f32[<=8] custom-call(p, n, n), custom_call_target=\"SliceToDynamic\"",
+     "SliceToDynamic"},
+    {HLO_INVALID_ARGUMENT, "ROOT r = (f32[4], s32[]) custom-call(d), custom_call_target=\"PadToStatic\"",
+     "PadToStatic"},
+};
+
+ParameterizedTestParameters(bounded, refuses_sizes_that_do_not_fit) {
+    return indices(HLO_COUNT_OF(wrong));
+}
+
+ParameterizedTest(size_t *index, bounded, refuses_sizes_that_do_not_fit) {
+    const WrongCase *test = &wrong[*index];
+    HloLiteral *result;
+    expect_error(run(test->instructions, &result), test->code, test->words);
+}
+
+// An argument may be smaller than its bound, in tuples too, and no larger.
+Test(bounded, arguments_are_smaller_than_their_bounds) {
+    HloModule *module = parse_text(
+        "HloModule m\nENTRY e { t = (f32[<=4,2], f32[]) parameter(0)\n a = f32[<=4,2] get-tuple-element(t), index=0\n"
+        " s = s32[] get-dimension-size(a), dimensions={0}\n ROOT r = (s32[], f32[<=4,2]) tuple(s, a) }\n");
+    HloArena *arena = hlo_arena_new();
+    for (int64_t rows = 0; rows <= 5; rows++) {
+        const HloShape *parts[] = {hlo_shape_array(arena, HLO_F32, (const int64_t[]){rows, 2}, 2),
+                                   hlo_shape_scalar(arena, HLO_F32)};
+        HloLiteral *argument = compiled_random(hlo_shape_tuple(arena, parts, 2), 3), *result = NULL;
+        const HloLiteral *arguments[] = {argument};
+        HloStatus status = hlo_evaluate(module, arguments, 1, NULL, &result);
+        if (rows > 4) {
+            expect_error(status, HLO_INVALID_ARGUMENT, "wanted");
+        } else {
+            must_succeed(status);
+            cr_expect_eq(hlo_literal_get_int64(result->elements[0], 0), rows);
+            cr_expect(hlo_literal_equal(result->elements[1], argument->elements[0]), "%lld rows", (long long)rows);
+        }
+        hlo_literal_free(argument);
+        hlo_literal_free(result);
+    }
+    hlo_arena_free(arena);
+    hlo_module_free(module);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pass dynamic-padder: static programs that compute the same, for every size; and what it refuses by name.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+
+#include "check.h"
+#include "hlo/eval/eval.h"
+#include "tests/support/bounded.h"
+#include "tests/support/compiled.h"
+
+static HloStatus pad(HloModule *module) {
+    const char *names[] = {"dynamic-padder", "dce"};
+    return hlo_run_passes(module, names, 2, NULL);
+}
+
+// Only the two calls at the boundary, and what stands in front of and behind them, may still know of dynamic sizes.
+static void expect_static(const HloModule *module, const char *name) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
+            const char *target = hlo_is(i, HLO_OP_CUSTOM_CALL) ? HLO_ATTRIBUTES(i, CustomCall)->target : NULL;
+            const bool boundary = hlo_is(i, HLO_OP_PARAMETER) || hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) ||
+                                  (hlo_is(i, HLO_OP_TUPLE) && hlo_instruction_is_root(i)) ||
+                                  (target && !strcmp(target, "SliceToDynamic"));
+            cr_expect(boundary || !hlo_shape_is_dynamic(i->shape), "%s: %s", name, i->name);
+            cr_expect(!hlo_is(i, HLO_OP_SET_DIMENSION_SIZE) && !hlo_is(i, HLO_OP_GET_DIMENSION_SIZE), "%s", name);
+        }
+    }
+}
+
+// Parameters are indices: tests run in processes of their own, where pointers mean nothing.
+static struct criterion_test_params indices(size_t count) {
+    size_t *list = cr_malloc(sizeof(size_t) * count);
+    for (size_t i = 0; i < count; i++) list[i] = i;
+    return cr_make_param_array(size_t, list, count);
+}
+
+ParameterizedTestParameters(dynamic_padder, keeps_results) {
+    return indices(bounded_count());
+}
+
+ParameterizedTest(size_t *index, dynamic_padder, keeps_results) {
+    const BoundedCase *bounded = bounded_case(*index);
+    HloModule *plain = bounded_program(bounded), *padded = bounded_program(bounded);
+    must_succeed(pad(padded));
+    expect_static(padded, bounded->name);
+    for (int64_t n = 0; n <= BOUNDED_SIZE; n += 3) {
+        HloLiteral *arguments[BOUNDED_ARGUMENTS], *have = NULL, *want = NULL;
+        HloText message = {0};
+        bounded_arguments(plain, n, 2, arguments);
+        must_succeed(hlo_evaluate(plain, (const HloLiteral *const *)arguments, BOUNDED_ARGUMENTS, NULL, &want));
+        must_succeed(hlo_evaluate(padded, (const HloLiteral *const *)arguments, BOUNDED_ARGUMENTS, NULL, &have));
+        const CompiledCheck check = {0};
+        cr_assert(compiled_same(have, want, &check, &message), "%s, size %lld: %s", bounded->name, (long long)n,
+                  message.data);
+        for (int p = 0; p < BOUNDED_ARGUMENTS; p++) hlo_literal_free(arguments[p]);
+        hlo_literal_free(have);
+        hlo_literal_free(want);
+    }
+    hlo_module_free(plain);
+    hlo_module_free(padded);
+}
+
+Test(dynamic_padder, leaves_static_programs_alone) {
+    HloModule *module =
+        check_parse("HloModule m\nENTRY e {\n p = f32[3] parameter(0)\n ROOT r = f32[3] negate(p)\n}\n");
+    const uint64_t before = hlo_module_hash(module);
+    must_succeed(pad(module));
+    cr_expect_eq(hlo_module_hash(module), before);
+    hlo_module_free(module);
+}
+
+Test(dynamic_padder, takes_arguments_apart_and_puts_results_together) {
+    check_body("dynamic-padder,dce", "  p0 = f32[<=3] parameter(0)\n  ROOT r = f32[<=3] negate(p0)\n",
+               "  p0 = f32[<=3] parameter(0)\n"
+               "  custom-call = (f32[3], s32[]) custom-call(p0), custom_call_target=\"PadToStatic\"\n"
+               "  get-tuple-element.1 = f32[3] get-tuple-element(custom-call), index=0\n"
+               "  r = f32[3] negate(get-tuple-element.1)\n"
+               "  get-tuple-element = s32[] get-tuple-element(custom-call), index=1\n"
+               "  ROOT custom-call.1 = f32[<=3] custom-call(r, get-tuple-element), "
+               "custom_call_target=\"SliceToDynamic\"\n");
+}
+
+typedef struct RefusedCase {
+    const char *instructions, *words;
+} RefusedCase;
+
+// What has no static form here; the message names the op.
+static const RefusedCase refused[] = {
+    {"a = f32[1,6,4] reshape(q)\n k = f32[<=6,1,1] reshape(d)\n"
+     " ROOT x = f32[1,<=6,4] convolution(a, k), window={size=6}, dim_labels=b0f_0io->b0f, feature_group_count=4",
+     "(convolution)"},
+    {"a = c64[<=6] convert(d)\n ROOT x = c64[<=6] fft(a), fft_type=FFT, fft_length={6}", "fft"},
+    {"ROOT x = f32[<=6] custom-call(d, e), custom_call_target=\"other\"", "custom-call"},
+    {"g = pred[] compare(n, m), direction=LT\n s = (f32[<=6]) tuple(d)\n t = (f32[<=6]) tuple(e)\n"
+     " ROOT x = (f32[<=6]) select(g, s, t)",
+     "select"},
+    {"a = s32[<=6,1] reshape(j)\n k = s32[6,1] reshape(i)\n u = f32[6,<=6] broadcast(d), dimensions={1}\n"
+     " w = f32[6,6] broadcast(zero), dimensions={}\n"
+     " ROOT x = f32[6,6] scatter(w, k, u), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=second",
+     "a window of dynamic size"},
+};
+
+ParameterizedTestParameters(dynamic_padder, refuses_by_name) {
+    return indices(HLO_COUNT_OF(refused));
+}
+
+ParameterizedTest(size_t *index, dynamic_padder, refuses_by_name) {
+    const RefusedCase *test = &refused[*index];
+    const BoundedCase bounded = {"refused", test->instructions};
+    HloText message = {0};
+    HloModule *module = bounded_program(&bounded);
+    must_fail(pad(module), HLO_UNIMPLEMENTED, test->words);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
