@@ -83,9 +83,18 @@ void harness_destroy_client(PjrtClient *client) {
     harness_must(CALL(Client_Destroy, &args), "Client_Destroy");
 }
 
-PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_t columns, float start) {
+PjrtDevice *harness_device(PjrtClient *client, int device) {
     PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
     harness_must(CALL(Client_Devices, &devices), "Client_Devices");
+    return devices.devices[device];
+}
+
+void harness_destroy_event(PjrtEvent *event) {
+    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = event};
+    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
+}
+
+PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_t columns, float start) {
     int64_t dims[] = {rows, columns}, count = rows * columns;
     float *data = malloc((size_t)count * sizeof(*data));
     for (int64_t i = 0; i < count; i++) data[i] = start + (float)i;
@@ -95,11 +104,10 @@ PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_
                                                .type = 11,
                                                .dims = dims,
                                                .num_dims = 2,
-                                               .device = devices.devices[device]};
+                                               .device = harness_device(client, device)};
     harness_must(CALL(Client_BufferFromHostBuffer, &args), "BufferFromHostBuffer");
     free(data);
-    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = args.done_with_host_buffer};
-    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    harness_destroy_event(args.done_with_host_buffer);
     return args.buffer;
 }
 
@@ -109,8 +117,7 @@ void harness_read(PjrtBuffer *buffer, float *out, int64_t count) {
     harness_must(CALL(Buffer_ToHostBuffer, &args), "ToHostBuffer");
     PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = args.event};
     harness_must(CALL(Event_Await, &wait), "Await");
-    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = args.event};
-    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
+    harness_destroy_event(args.event);
 }
 
 void harness_destroy_buffer(PjrtBuffer *buffer) {
@@ -144,4 +151,20 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
 void harness_destroy_executable(PjrtLoadedExecutable *executable) {
     PjrtLoadedExecutableDestroyArgs args = {.struct_size = sizeof(args), .object = executable};
     harness_must(CALL(LoadedExecutable_Destroy, &args), "LoadedExecutable_Destroy");
+}
+
+PjrtError *harness_launch(PjrtLoadedExecutable *executable, PjrtBuffer *argument, PjrtExecuteOptions *options,
+                          PjrtDevice *device, PjrtBuffer **result) {
+    PjrtBuffer *const arguments[] = {argument};
+    PjrtBuffer *const *const argument_lists[] = {arguments};
+    PjrtBuffer **const result_lists[] = {result};
+    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                            .executable = executable,
+                                            .options = options,
+                                            .argument_lists = argument_lists,
+                                            .num_devices = 1,
+                                            .num_args = 1,
+                                            .output_lists = result_lists,
+                                            .execute_device = device};
+    return CALL(LoadedExecutable_Execute, &args);
 }

@@ -32,6 +32,9 @@ PjrtExtension *harness_extension(int type);
 // The eight cores of v2-8, or the slice that `topology` names.
 PjrtClient *harness_client(const char *topology);
 void harness_destroy_client(PjrtClient *client);
+// Device number `device` of the client.
+PjrtDevice *harness_device(PjrtClient *client, int device);
+void harness_destroy_event(PjrtEvent *event);
 // A f32 array of `count` numbers start, start+1, … on device number `device`.
 PjrtBuffer *harness_numbers(PjrtClient *client, int device, int64_t rows, int64_t columns, float start);
 // Waits for a buffer and copies `count` floats out.
@@ -48,5 +51,9 @@ PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text)
 // The same; NULL and *error when it is refused.
 PjrtLoadedExecutable *harness_try_text(PjrtClient *client, const char *text, PjrtError **error);
 void harness_destroy_executable(PjrtLoadedExecutable *executable);
+// Runs a program of one argument and one result on one device; `options` and `device` (of a portable program) may be
+// NULL. *result is what came; the error is handed back.
+PjrtError *harness_launch(PjrtLoadedExecutable *executable, PjrtBuffer *argument, PjrtExecuteOptions *options,
+                          PjrtDevice *device, PjrtBuffer **result);
 
 #endif

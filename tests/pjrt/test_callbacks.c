@@ -100,8 +100,7 @@ static void fill(PjrtStream *stream, Callback *callback) {
     PjrtChunk chunk = {.data = callback->values, .size = 8, .deleter = keep_chunk, .deleter_arg = &deleted};
     PjrtCopyToDeviceStreamAddChunkArgs add = {.struct_size = sizeof(add), .stream = stream, .chunk = &chunk};
     harness_must(CALL(CopyToDeviceStream_AddChunk, &add), "AddChunk");
-    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = add.transfer_complete};
-    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    harness_destroy_event(add.transfer_complete);
     cr_assert_eq(current_bytes(stream), 8);
     if (!callback->half) {
         PjrtChunk too_much = {.data = callback->values, .size = 17, .deleter = keep_chunk, .deleter_arg = &deleted};
@@ -110,8 +109,7 @@ static void fill(PjrtStream *stream, Callback *callback) {
         PjrtChunk rest = {.data = callback->values + 2, .size = 16, .deleter = keep_chunk, .deleter_arg = &deleted};
         add.chunk = &rest;
         harness_must(CALL(CopyToDeviceStream_AddChunk, &add), "AddChunk");
-        event.object = add.transfer_complete;
-        harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+        harness_destroy_event(add.transfer_complete);
     }
     cr_assert_eq(deleted, callback->half ? 1 : 3);
     destroy_stream(stream);
@@ -175,8 +173,7 @@ static PjrtError *launch(PjrtLoadedExecutable *executable, PjrtBuffer *argument,
 static PjrtError *await_event(PjrtEvent *event) {
     PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = event};
     PjrtError *error = CALL(Event_Await, &wait);
-    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = event};
-    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
+    harness_destroy_event(event);
     return error;
 }
 
@@ -253,8 +250,7 @@ static bool is_ready(PjrtBuffer *buffer) {
     harness_must(CALL(Buffer_ReadyEvent, &args), "ReadyEvent");
     PjrtEventIsReadyArgs ready = {.struct_size = sizeof(ready), .event = args.event};
     harness_must(CALL(Event_IsReady, &ready), "IsReady");
-    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = args.event};
-    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
+    harness_destroy_event(args.event);
     return ready.is_ready;
 }
 

@@ -26,9 +26,7 @@ static void expect_buffer_layout(PjrtLayoutsExtension *layouts, PjrtBuffer *buff
 }
 
 static PjrtMemory *memory_of(PjrtClient *client, int device, const char *kind) {
-    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
-    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
-    PjrtDeviceAddressableMemoriesArgs list = {.struct_size = sizeof(list), .device = devices.devices[device]};
+    PjrtDeviceAddressableMemoriesArgs list = {.struct_size = sizeof(list), .device = harness_device(client, device)};
     harness_must(CALL(Device_AddressableMemories, &list), "AddressableMemories");
     for (size_t i = 0; i < list.num_memories; i++) {
         PjrtMemoryKindArgs of = {.struct_size = sizeof(of), .memory = list.memories[i]};
@@ -61,8 +59,7 @@ Test(pjrt_layouts, buffers_carry_layouts) {
                                               .memory = memory_of(client, 1, "device"),
                                               .device_layout = &layout};
     harness_must(CALL(Client_BufferFromHostBuffer, &put), "BufferFromHostBuffer");
-    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = put.done_with_host_buffer};
-    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    harness_destroy_event(put.done_with_host_buffer);
     expect_buffer_layout(layouts, put.buffer, "{0,1:T(8,128)}");
     float out[6];
     harness_read(put.buffer, out, 6);

@@ -97,8 +97,7 @@ Test(pjrt_plugin, one_device_adds_one) {
     args.num_args = 1;
     args.num_devices = 2;
     harness_refused(CALL(LoadedExecutable_Execute, &args), 3, "devices");
-    PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = done};
-    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    harness_destroy_event(done);
     harness_destroy_buffer(argument);
     harness_destroy_buffer(result);
     harness_destroy_executable(executable);
@@ -197,8 +196,7 @@ static void *put_and_read(void *argument) {
             .struct_size = sizeof(on_ready), .event = ready.event, .callback = count_call, .user_arg = &calls};
         harness_must(CALL(Event_OnReady, &on_ready), "OnReady");
         cr_assert_eq(atomic_load(&calls), 1);
-        PjrtEventDestroyArgs event = {.struct_size = sizeof(event), .object = ready.event};
-        harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+        harness_destroy_event(ready.event);
         harness_destroy_buffer(buffer);
     }
     return NULL;

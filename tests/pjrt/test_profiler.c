@@ -21,16 +21,7 @@ static void run_once(PjrtClient *client, const char *name) {
              "HloModule %s\nENTRY e {\n p = f32[2,3] parameter(0)\n ROOT doubled = f32[2,3] add(p, p)\n}\n", name);
     PjrtLoadedExecutable *executable = harness_compile_text(client, text);
     PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *result = NULL;
-    PjrtBuffer *const arguments[] = {argument};
-    PjrtBuffer *const *const argument_lists[] = {arguments};
-    PjrtBuffer **const result_lists[] = {&result};
-    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
-                                            .executable = executable,
-                                            .argument_lists = argument_lists,
-                                            .num_devices = 1,
-                                            .num_args = 1,
-                                            .output_lists = result_lists};
-    harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+    harness_must(harness_launch(executable, argument, NULL, NULL, &result), "Execute");
     float numbers[6];
     harness_read(result, numbers, 6);
     harness_destroy_buffer(argument);

@@ -18,22 +18,9 @@ static const char kTwice[] =
 static const int64_t kDims[2] = {2, 3};
 
 static PjrtMemory *first_memory(PjrtClient *client, int device) {
-    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
-    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
-    PjrtDeviceDefaultMemoryArgs memory = {.struct_size = sizeof(memory), .device = devices.devices[device]};
+    PjrtDeviceDefaultMemoryArgs memory = {.struct_size = sizeof(memory), .device = harness_device(client, device)};
     harness_must(CALL(Device_DefaultMemory, &memory), "DefaultMemory");
     return memory.memory;
-}
-
-static PjrtDevice *device_of(PjrtClient *client, int device) {
-    PjrtClientDevicesArgs devices = {.struct_size = sizeof(devices), .client = client};
-    harness_must(CALL(Client_Devices, &devices), "Client_Devices");
-    return devices.devices[device];
-}
-
-static void destroy_event(PjrtEvent *event) {
-    PjrtEventDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = event};
-    harness_must(CALL(Event_Destroy, &destroy), "Event_Destroy");
 }
 
 static bool is_ready(PjrtBuffer *buffer) {
@@ -41,7 +28,7 @@ static bool is_ready(PjrtBuffer *buffer) {
     harness_must(CALL(Buffer_ReadyEvent, &ready), "ReadyEvent");
     PjrtEventIsReadyArgs is = {.struct_size = sizeof(is), .event = ready.event};
     harness_must(CALL(Event_IsReady, &is), "IsReady");
-    destroy_event(ready.event);
+    harness_destroy_event(ready.event);
     return is.is_ready;
 }
 
@@ -50,7 +37,7 @@ static PjrtError *error_of(PjrtBuffer *buffer) {
     harness_must(CALL(Buffer_ReadyEvent, &ready), "ReadyEvent");
     PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = ready.event};
     PjrtError *error = CALL(Event_Await, &wait);
-    destroy_event(ready.event);
+    harness_destroy_event(ready.event);
     return error;
 }
 
@@ -61,18 +48,9 @@ static bool is_deleted(PjrtBuffer *buffer) {
 }
 
 static PjrtBuffer *launch(PjrtLoadedExecutable *executable, PjrtBuffer *argument, int64_t launch_id) {
-    PjrtBuffer *result = NULL, *const arguments[] = {argument};
-    PjrtBuffer *const *const argument_lists[] = {arguments};
-    PjrtBuffer **const result_lists[] = {&result};
+    PjrtBuffer *result = NULL;
     PjrtExecuteOptions options = {.struct_size = sizeof(options), .launch_id = launch_id};
-    PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
-                                            .executable = executable,
-                                            .options = &options,
-                                            .argument_lists = argument_lists,
-                                            .num_devices = 1,
-                                            .num_args = 1,
-                                            .output_lists = result_lists};
-    harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+    harness_must(harness_launch(executable, argument, &options, NULL, &result), "Execute");
     return result;
 }
 
@@ -107,7 +85,7 @@ static PjrtError *send_piece(PjrtTransferManager *manager, int index, const void
                                                 .size = size,
                                                 .is_last_transfer = last};
     PjrtError *error = CALL(AsyncHostToDeviceTransferManager_TransferData, &args);
-    if (!error) destroy_event(args.done);
+    if (!error) harness_destroy_event(args.done);
     return error;
 }
 
@@ -132,7 +110,7 @@ Test(pjrt_transfers, pieces_make_a_buffer) {
     cr_expect_eq(count.answer.count, 2);
     PjrtTransferManagerArgs device = {.struct_size = sizeof(device), .manager = manager};
     harness_must(CALL(AsyncHostToDeviceTransferManager_Device, &device), "Device");
-    cr_expect_eq(device.answer.device, device_of(client, 0));
+    cr_expect_eq(device.answer.device, harness_device(client, 0));
     PjrtTransferManagerBufferArgs size = {.struct_size = sizeof(size), .manager = manager, .buffer_index = 1};
     harness_must(CALL(AsyncHostToDeviceTransferManager_BufferSize, &size), "BufferSize");
     cr_expect_eq(size.answer.size, 8);
@@ -168,7 +146,7 @@ Test(pjrt_transfers, literals_and_errors_fill_buffers_too) {
     harness_refused(CALL(AsyncHostToDeviceTransferManager_TransferLiteral, &literal), 3, "8 bytes for a buffer of 24");
     literal.num_dims = 2;
     harness_must(CALL(AsyncHostToDeviceTransferManager_TransferLiteral, &literal), "TransferLiteral");
-    destroy_event(literal.done);
+    harness_destroy_event(literal.done);
     PjrtBuffer *buffer = retrieve(manager, 0), *failed = retrieve(manager, 1);
     expect_numbers(buffer, 5, 1);
     PjrtTransferManagerSetBufferErrorArgs error = {.struct_size = sizeof(error),
@@ -312,7 +290,7 @@ Test(pjrt_transfers, raw_copies_wait_for_their_destination) {
             harness_must(error, "copy");
         cr_expect_eq(out[0], code ? 0.0f : 4.0f);
         cr_expect_eq(out[1], code ? 0.0f : 5.0f);
-        destroy_event(args.event);
+        harness_destroy_event(args.event);
     }
     harness_destroy_buffer(buffer);
     harness_destroy_client(client);
@@ -327,7 +305,7 @@ Test(pjrt_transfers, uninitialised_and_failed_buffers) {
                                                      .dims = kDims,
                                                      .num_dims = 2,
                                                      .type = kF32,
-                                                     .device = device_of(client, 3)};
+                                                     .device = harness_device(client, 3)};
     harness_must(CALL(Client_CreateUninitializedBuffer, &empty), "CreateUninitializedBuffer");
     PjrtBufferOnDeviceSizeInBytesArgs size = {.struct_size = sizeof(size), .buffer = empty.buffer};
     harness_must(CALL(Buffer_OnDeviceSizeInBytes, &size), "OnDeviceSizeInBytes");
@@ -376,7 +354,7 @@ Test(pjrt_transfers, views_do_not_copy) {
                                                        .dims = kDims,
                                                        .num_dims = 2,
                                                        .element_type = kF32,
-                                                       .device = device_of(client, 0),
+                                                       .device = harness_device(client, 0),
                                                        .on_delete_callback = count_deletion,
                                                        .on_delete_callback_arg = &deleted};
         harness_must(CALL(Client_CreateViewOfDeviceBuffer, &view), "CreateViewOfDeviceBuffer");
@@ -415,16 +393,16 @@ Test(pjrt_transfers, bytes_under_other_names) {
     harness_must(CALL(Buffer_ToHostBuffer, &read), "ToHostBuffer");
     PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = read.event};
     harness_must(CALL(Event_Await, &wait), "Await");
-    destroy_event(read.event);
+    harness_destroy_event(read.event);
     cr_expect_eq(bits[1], 0x40000000);
     cast.dims = wrong;
     harness_refused(CALL(Buffer_Bitcast, &cast), 3, "24 bytes");
     PjrtBufferCopyToDeviceArgs copy = {
-        .struct_size = sizeof(copy), .buffer = buffer, .dst_device = device_of(client, 5)};
+        .struct_size = sizeof(copy), .buffer = buffer, .dst_device = harness_device(client, 5)};
     harness_must(CALL(Buffer_CopyToDevice, &copy), "CopyToDevice");
     PjrtBufferDeviceArgs where = {.struct_size = sizeof(where), .buffer = copy.dst_buffer};
     harness_must(CALL(Buffer_Device, &where), "Device");
-    cr_expect_eq(where.device, device_of(client, 5));
+    cr_expect_eq(where.device, harness_device(client, 5));
     PjrtBufferGetMemoryLayoutArgs layout = {.struct_size = 100, .buffer = buffer};
     harness_must(CALL(Buffer_GetMemoryLayout, &layout), "GetMemoryLayout");
     cr_assert_eq(layout.layout.layout.tiled.minor_to_major_size, 2);
@@ -456,7 +434,7 @@ Test(pjrt_transfers, poison_reaches_what_waits) {
     PjrtBuffer *first = launch(executable, alias.buffer, 1), *second = launch(executable, argument, 2);
     PjrtBuffer *third = launch(executable, argument, 3);
     PjrtDevicePoisonExecutionArgs poison = {.struct_size = sizeof(poison),
-                                            .device = device_of(client, 0),
+                                            .device = harness_device(client, 0),
                                             .launch_id = 3,
                                             .error_code = 10,
                                             .error_message = "peer is gone",
@@ -570,26 +548,15 @@ Test(pjrt_transfers, portable_programs_run_where_they_are_sent) {
     cr_expect_eq(assignment.serialized_bytes_size, 0);
     for (int d = 0; d < 8; d += 5) {
         PjrtBuffer *argument = harness_numbers(client, d, 2, 3, 1), *result = NULL;
-        PjrtBuffer *const arguments[] = {argument};
-        PjrtBuffer *const *const argument_lists[] = {arguments};
-        PjrtBuffer **const result_lists[] = {&result};
-        PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
-                                                .executable = executable,
-                                                .argument_lists = argument_lists,
-                                                .num_devices = 1,
-                                                .num_args = 1,
-                                                .output_lists = result_lists,
-                                                .execute_device = device_of(client, d)};
-        harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+        harness_must(harness_launch(executable, argument, NULL, harness_device(client, d), &result), "Execute");
         PjrtBufferDeviceArgs where = {.struct_size = sizeof(where), .buffer = result};
         harness_must(CALL(Buffer_Device, &where), "Device");
-        cr_expect_eq(where.device, device_of(client, d));
+        cr_expect_eq(where.device, harness_device(client, d));
         expect_numbers(result, 2, 2);
         harness_destroy_buffer(result);
-        args.execute_device = device_of(client, 1);
-        harness_refused(CALL(LoadedExecutable_Execute, &args), 3, "argument 0");
-        args.execute_device = NULL;
-        harness_refused(CALL(LoadedExecutable_Execute, &args), 3, "portable");
+        PjrtDevice *other = harness_device(client, 1);
+        harness_refused(harness_launch(executable, argument, NULL, other, &result), 3, "argument 0");
+        harness_refused(harness_launch(executable, argument, NULL, NULL, &result), 3, "portable");
         harness_destroy_buffer(argument);
     }
     harness_destroy_executable(executable);
@@ -610,16 +577,8 @@ static void *launch_shared(void *argument) {
     while (!atomic_load(&race->start)) {
     }
     for (int i = 0; i < 50; i++) {
-        PjrtBuffer *result = NULL, *const arguments[] = {race->shared};
-        PjrtBuffer *const *const argument_lists[] = {arguments};
-        PjrtBuffer **const result_lists[] = {&result};
-        PjrtLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
-                                                .executable = race->executable,
-                                                .argument_lists = argument_lists,
-                                                .num_devices = 1,
-                                                .num_args = 1,
-                                                .output_lists = result_lists};
-        PjrtError *error = CALL(LoadedExecutable_Execute, &args);
+        PjrtBuffer *result = NULL;
+        PjrtError *error = harness_launch(race->executable, race->shared, NULL, NULL, &result);
         if (error) {  // somebody has deleted it
             harness_refused(error, 3, "deleted");
             continue;

@@ -49,11 +49,6 @@ typedef struct Shared {
     int rounds;
 } Shared;
 
-static void destroy_event(PjrtEvent *event) {
-    PjrtEventDestroyArgs args = {.struct_size = sizeof(args), .object = event};
-    harness_must(CALL(Event_Destroy, &args), "Event_Destroy");
-}
-
 static void destroy_error(PjrtError *error) {
     PjrtErrorDestroyArgs args = {.struct_size = sizeof(args), .object = error};
     if (error) CALL(Error_Destroy, &args);
@@ -81,7 +76,7 @@ static void put_and_read(Shared *shared, int thread, int round) {
     harness_must(CALL(Event_OnReady, &on_ready), "OnReady");
     PjrtEventAwaitArgs await = {.struct_size = sizeof(await), .object = ready.event};
     harness_must(CALL(Event_Await, &await), "Await");
-    destroy_event(ready.event);
+    harness_destroy_event(ready.event);
     if (atomic_load(&calls) != 1) harness_fail("%d calls of one callback", atomic_load(&calls));
     PjrtDeviceDefaultMemoryArgs memory = {.struct_size = sizeof(memory),
                                           .device = shared->devices[(thread + round + 1) % kDevices]};
@@ -113,7 +108,7 @@ static void share_buffer(Shared *shared, int thread, int round) {
             PjrtError *late = CALL(Event_Await, &await);
             if (!late) expect(shared, numbers[1], (float)slot + 1, "a shared buffer");
             destroy_error(late);
-            destroy_event(args.event);
+            harness_destroy_event(args.event);
         }
         destroy_error(error);
     }
@@ -152,7 +147,7 @@ static PjrtBuffer *run_on_one(PjrtLoadedExecutable *executable, PjrtBuffer *argu
     PjrtBuffer *result = NULL;
     PjrtEvent *done = NULL;
     harness_must(launch(executable, &argument, 1, options ? options : &plain, &result, &done), "Execute");
-    destroy_event(done);
+    harness_destroy_event(done);
     return result;
 }
 
@@ -182,7 +177,7 @@ static void launch_on_all(Shared *shared, int thread, int round) {
     harness_must(launch(shared->sum, arguments, kDevices, &options, results, events), "Execute");
     for (int d = 0; d < kDevices; d++) {
         harness_destroy_buffer(arguments[d]);
-        destroy_event(events[d]);
+        harness_destroy_event(events[d]);
     }
     // Column 0 of each shard holds start, start + 8, start + 16, start + 24.
     const float want = kDevices * (4 * (float)(thread + round) + 48);
@@ -280,7 +275,7 @@ static void ask_host(Shared *shared, int thread, int round) {
     PjrtCopyToDeviceStreamAddChunkArgs add = {
         .struct_size = sizeof(add), .stream = atomic_load(&answer.stream), .chunk = &chunk};
     harness_must(CALL(CopyToDeviceStream_AddChunk, &add), "AddChunk");
-    destroy_event(add.transfer_complete);
+    harness_destroy_event(add.transfer_complete);
     PjrtCopyToDeviceStreamDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = add.stream};
     harness_must(CALL(CopyToDeviceStream_Destroy, &destroy), "Stream_Destroy");
     check_and_drop(shared, result, 3 * (float)(round + kCount - 1), "the host's answer");
@@ -303,7 +298,7 @@ static void *fill_half(void *argument) {
                                                 .offset = sizeof(numbers),
                                                 .size = sizeof(numbers)};
     harness_must(CALL(AsyncHostToDeviceTransferManager_TransferData, &args), "TransferData");
-    destroy_event(args.done);
+    harness_destroy_event(args.done);
     return NULL;
 }
 
@@ -334,7 +329,7 @@ static void fill_later(Shared *shared, int thread, int round) {
                                                 .size = sizeof(numbers),
                                                 .is_last_transfer = true};
     harness_must(CALL(AsyncHostToDeviceTransferManager_TransferData, &args), "TransferData");
-    destroy_event(args.done);
+    harness_destroy_event(args.done);
     PjrtTransferManagerArgs destroy = {.struct_size = sizeof(destroy), .manager = create.manager};
     harness_must(CALL(AsyncHostToDeviceTransferManager_Destroy, &destroy), "Destroy");
     PjrtBuffer *result = run_on_one(shared->twice, retrieve.answer.buffer, NULL);
