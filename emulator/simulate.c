@@ -207,15 +207,22 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     const EmuReport before = *report;
     EmuReport longest_report = before;
     int64_t longest = start, sent = before.collective_bytes_per_device;
+    int64_t free_before[HLO_COUNT_OF(simulation->free_at)], longest_free[HLO_COUNT_OF(simulation->free_at)];
+    memcpy(free_before, simulation->free_at, sizeof free_before);
+    memcpy(longest_free, simulation->free_at, sizeof longest_free);
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
+        // No branch waits for links that another one would have used.
+        memcpy(simulation->free_at, free_before, sizeof free_before);
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
         if (i && simulation->now <= longest) continue;
         longest = simulation->now;
         longest_report = *report;
+        memcpy(longest_free, simulation->free_at, sizeof longest_free);
     }
+    memcpy(simulation->free_at, longest_free, sizeof longest_free);
     assert(longest >= start);  // the verifier asks for a branch at least
     *report = longest_report;
     report->collective_bytes_per_device = sent;

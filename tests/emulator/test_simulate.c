@@ -204,6 +204,25 @@ Test(emulator_simulate, loops_count_their_trips) {
     emu_report_free(report);
 }
 
+// Found by random programs: the second branch waited for links that the first one would have used.
+Test(emulator_simulate, bug_branches_wait_for_each_others_links) {
+#define BRANCH(name)                                                                                       \
+    name " { p = f32[1024] parameter(0)\n ROOT g = f32[8192] all-gather(p), dimensions={0}, channel_id=1," \
+         " replica_groups=[1,8]<=[8], use_global_device_ids=true }\n"
+#define BRANCHES(which, called, operands)                             \
+    "HloModule m, num_partitions=8\n" called                          \
+    "ENTRY e { i = s32[] parameter(0)\n x = f32[1024] parameter(1)\n" \
+    " ROOT r = f32[8192] conditional(i, " operands "), branch_computations={" which "} }"
+    EmuReport *one = simulate(BRANCHES("a", BRANCH("a"), "x"), "v5e-8");
+    EmuReport *three = simulate(BRANCHES("a, b, c", BRANCH("a") BRANCH("b") BRANCH("c"), "x, x, x"), "v5e-8");
+    cr_expect_gt(one->exposed_picoseconds, 0);
+    cr_expect_eq(three->exposed_picoseconds, one->exposed_picoseconds);
+    cr_expect_eq(three->step_picoseconds, one->step_picoseconds);
+    cr_expect_eq(three->collective_bytes_per_device, 3 * one->collective_bytes_per_device);
+    emu_report_free(one);
+    emu_report_free(three);
+}
+
 Test(emulator_simulate, elementwise_chains_stay_on_the_chip) {
     EmuReport *chain = simulate(
         "HloModule t\nENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] negate(a)\n"
