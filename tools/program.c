@@ -41,7 +41,7 @@ static void skip_comments(const char **data, size_t *size) {
 
 CliFormat cli_format_detect(const char *data, size_t size) {
     static const char *const kMlirWords[] = {"module @", "module {",  "module attributes",  "builtin.module",
-                                             "#loc",     "func.func", "\"builtin.module\"", "\"func.func\"",
+                                             "#",        "func.func", "\"builtin.module\"", "\"func.func\"",
                                              "sdy.mesh", "!"};
     if (hlo_looks_like_mlir_bytecode(data, size)) return CLI_FORMAT_BYTECODE;
     if (hlo_looks_like_proto(data, size)) return CLI_FORMAT_HLO_PROTO;

@@ -729,7 +729,7 @@ HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloA
     HLO_TRY(convert_function(&importer, entry, entry_name, NULL, &entry->computation));
     hlo_module_set_entry(module, entry->computation);
     HLO_TRY(import_result_shardings(&importer, entry->operation));
-    HLO_TRY(import_entry_layouts(&importer, entry->operation));
+    HLO_TRY(with_place(&importer, entry->operation, import_entry_layouts(&importer, entry->operation)));
     return import_donation(&importer, entry->operation);
 }
 

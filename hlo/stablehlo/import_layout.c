@@ -82,7 +82,15 @@ static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const 
     if (!entry || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
     const MlirAttribute *kind = mlir_entry(entry, "mhlo.memory_kind");
     const char *mode = layout_mode(entry);
-    if (strcmp(mode, "auto") != 0 && strcmp(mode, "default") != 0) HLO_TRY(parse_layout(arena, mode, shape));
+    if (strcmp(mode, "auto") != 0 && strcmp(mode, "default") != 0) {
+        HloStatus status = parse_layout(arena, mode, shape);
+        if (status) {  // without its place, which is one within the text of the mode
+            HloStatus told =
+                hlo_error(hlo_status_code(status), "mhlo.layout_mode %s: %s", mode, hlo_status_message(status));
+            hlo_status_free(status);
+            return told;
+        }
+    }
     const int64_t space = kind && kind->string ? space_of(kind->string) : HLO_SPACE_DEVICE;
     HLO_FAIL_IF(space == HLO_ABSENT, HLO_UNIMPLEMENTED, "memory kind \"%s\"", kind->string);
     if (space != HLO_SPACE_DEVICE) *shape = in_space(arena, *shape, space);

@@ -69,10 +69,46 @@ static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const 
     return HLO_SUCCESS;
 }
 
+static bool has_axis(const MlirAttribute *mesh, const char *name) {
+    for (int64_t i = 0; i < mesh->count; i++) {
+        const MlirAttribute *axis = mesh->items[i];
+        if (axis && axis->string && strcmp(axis->string, name) == 0) return true;
+    }
+    return false;
+}
+
+// A list of axis references names axes of the mesh; `whole` has those that were there as a whole before.
+static HloStatus check_list(HloArena *arena, const MlirAttribute *mesh, const MlirAttribute *list,
+                            HloStringVector *whole) {
+    assert(mesh && whole);
+    for (int64_t i = 0; list && i < list->count; i++) {
+        const MlirAttribute *axis = list->items[i];
+        if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string) continue;
+        HLO_FAIL_IF(!has_axis(mesh, axis->string), HLO_INVALID_ARGUMENT,
+                    "a sharding names the axis \"%s\", which its mesh does not have", axis->string);
+        if (axis->count) continue;  // part of an axis: others may be elsewhere
+        for (int64_t k = 0; k < whole->count; k++) {
+            HLO_FAIL_IF(strcmp(whole->items[k], axis->string) == 0, HLO_INVALID_ARGUMENT,
+                        "a sharding names the axis \"%s\" twice", axis->string);
+        }
+        hlo_vector_push(arena, whole, axis->string);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus check_axes(HloArena *arena, const MlirAttribute *mesh, const MlirAttribute *sharding) {
+    HloStringVector whole = {0};
+    const MlirAttribute *dims = sharding->items[1];
+    for (int64_t i = 0; dims && i < dims->count; i++) HLO_TRY(check_list(arena, mesh, dims->items[i], &whole));
+    HLO_TRY(check_list(arena, mesh, sharding->items[2], &whole));
+    return check_list(arena, mesh, sharding->items[3], &whole);
+}
+
 static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, CutMesh *mesh) {
     const MlirAttribute *found = find_mesh(importer, sharding->items[0]);
     HLO_FAIL_IF(!found || found->kind != MLIR_SDY || found->code != MLIR_SDY_MESH, HLO_INVALID_ARGUMENT,
                 "a sharding names a mesh that does not exist");
+    HLO_TRY(check_axes(importer->module->arena, found, sharding));
     mesh->device_ids = found->ints;
     mesh->device_count = 1;
     for (int64_t i = 0; i < found->count; i++) {

@@ -103,3 +103,5 @@ for i in 1 2 3 4 5; do
     head -c $((i * 700)) "$small" >truncated.hlo
     exits 3 "program cut at $((i * 700)) bytes" meshlo convert truncated.hlo
 done
+printf '#x = loc(unknown)\nfunc.func @main() {\n  return\n}\n' >alias.mlir
+exits 0 "StableHLO text that begins with an alias" meshlo convert alias.mlir

@@ -50,6 +50,188 @@ static const RefusedText imports[] = {
      "return\n}",
      "calls itself"},
     {"@@func.func private @main()", "has no body of one block"},
+    // operations whose operands, attributes, regions or results are not theirs
+    {MAIN("%0 = @@\"chlo.broadcast_add\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "chlo.broadcast_add: 2 operands are needed, not 1"},
+    {MAIN("%0 = @@\"chlo.erf\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"),
+     "chlo.erf: 1 operands are needed, not 2"},
+    {MAIN("%0 = @@\"chlo.nobody\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "chlo.nobody: this operation has no HLO form here"},
+    {MAIN("%0 = @@\"chlo.constant_like\"(%a) {value = \"x\"} : (tensor<4xf32>) -> tensor<4xf32>"),
+     "chlo.constant_like: the value is neither a number nor a boolean"},
+    {MAIN("%0 = @@\"chlo.constant_like\"() {value = 1.0 : f32} : () -> tensor<4xf32>"),
+     "chlo.constant_like: 1 operands are needed, not 0"},
+    {MAIN("%0 = @@\"chlo.ragged_dot\"(%a, %a, %i) : (tensor<4xf32>, tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "chlo.ragged_dot: ragged-dot: 0 ragged dimensions instead of one"},
+    {MAIN("%0 = @@\"chlo.scan\"(%a, %a) ({ ^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : "
+          "(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"),
+     "chlo.scan: it is not said how many operands are carried"},
+    {MAIN("%0 = @@\"stablehlo.all_to_all\"(%a) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = "
+          "3 : i64, replica_groups = dense<[[0,1,2]]> : tensor<1x3xi64>}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.all_to_all: all-to-all: dimension 0 of size 4 does not divide among 3 devices"},
+    {MAIN("%0 = @@\"stablehlo.collective_permute\"(%a) <{source_target_pairs = dense<[[0,1,2]]> : tensor<1x3xi64>}> : "
+          "(tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.collective_permute: source_target_pairs is no list of pairs"},
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>): stablehlo.return %x : "
+          "tensor<4xf32> }, { ^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : (tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.while: the regions of a while take as many values as it does"},
+    {MAIN("%0 = @@\"stablehlo.case\"(%i) : (tensor<4xi32>) -> tensor<4xf32>"),
+     "stablehlo.case: one selector and at least one branch are needed"},
+    {MAIN("%0 = @@\"stablehlo.if\"(%i) ({ stablehlo.return %a : tensor<4xf32> }) : (tensor<4xi32>) -> tensor<4xf32>"),
+     "stablehlo.if: conditional: operand 0 must be pred[] or s32[], not s32[4]"},
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ }, { }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.while: the regions of a while take as many values as it does"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", output_operand_aliases = [1]}> : "
+          "(tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: bad output alias"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", called_computations = [\"y\"]}> : "
+          "(tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: there is no function @y"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"annotate_device_placement\"}> : (tensor<4xf32>) "
+          "-> tensor<4xf32>"),
+     "stablehlo.custom_call: one operand and a memory kind are needed"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"annotate_device_placement\"}> "
+          "{mhlo.frontend_attributes = {_xla_buffer_placement = \"moon\"}} : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: memory kind \"moon\""},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", api_version = 4 : i32, backend_config = {k "
+          "= [1]}}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: an option of a custom call is no number, text or boolean"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.composite: a composite has no decomposition"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\", decomposition = @nobody}> : (tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.composite: there is no function @nobody"},
+    {MAIN("@@func.call @nobody(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @nobody"},
+    {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> ()\n  "
+      "return\n}\nfunc.func private @f(%x: tensor<4xf32>) {\n  return\n}"),
+     "func.call: call: computation f takes 1 parameters, but gets 2"},
+    {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a) : (tensor<4xf32>) -> ()\n  return\n}\nfunc.func "
+      "private @f(%x: tensor<3xf32>) {\n  return\n}"),
+     "func.call: call: computation f takes f32[3] as parameter 0, but gets f32[4]"},
+    {MAIN("%0 = @@\"stablehlo.dynamic_reshape\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> tensor<?xf32>"),
+     "stablehlo.dynamic_reshape: the sizes are not constant"},
+    {MAIN("%0 = @@\"stablehlo.dynamic_broadcast_in_dim\"(%a, %i) <{broadcast_dimensions = array<i64: 0>}> : "
+          "(tensor<4xf32>, tensor<4xi32>) -> tensor<?x?xf32>"),
+     "stablehlo.dynamic_broadcast_in_dim: the sizes are not constant"},
+    {MAIN("%0 = @@\"stablehlo.dynamic_iota\"(%i) <{iota_dimension = 0 : i64}> : (tensor<4xi32>) -> tensor<?xf32>"),
+     "stablehlo.dynamic_iota: the sizes are not constant"},
+    {MAIN("%0 = @@\"stablehlo.real_dynamic_slice\"(%a, %i, %i, %i) : (tensor<4xf32>, tensor<4xi32>, tensor<4xi32>, "
+          "tensor<4xi32>) -> tensor<?xf32>"),
+     "stablehlo.real_dynamic_slice: the part that is taken is not of constant size"},
+    {MAIN("%0 = @@\"stablehlo.dynamic_pad\"(%a, %a, %i, %i, %i) : (tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, "
+          "tensor<4xi32>, tensor<4xi32>) -> tensor<?xf32>"),
+     "stablehlo.dynamic_pad: the paddings are not constant"},
+    {MAIN("%z = stablehlo.constant dense<[1, 2]> : tensor<2xi32>\n  %0 = @@\"stablehlo.dynamic_reshape\"(%a, %z) : "
+          "(tensor<4xf32>, tensor<2xi32>) -> tensor<?xf32>"),
+     "stablehlo.dynamic_reshape: 2 sizes for rank 1"},
+    {MAIN("%z = stablehlo.constant dense<[3]> : tensor<1xi32>\n  %0 = @@\"stablehlo.dynamic_reshape\"(%a, %z) : "
+          "(tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>"),
+     "stablehlo.dynamic_reshape: reshape: f32[4] has 4 elements, f32[3] has 3"},
+    {MAIN("%0 = @@\"stablehlo.get_dimension_size\"(%a) <{dimension = 5 : i64}> : (tensor<4xf32>) -> tensor<i32>"),
+     "stablehlo.get_dimension_size: get-dimension-size: dimensions {5} has dimension 5, but the rank is 1"},
+    {MAIN("%0 = @@\"tensor.dim\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> index"),
+     "tensor.dim: the dimension is not constant"},
+    {MAIN("%0 = @@\"tensor.from_elements\"(%a) : (tensor<4xf32>) -> tensor<1xindex>"),
+     "tensor.from_elements: the elements are not constant"},
+    {MAIN("%0 = @@\"arith.constant\"() {value = \"x\"} : () -> index"),
+     "arith.constant: a constant is no tensor, list or integer"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a, %i) <{call_target_name = \"stablehlo.dynamic_rng_bit_generator\"}> : "
+          "(tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: a state and numbers must come back"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a, %i) <{call_target_name = \"stablehlo.dynamic_reduce_window\"}> : "
+          "(tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: arrays, initial values, five lists and a reducer are needed"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"ij,j->i\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.einsum: 'ij' has not a letter for each of 1 dimensions"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i?,j->i\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.einsum: 'i?' has not a letter for each of 1 dimensions"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i,j->k\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.einsum: 'k' stands in no input"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i,i->\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.einsum: the result has another shape than its letters"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"i,j\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "stablehlo.einsum: an einsum without 'inputs->output'"},
+    {MAIN("%0 = @@\"stablehlo.unary_einsum\"(%a) <{einsum_config = \"i->j\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.unary_einsum: 'j' stands in no input"},
+    {MAIN("%0 = @@\"stablehlo.torch_index_select\"(%a, %i) <{dim = 4 : i64, batch_dims = 0 : i64}> : (tensor<4xf32>, "
+          "tensor<4xi32>) -> tensor<4xf32>"),
+     "stablehlo.torch_index_select: dimension 4 after 0 batch dimensions is out of range"},
+    {MAIN("%0 = @@\"stablehlo.async_start\"(%a) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>"),
+     "stablehlo.async_start: a region that takes the operands is needed"},
+    {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
+      "[{\"x\":(3)2}]>}) {\n  return\n}"),
+     "axis \"x\" of size 4 cannot be cut at 3"},
+    {("sdy.mesh @m = <[\"x\"=99999999999]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
+      "[{\"x\"}]>}) {\n  return\n}"),
+     "a mesh has too many devices"},
+    {("sdy.mesh @m = <[\"x\"=4], device_ids=[1,0]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = "
+      "#sdy.sharding<@m, [{\"x\"}]>}) {\n  return\n}"),
+     "a mesh of 4 devices lists 2"},
+    {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"x\"}, "
+      "{}]>}) {\n  return\n}"),
+     "a sharding of 2 dimensions stands at a value of rank 1"},
+    {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"y\"}]>}) "
+      "{\n  return\n}"),
+     "a sharding names the axis \"y\", which its mesh does not have"},
+    {("@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"y\"}]>}) {\n  return\n}"),
+     "a sharding names a mesh that does not exist"},
+    {("sdy.mesh @m = <[\"x\"=4]>\nfunc.func @main(%a: tensor<4xf32>) {\n  %0 = @@\"sdy.manual_computation\"(%a) : "
+      "(tensor<4xf32>) -> tensor<4xf32>\n  return\n}"),
+     "sdy.manual_computation: attributes or body are missing"},
+    {("sdy.mesh @m = <[\"x\"=4]>\nfunc.func @main(%a: tensor<4xf32>) {\n  %0 = @@\"sdy.named_computation\"(%a) ({ "
+      "^bb0(%x: tensor<4xf32>): sdy.return }) {name = \"f\"} : (tensor<4xf32>) -> tensor<4xf32>\n  return\n}"),
+     "sdy.named_computation: the body returns another number of values"},
+    {MAIN("%0 = @@\"builtin.unrealized_conversion_cast\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"),
+     "builtin.unrealized_conversion_cast: a cast that changes the number of values"},
+    {("@@func.func @main(%a: tensor<4xf32> {mhlo.memory_kind = \"moon\"}) {\n  return\n}"), "memory kind \"moon\""},
+    {("@@func.func @main(%a: tensor<4xf32> {mhlo.layout_mode = \"{1,0}\"}) {\n  return\n}"),
+     "mhlo.layout_mode {1,0}: the shape has 1 dimensions, but its layout orders 2"},
+    {("@@func.func @main(%a: tensor<4x4xf32> {mhlo.layout_mode = \"{0,0}\"}) {\n  return\n}"),
+     "mhlo.layout_mode {0,0}: the layout does not name each dimension once"},
+    {("@@func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32> {jax.result_info = \"x\"}, tensor<4xf32>) {\n  return %a "
+      ": tensor<4xf32>\n}"),
+     "function main takes or returns other types than it declares"},
+    {("@@func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return\n}"),
+     "function main takes or returns other types than it declares"},
+    {MAIN("%0 = stablehlo.constant dense<@@> : tensor<99999999999xf32>"), "a constant is larger than 2147483648 bytes"},
+    {MAIN("%0 = stablehlo.constant dense<1.0> : tensor<4xf32> @@{"), "expected an operation, not '{'"},
+    {MAIN("%0 = \"stablehlo.abs\"(%a) {x = #foo.x<(>@@} : (tensor<4xf32>) -> tensor<4xf32>"), "'}' closes nothing"},
+    {MAIN("%0:2, %1 = @@\"stablehlo.abs\"(%a) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)"),
+     "the operation has 2 results, not as many as are named"},
+    {MAIN("%0 = stablehlo.pad @@%a, %a, low = [0], high = [0], interior = [0] : (!stablehlo.token, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "this value was defined with another type than is said here"},
+    {MAIN("%0 = stablehlo.convolution(%a, %a) dim_numbers = [b, f]x[i, o]->[b, f], window = {pad = [@@[0]]} "
+          "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "expected a pair of numbers"},
+    {MAIN("%0 = stablehlo.convolution(%a, %a) dim_numbers = [b, f]x[i, o]->[b, f], window = {@@foo = [0]} "
+          "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "expected a property of a window"},
+    {MAIN("%0 = stablehlo.compare  @@FOO, %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>"),
+     "expected one of EQ NE GE GT LE LT, not 'FOO'"},
+    {MAIN("%0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], precision = [@@FOO, DEFAULT] : "
+          "(tensor<4xf32>, tensor<4xf32>) -> tensor<f32>"),
+     "expected one of DEFAULT HIGH HIGHEST"},
+    {MAIN("%0 = @@stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = f64, "
+          "rhs_precision_type = f16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, "
+          "num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<f32>"),
+     "stablehlo.dot_general: this dot algorithm has no name in HLO"},
+    {MAIN("%0 = stablehlo.reduce(%a init: %a), (%a init: %a) applies @@stablehlo.add across dimensions = [0] : "
+          "(tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)"),
+     "the short form of a reduction has one input of a tensor type"},
+    {MAIN("%0 = stablehlo.transpose @@%a, dims = [0] : (!stablehlo.token) -> tensor<4xf32>"),
+     "this value was defined with another type than is said here"},
+    {("#a = loc(unknown) @@#b = loc(unknown)\nfunc.func @main() {\n  return\n}"), "an alias begins a line"},
+    {MAIN("%0 = \"stablehlo.abs\"(%a) {x = @@\"abc"), "a string without its end"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.
