@@ -18,7 +18,7 @@ typedef HLO_VECTOR(HloInstruction *) HloInstructionVector;
 HLO_EXPORT bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const HloInstruction *item);
 
 // metadata={...}. Strings NULL and numbers 0 where absent.
-typedef struct HloMetadata {
+struct HloMetadata {
     const char *op_type, *op_name, *source_file;
     int64_t source_line, source_end_line, source_column, source_end_column;
     const char *profile_type;  // text between the braces
@@ -26,9 +26,13 @@ typedef struct HloMetadata {
     const char *scheduling_name;
     int64_t stack_frame_id;
     bool preserve_layout;
-} HloMetadata;
+};
 // A copy with its texts in `arena`; NULL for NULL. Memory errors jump to hlo_protect().
 HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata);
+// Appends what stands between the braces of metadata={...}, as XLA prints it.
+HLO_EXPORT void hlo_metadata_print(HloText *text, const HloMetadata *metadata);
+// Appends a string in double quotes, with XLA's escapes: \n, \r, \t, quotes and backslashes, other bytes in octal.
+HLO_EXPORT void hlo_quoted_print(HloText *text, const char *string);
 
 // key="value" of frontend_attributes, in text order.
 typedef struct HloKeyValue {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hlo/ir/attributes.h"
+#include "hlo/ir/instruction.h"
 
 static HloSharding *new_sharding(HloArena *arena, HloShardingKind kind) {
     HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
@@ -112,7 +113,11 @@ const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *shardin
     copy->subgroups =
         hlo_arena_copy(arena, sharding->subgroups, (size_t)sharding->subgroup_count * sizeof(*sharding->subgroups));
     if (sharding->named) copy->named = copy_named(arena, sharding->named);
-    if (sharding->metadata) copy->metadata = hlo_arena_text(arena, sharding->metadata);
+    const HloMetadata **metadata = HLO_ARENA_NEW(arena, const HloMetadata *, sharding->metadata_count);
+    for (int64_t i = 0; i < sharding->metadata_count; i++) {
+        metadata[i] = hlo_metadata_copy(arena, sharding->metadata[i]);
+    }
+    copy->metadata = metadata;
     const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, sharding->element_count);
     for (int64_t i = 0; i < sharding->element_count; i++) {
         elements[i] = hlo_sharding_copy(arena, sharding->elements[i]);

@@ -50,6 +50,7 @@ typedef enum HloShardingKind {
 typedef enum HloShardGroup { HLO_SHARD_GROUP_NONE, HLO_SHARD_AS, HLO_SHARD_LIKE } HloShardGroup;
 
 typedef struct HloSharding HloSharding;
+typedef struct HloMetadata HloMetadata;  // hlo/ir/instruction.h
 
 // {mesh[..], [{a}, {b:(1)2, ?}], replicated={..}, unreduced={..}, manual={..}}
 typedef struct HloNamedSharding {
@@ -74,7 +75,8 @@ struct HloSharding {
     const HloNamedSharding *named;
     HloShardGroup group;  // shard_as N / shard_like N
     int64_t group_id;
-    const char *metadata;                // text between the braces of metadata={...}, or NULL
+    const HloMetadata *const *metadata;  // where the annotation comes from: metadata={...}, metadata={{...}, {...}}
+    int64_t metadata_count;
     const HloSharding *const *elements;  // TUPLE: one a leaf
     int64_t element_count;
 };

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "hlo/ir/attributes.h"
+#include "hlo/ir/instruction.h"
 #include "hlo/ir/replica_groups.h"
 #include "hlo/ir/sharding.h"
 
@@ -136,6 +137,20 @@ void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
     hlo_sharding_print_with(text, sharding, false);
 }
 
+// One stands in the outer braces alone, but not where the sharding is a named one.
+static void print_origins(HloText *text, const HloSharding *sharding) {
+    assert(sharding->metadata_count > 0);
+    const bool is_named = sharding->kind == HLO_SHARDING_NAMED, braces = is_named || sharding->metadata_count > 1;
+    hlo_text_string(text, is_named ? ", metadata={" : " metadata={");
+    for (int64_t i = 0; i < sharding->metadata_count; i++) {
+        if (i > 0) hlo_text_append(text, ", ", 2);
+        if (braces) hlo_text_char(text, '{');
+        hlo_metadata_print(text, sharding->metadata[i]);
+        if (braces) hlo_text_char(text, '}');
+    }
+    hlo_text_char(text, '}');
+}
+
 void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata) {
     assert(text && sharding);
     if (sharding->kind == HLO_SHARDING_TUPLE) {
@@ -157,11 +172,7 @@ void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool me
         hlo_text_format(text, " shard_%s %lld", sharding->group == HLO_SHARD_AS ? "as" : "like",
                         (long long)sharding->group_id);
     }
-    if (metadata && sharding->metadata) {
-        hlo_text_string(text, sharding->kind == HLO_SHARDING_NAMED ? ", metadata={" : " metadata={");
-        hlo_text_string(text, sharding->metadata);
-        hlo_text_char(text, '}');
-    }
+    if (metadata && sharding->metadata_count) print_origins(text, sharding);
     hlo_text_char(text, '}');
 }
 

@@ -549,17 +549,23 @@ static HloStatus read_config(ModuleReader *reader, HloSpan span) {
     return read_flags(reader, &fields, 33, &module->propagate_to_parameters);
 }
 
+// True if the fields are those of a HloModuleProto: wrappers never have both computations and an entry's name or id.
+static bool is_module(const FieldVector *fields) {
+    return find_field(fields, 3) && (find_field(fields, 2) || find_field(fields, 6));
+}
+
 static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
-    // HloProto and HloModuleProtoWithConfig have the module in field 1, and never both computations and an entry name.
-    bool wrapped = !find_field(&fields, 3) || (!find_field(&fields, 2) && !find_field(&fields, 6));
-    if (wrapped && find_field(&fields, 1)) {
+    // HloProto and HloModuleProtoWithConfig have the module in field 1, HloSnapshot has a HloProto there; in field 2
+    // only the second of them has its configuration.
+    enum { MOST_WRAPPERS = 2 };
+    for (int i = 0; i < MOST_WRAPPERS && !is_module(&fields) && find_field(&fields, 1); i++) {
         const HloWireField *config = find_field(&fields, 2);
-        if (config) HLO_TRY(read_config(reader, config->bytes));
         HloSpan inner = find_field(&fields, 1)->bytes;
         fields = (FieldVector){0};
         HLO_TRY(split_fields(&reader->source, inner, reader->scratch, &fields));
+        if (config && is_module(&fields)) HLO_TRY(read_config(reader, config->bytes));
     }
     const HloWireField *name = find_field(&fields, 1);
     if (name) reader->module->name = hlo_wire_string(reader->module->arena, name->bytes);

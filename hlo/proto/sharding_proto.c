@@ -39,6 +39,10 @@ static void write_axes(HloText *text, int32_t number, const HloAxisRefs *axes) {
     for (int64_t i = 0; i < axes->count; i++) write_axis(text, number, &axes->items[i]);
 }
 
+static void write_all_axes(HloText *text, int32_t number, const HloMesh *mesh) {
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) write_axis(text, number, &(HloAxisRef){.axis = i});
+}
+
 static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
@@ -47,21 +51,24 @@ static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
         hlo_wire_varint(text, 2, (uint64_t)mesh->axis_sizes.items[i]);
         hlo_wire_end(text, axis);
     }
+    hlo_wire_ints(text, 2, mesh->device_ids);
     if (mesh->iota.dims.count) {
-        HloArena *scratch = hlo_arena_scratch_new();
-        int64_t total = 1;
-        for (int64_t i = 0; i < mesh->iota.dims.count; i++) total *= mesh->iota.dims.items[i];
-        int64_t *devices = HLO_ARENA_NEW(scratch, int64_t, total);
-        hlo_iota_devices_expand(&mesh->iota, devices);
-        hlo_wire_ints(text, 2, (HloInts){devices, total});
-        hlo_arena_free(scratch);
-    } else {
-        hlo_wire_ints(text, 2, mesh->device_ids);
+        size_t iota = hlo_wire_begin(text, 3);
+        hlo_wire_ints(text, 1, mesh->iota.dims);
+        hlo_wire_ints(text, 2, mesh->iota.permutation);
+        hlo_wire_end(text, iota);
     }
     hlo_wire_end(text, mark);
 }
 
-static void write_named(HloText *text, int32_t number, const HloNamedSharding *named) {
+static void write_origins(HloText *text, int32_t number, const HloSharding *sharding) {
+    for (int64_t i = 0; i < sharding->metadata_count; i++) {
+        hlo_proto_write_metadata(text, number, sharding->metadata[i]);
+    }
+}
+
+static void write_named(HloText *text, int32_t number, const HloSharding *sharding) {
+    const HloNamedSharding *named = sharding->named;
     assert(named);
     size_t mark = hlo_wire_begin(text, number);
     write_mesh(text, 2, &named->mesh);
@@ -72,26 +79,30 @@ static void write_named(HloText *text, int32_t number, const HloNamedSharding *n
         hlo_wire_end(text, dim);
     }
     write_axes(text, 4, &named->replicated);
+    // What is manual or unreduced as a whole is so along all axes, and has no dimensions.
+    if (named->whole == HLO_SHARDING_UNREDUCED) write_all_axes(text, 5, &named->mesh);
     write_axes(text, 5, &named->unreduced);
+    write_origins(text, 6, sharding);
+    if (named->whole == HLO_SHARDING_MANUAL) write_all_axes(text, 7, &named->mesh);
+    write_axes(text, 7, &named->manual);
     hlo_wire_end(text, mark);
 }
 
 static void write_content(HloText *text, const HloSharding *sharding) {
     assert(text && sharding);
     if (sharding->kind == HLO_SHARDING_NAMED) {
-        write_named(text, 14, sharding->named);
+        write_named(text, 14, sharding);
         return;
     }
     hlo_wire_varint(text, 1, (uint64_t)kind_numbers[sharding->kind]);
     if (sharding->kind == HLO_SHARDING_MAXIMAL) {
-        int64_t one = 1;
-        hlo_wire_ints(text, 3, (HloInts){&one, 1});
         hlo_wire_ints(text, 4, (HloInts){&sharding->maximal_device, 1});
     }
     hlo_wire_ints(text, 3, sharding->tile_dims);
     hlo_wire_ints(text, 4, sharding->devices);
     for (int64_t i = 0; i < sharding->element_count; i++) hlo_proto_write_sharding(text, 5, sharding->elements[i]);
     hlo_wire_varint(text, 6, sharding->last_tile_dim_replicate);
+    write_origins(text, 7, sharding);
     if (sharding->subgroup_count) {
         size_t mark = hlo_wire_begin(text, 8);
         for (int64_t i = 0; i < sharding->subgroup_count; i++) {
@@ -237,9 +248,26 @@ static HloStatus read_mesh_axis(const HloProtoSource *source, HloSpan span, cons
     return HLO_SUCCESS;
 }
 
+// The order of a mesh's devices as an iota that is reshaped and transposed; it must be of as many as the mesh has.
+static HloStatus read_mesh_iota(const HloProtoSource *source, HloSpan span, int64_t total, HloIotaDevices *iota) {
+    HloInt64Vector dims = {0}, permutation = {0};
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &dims));
+        if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &permutation));
+    }
+    HLO_TRY(status);
+    HLO_TRY(check_iota(dims, permutation, total));
+    *iota = (HloIotaDevices){.dims = {dims.items, dims.count}, .permutation = {permutation.items, permutation.count}};
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *mesh) {
     HloStringVector names = {0};
     HloInt64Vector sizes = {0}, devices = {0};
+    HloSpan iota = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
     HloStatus status;
@@ -252,8 +280,14 @@ static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *
             hlo_vector_push(source->arena, &sizes, size);
         } else if (field.number == 2) {
             HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &devices));
+        } else if (field.number == 3) {
+            iota = field.bytes;
         }
     }
+    HLO_TRY(status);
+    int64_t total;
+    HLO_TRY(tile_product(sizes, &total));
+    if (iota.length) HLO_TRY(read_mesh_iota(source, iota, total, &mesh->iota));
     mesh->axis_names = names.items;
     mesh->axis_sizes = (HloInts){sizes.items, sizes.count};
     mesh->device_ids = (HloInts){devices.items, devices.count};
@@ -282,11 +316,45 @@ static HloStatus read_dim_axes(const HloProtoSource *source, HloSpan span, HloAx
     return status;
 }
 
-static HloStatus read_named(const HloProtoSource *source, HloSpan span, const HloNamedSharding **result) {
+typedef HLO_VECTOR(const HloMetadata *) OriginVector;
+
+static HloStatus read_origin(const HloProtoSource *source, HloSpan span, OriginVector *origins) {
+    static const HloMetadata nothing;
+    const HloMetadata *metadata = NULL;
+    HLO_TRY(hlo_proto_read_metadata(source, span, &metadata));
+    hlo_vector_push(source->arena, origins, metadata ? metadata : &nothing);
+    return HLO_SUCCESS;
+}
+
+// True if the list is all axes of the mesh in their order.
+static bool is_all_axes(const HloAxisRefs *axes, const HloMesh *mesh) {
+    if (axes->count == 0 || axes->count != mesh->axis_sizes.count) return false;
+    for (int64_t i = 0; i < axes->count; i++) {
+        if (axes->items[i].axis != i || axes->items[i].size) return false;
+    }
+    return true;
+}
+
+// Without dimensions the sharding is of one kind as a whole, whatever the rank.
+static void find_whole(HloNamedSharding *named) {
+    if (named->mesh.is_maximal || named->dim_count || named->replicated.count) return;
+    if (named->unreduced.count + named->manual.count == 0) {
+        named->whole = HLO_SHARDING_REPLICATED;
+    } else if (named->manual.count == 0 && is_all_axes(&named->unreduced, &named->mesh)) {
+        named->whole = HLO_SHARDING_UNREDUCED;
+        named->unreduced = (HloAxisRefs){0};
+    } else if (named->unreduced.count == 0 && is_all_axes(&named->manual, &named->mesh)) {
+        named->whole = HLO_SHARDING_MANUAL;
+        named->manual = (HloAxisRefs){0};
+    }
+}
+
+static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVector *origins,
+                            const HloNamedSharding **result) {
     HloNamedSharding *named = HLO_ARENA_NEW(source->arena, HloNamedSharding, 1);
     named->whole = HLO_SHARDING_TILED;
     HLO_VECTOR(HloAxisRefs) dims = {0};
-    AxisVector replicated = {0}, unreduced = {0};
+    AxisVector replicated = {0}, unreduced = {0}, manual = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
     HloStatus status;
@@ -307,6 +375,11 @@ static HloStatus read_named(const HloProtoSource *source, HloSpan span, const Hl
                 HLO_TRY(read_axis(source, field.bytes, &axis));
                 hlo_vector_push(source->arena, &unreduced, axis);
                 break;
+            case 6: HLO_TRY(read_origin(source, field.bytes, origins)); break;
+            case 7:
+                HLO_TRY(read_axis(source, field.bytes, &axis));
+                hlo_vector_push(source->arena, &manual, axis);
+                break;
             default: break;
         }
     }
@@ -315,12 +388,15 @@ static HloStatus read_named(const HloProtoSource *source, HloSpan span, const Hl
     named->dim_count = dims.count;
     named->replicated = (HloAxisRefs){replicated.items, replicated.count, false};
     named->unreduced = (HloAxisRefs){unreduced.items, unreduced.count, false};
+    named->manual = (HloAxisRefs){manual.items, manual.count, false};
+    find_whole(named);
     *result = named;
     return HLO_SUCCESS;
 }
 
 // The lists of an OpSharding while it is read.
 typedef struct ShardingParts {
+    OriginVector origins;
     HloInt64Vector dims, devices, subgroups, iota, permutation;
     HLO_VECTOR(const HloSharding *) elements;
     bool is_group, is_like;
@@ -386,6 +462,7 @@ HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, co
                 break;
             }
             case 6: sharding->last_tile_dim_replicate = field.value != 0; break;
+            case 7: HLO_TRY(read_origin(source, field.bytes, &parts.origins)); break;
             case 8: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.subgroups)); break;
             case 9: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.iota)); break;
             case 10: HLO_TRY(hlo_wire_read_ints(arena, source->begin, &field, &parts.permutation)); break;
@@ -394,12 +471,14 @@ HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, co
             case 13: parts.is_like = field.value != 0; break;
             case 14:
                 sharding->kind = HLO_SHARDING_NAMED;
-                HLO_TRY(read_named(&inner, field.bytes, &sharding->named));
+                HLO_TRY(read_named(&inner, field.bytes, &parts.origins, &sharding->named));
                 break;
             default: break;
         }
     }
     HLO_TRY(status);
+    sharding->metadata = parts.origins.items;
+    sharding->metadata_count = parts.origins.count;
     *result = sharding;
     return finish_sharding(source, &parts, sharding);
 }

@@ -228,37 +228,23 @@ static bool parse_axes(HloParser *parser, const HloMesh *mesh, bool may_be_open,
     return hlo_parser_expect(parser, '}', "'}' of an axis list");
 }
 
-// One metadata={...} or a list of them, kept as the text that stands between the outer braces when it is printed.
-static bool parse_sharding_metadata(HloParser *parser, bool always_list, const char **result) {
+// One metadata={...} or a list of them.
+static bool parse_sharding_metadata(HloParser *parser, HloSharding *sharding) {
     HLO_VECTOR(const HloMetadata *) items = {0};
-    const char *start = parser->lexer.token.start;
     bool list = hlo_lex_peek(&parser->lexer) == '{';
     if (list) hlo_lex(&parser->lexer);
     do {
         const HloMetadata *metadata;
         if (!hlo_parse_metadata(parser, &metadata)) return false;
-        hlo_vector_push(parser->scratch, &items, metadata);
+        hlo_vector_push(parser->arena, &items, metadata);
     } while (list && hlo_parser_eat(parser, ','));
     if (list && !hlo_parser_expect(parser, '}', "'}' of a metadata list")) return false;
-    // The heap text must not outlive a jump out of the arena: reserve the room first.
-    HloText text = {0};
-    size_t room = 64 + 8 * (size_t)(parser->lexer.last_end - start) + 256 * (size_t)items.count;
-    char *kept = hlo_arena_allocate(parser->arena, room);
-    bool braces = always_list || items.count > 1;
-    for (int64_t i = 0; i < items.count; i++) {
-        if (i > 0) hlo_text_append(&text, ", ", 2);
-        if (braces) hlo_text_char(&text, '{');
-        hlo_printer_metadata(&text, items.items[i]);
-        if (braces) hlo_text_char(&text, '}');
-    }
-    bool ok = !text.failed && text.length < room;
-    if (ok && text.length) memcpy(kept, text.data, text.length);
-    hlo_text_free(&text);
-    *result = kept;
-    return ok || HLO_PARSER_FAIL(parser, "the metadata is too long");
+    sharding->metadata = items.items;
+    sharding->metadata_count = items.count;
+    return true;
 }
 
-static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, const char **metadata) {
+static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, HloSharding *sharding) {
     while (hlo_parser_kind(parser) != '}') {
         const char *name;
         size_t length;
@@ -273,7 +259,7 @@ static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, const 
         } else if (strcmp(name, "manual") == 0) {
             ok = parse_axes(parser, &named->mesh, false, &named->manual);
         } else if (strcmp(name, "metadata") == 0) {
-            ok = parse_sharding_metadata(parser, true, metadata);
+            ok = parse_sharding_metadata(parser, sharding);
         } else {
             return hlo_parser_fail(parser, where, "expected replicated, unreduced, manual or metadata");
         }
@@ -339,16 +325,16 @@ static bool parse_named(HloParser *parser, HloSharding *sharding) {
     named->whole = HLO_SHARDING_TILED;
     bool comma;
     if (!parse_mesh(parser, &named->mesh, &comma)) return false;
-    if (named->mesh.is_maximal) return parse_named_parts(parser, named, &sharding->metadata);
+    if (named->mesh.is_maximal) return parse_named_parts(parser, named, sharding);
     if (!comma) hlo_parser_eat(parser, ',');
     for (size_t i = 0; i < HLO_COUNT_OF(whole); i++) {
         if (!hlo_parser_is_word(parser, whole[i].word)) continue;
         hlo_lex(&parser->lexer);
         named->whole = whole[i].kind;
-        return parse_named_parts(parser, named, &sharding->metadata);
+        return parse_named_parts(parser, named, sharding);
     }
     const char *where = parser->lexer.token.start;
-    if (!parse_named_dims(parser, named) || !parse_named_parts(parser, named, &sharding->metadata)) return false;
+    if (!parse_named_dims(parser, named) || !parse_named_parts(parser, named, sharding)) return false;
     bool plain = named->dim_count + named->replicated.count + named->unreduced.count + named->manual.count == 0;
     if (plain) named->whole = HLO_SHARDING_REPLICATED;
     return check_axes(parser, where, named);
@@ -428,7 +414,7 @@ static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, b
     if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
     if (strcmp(name, "devices") == 0) return parse_tiles(parser, sharding);
     if (strcmp(name, "last_tile_dims") == 0) return parse_subgroups(parser, sharding);
-    if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, false, &sharding->metadata);
+    if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, sharding);
     if (strcmp(name, "device") != 0)
         return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
     *has_device = true;

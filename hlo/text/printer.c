@@ -188,7 +188,7 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     hlo_text_char(text, '}');
     if (printer->options.print_ids && computation->execution_thread) {
         hlo_text_string(text, ", execution_thread=");
-        hlo_printer_quoted(text, computation->execution_thread);
+        hlo_quoted_print(text, computation->execution_thread);
     }
     printer->order.count = base;
     printer->next_canonical = outer_canonical;
@@ -283,7 +283,7 @@ static void print_strings(HloText *text, const char *heading, const HloStringVec
     for (int64_t i = 0; i < strings->count; i++) {
         hlo_text_int64(text, i + 1);
         hlo_text_char(text, ' ');
-        hlo_printer_quoted(text, strings->items[i]);
+        hlo_quoted_print(text, strings->items[i]);
         hlo_text_char(text, '\n');
     }
 }

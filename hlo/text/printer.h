@@ -41,8 +41,6 @@ bool hlo_printer_is_sugar(const HloComputation *computation);
 
 // One instruction; `indent` is that of the computations that it prints in full.
 void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent);
-// What stands between the braces of metadata={...}; nothing if it is empty.
-void hlo_printer_metadata(HloText *text, const HloMetadata *metadata);
 
 // ---- printer_field.c
 
@@ -50,8 +48,6 @@ void hlo_printer_metadata(HloText *text, const HloMetadata *metadata);
 void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction);
 // The value of result_accuracy.
 void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy);
-// A string in quotes with C escapes.
-void hlo_printer_quoted(HloText *text, const char *string);
 // True if a string reads as a JSON object in braces, which needs no quotes.
 bool hlo_printer_is_json(const char *value);
 // {0}: (1, {}), ... ; `with_kind`: may-alias or must-alias too.

@@ -5,28 +5,6 @@
 
 #include "hlo/text/printer.h"
 
-void hlo_printer_quoted(HloText *text, const char *string) {
-    assert(text && string);
-    hlo_text_char(text, '"');
-    const char *plain = string;
-    for (const char *at = string;; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\' && c != '\'') continue;
-        hlo_text_append(text, plain, (size_t)(at - plain));
-        plain = at + 1;
-        if (c == 0) break;
-        hlo_text_char(text, '\\');
-        if (c == '"' || c == '\\' || c == '\'') {
-            hlo_text_char(text, (char)c);
-        } else if (c == '\n' || c == '\r' || c == '\t') {
-            hlo_text_char(text, c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-        } else {
-            hlo_text_format(text, "%03o", c);
-        }
-    }
-    hlo_text_char(text, '"');
-}
-
 static void print_ints(HloText *text, HloInts ints) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < ints.count; i++) {
@@ -78,7 +56,7 @@ void hlo_printer_key_values(HloText *text, HloKeyValues values) {
         if (hlo_printer_is_json(values.items[i].value)) {
             hlo_text_string(text, values.items[i].value);
         } else {
-            hlo_printer_quoted(text, values.items[i].value);
+            hlo_quoted_print(text, values.items[i].value);
         }
     }
     hlo_text_char(text, '}');
@@ -287,7 +265,7 @@ static void print_value(HloText *text, const HloField *field, const void *value)
         case HLO_FIELD_ENUM: hlo_text_string(text, field->enumeration->texts[*(const int32_t *)value]); break;
         case HLO_FIELD_FLOAT: hlo_text_format(text, "%g", (double)*(const float *)value); break;
         case HLO_FIELD_STRING:
-            hlo_printer_quoted(text, *(const char *const *)value ? *(const char *const *)value : "");
+            hlo_quoted_print(text, *(const char *const *)value ? *(const char *const *)value : "");
             break;
         case HLO_FIELD_INTS: print_ints(text, *(const HloInts *)value); break;
         case HLO_FIELD_INTS_LIST: print_ints_list(text, value); break;

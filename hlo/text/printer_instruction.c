@@ -155,49 +155,6 @@ static void print_calls(HloPrinter *printer, const HloInstruction *instruction, 
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations
 
-typedef struct MetadataWriter {
-    HloText *text;
-    bool any;
-} MetadataWriter;
-
-static void write_key(MetadataWriter *writer, const char *key) {
-    if (writer->any) hlo_text_char(writer->text, ' ');
-    writer->any = true;
-    hlo_text_string(writer->text, key);
-}
-
-static void write_string(MetadataWriter *writer, const char *key, const char *value) {
-    if (!value || !*value) return;
-    write_key(writer, key);
-    hlo_printer_quoted(writer->text, value);
-}
-
-static void write_number(MetadataWriter *writer, const char *key, int64_t value) {
-    if (value == 0) return;
-    write_key(writer, key);
-    hlo_text_int64(writer->text, value);
-}
-
-void hlo_printer_metadata(HloText *text, const HloMetadata *metadata) {
-    assert(text && metadata);
-    MetadataWriter writer = {.text = text};
-    write_string(&writer, "op_type=", metadata->op_type);
-    write_string(&writer, "op_name=", metadata->op_name);
-    write_string(&writer, "source_file=", metadata->source_file);
-    write_number(&writer, "source_line=", metadata->source_line);
-    write_number(&writer, "source_end_line=", metadata->source_end_line);
-    write_number(&writer, "source_column=", metadata->source_column);
-    write_number(&writer, "source_end_column=", metadata->source_end_column);
-    if (metadata->profile_type && *metadata->profile_type) {
-        write_key(&writer, "profile_type={");
-        hlo_text_string(text, metadata->profile_type);
-        hlo_text_char(text, '}');
-    }
-    write_string(&writer, "deduplicated_name=", metadata->deduplicated_name);
-    write_string(&writer, "scheduling_name=", metadata->scheduling_name);
-    write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
-}
-
 // Metadata that says neither what op it is nor where it comes from is not printed.
 static void print_metadata(HloText *text, const HloMetadata *metadata) {
     const char *const names[] = {metadata->op_type, metadata->op_name, metadata->source_file,
@@ -206,7 +163,7 @@ static void print_metadata(HloText *text, const HloMetadata *metadata) {
     for (size_t i = 0; i < HLO_COUNT_OF(names); i++) any |= names[i] && *names[i];
     if (!any) return;
     hlo_text_string(text, ", metadata={");
-    hlo_printer_metadata(text, metadata);
+    hlo_metadata_print(text, metadata);
     hlo_text_char(text, '}');
 }
 
@@ -230,7 +187,7 @@ static void print_backend_config(HloText *text, const HloInstruction *instructio
     if (hlo_printer_is_json(instruction->backend_config)) {
         hlo_text_string(text, instruction->backend_config);
     } else {
-        hlo_printer_quoted(text, instruction->backend_config);
+        hlo_quoted_print(text, instruction->backend_config);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protobuf as other programs write it.
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
@@ -64,6 +65,36 @@ Test(proto, iota_groups_of_newer_writers) {
 
 static const char *const forms[] = {"{{0,1},{2,3}}", "[2,2]<=[2,2]T(1,0)", "[1,4]<=[4]", "mesh['a'=2,'b'=2] {'b'}",
                                     "mesh['a'=4] {'a':(1)2}"};
+
+// Appends a field of `length` bytes; all that are needed here are shorter than 2^14.
+static void wrap(HloText *bytes, int number, const void *data, size_t length) {
+    const char head[] = {(char)(number << 3 | 2), (char)((length & 0x7F) | 0x80), (char)(length >> 7)};
+    hlo_text_append(bytes, head, sizeof(head));
+    hlo_text_append(bytes, data, length);
+}
+
+// The arguments of a snapshot stand where another message has its configuration.
+Test(proto, messages_around_a_module) {
+    static const unsigned char config[] = {4 << 3, 2, 5 << 3, 4, 7 << 3, 1};  // 2 replicas of 4 partitions
+    HloText proto = {0}, with_config = {0}, snapshot = {0};
+    wrap(&proto, 1, jaxlib_iota_groups, sizeof(jaxlib_iota_groups));
+    wrap(&with_config, 1, jaxlib_iota_groups, sizeof(jaxlib_iota_groups));
+    wrap(&with_config, 2, config, sizeof(config));
+    wrap(&snapshot, 1, proto.data, proto.length);
+    wrap(&snapshot, 2, config, sizeof(config));
+    const HloText *const all[] = {&proto, &with_config, &snapshot};
+    for (size_t i = 0; i < HLO_COUNT_OF(all); i++) {
+        cr_expect(hlo_looks_like_proto(all[i]->data, all[i]->length), "message %zu", i);
+        HloModule *module = read_bytes(all[i]->data, all[i]->length);
+        expect_text(module, "replica_groups=[2,2]<=[2,2]T(1,0)");
+        cr_expect_eq(module->replica_count, i == 1 ? 2 : 1);
+        cr_expect_eq(module->num_partitions, i == 1 ? 4 : 1);
+        hlo_module_free(module);
+    }
+    hlo_text_free(&proto);
+    hlo_text_free(&with_config);
+    hlo_text_free(&snapshot);
+}
 
 Test(proto, every_form_of_groups_survives) {
     for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) {
@@ -226,5 +257,83 @@ Test(proto, origins_that_are_no_tuple_are_refused) {
         hlo_text_free(&instruction);
         hlo_text_free(&computation);
         hlo_text_free(&module);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Shardings
+
+// An annotation and the OpSharding that jaxlib 0.10.2 makes of it, in hexadecimal digits.
+static const struct {
+    const char *text, *bytes;
+} shardings[] = {
+    // clang-format off
+    {"{replicated metadata={op_name=\"a\"}}",
+     "3a03120161"},
+    {"{devices=[2,1,2]<=[4] last_tile_dim_replicate metadata={{op_name=\"a\"}, {op_type=\"t\" op_name=\"b\"}}}",
+     "08031a0302010230013a031201613a060a01741201624a0104520100"},
+    {"{maximal device=2 metadata={op_name=\"m\"}}",
+     "08012201023a0312016d"},
+    {"{mesh['a'=2,'b'=2], [{}, {}], manual={'a'}}",
+     "721a120e0a050a016110020a050a016210021a0210011a0210013a00"},
+    {"{mesh['a'=2,'b'=2], replicated}",
+     "7210120e0a050a016110020a050a01621002"},
+    {"{mesh['a'=2,'b'=2], manual}",
+     "7216120e0a050a016110020a050a016210023a003a020801"},
+    {"{mesh['a'=2,'b'=2], unreduced}",
+     "7216120e0a050a016110020a050a016210022a002a020801"},
+    {"{mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)), [{'a'}, {'b'}]}",
+     "722812180a050a016110020a050a016210021a080a020202120201001a040a0010011a060a0208011001"},
+    {"{mesh['a'=4,'b'=2], [{'a':(1)2}, {'b'}], metadata={{op_name=\"q\"}}}",
+     "7229120e0a050a016110040a050a016210021a0a0a0612040801100210011a060a02080110013203120171"},
+    {"{devices=[1,1,2,2]<=[4] last_tile_dims={manual, replicated}}",
+     "08031a0401010202420204004a0104520100"},
+    // clang-format on
+};
+
+static int64_t from_hex(const char *digits, unsigned char *bytes) {
+    int64_t count = 0;
+    for (; digits[0]; digits += 2) {
+        const char pair[] = {digits[0], digits[1], 0};
+        bytes[count++] = (unsigned char)strtol(pair, NULL, 16);
+    }
+    return count;
+}
+
+// Metadata, manual axes, device orders and what is of one kind as a whole were lost or refused.
+Test(proto, shardings_are_those_of_jaxlib_both_ways) {
+    for (size_t i = 0; i < HLO_COUNT_OF(shardings); i++) {
+        unsigned char bytes[256];
+        const int64_t length = from_hex(shardings[i].bytes, bytes);
+        HloArena *arena = hlo_arena_new();
+        const HloSharding *sharding = NULL;
+        HloStatus status = hlo_sharding_from_proto(arena, bytes, (size_t)length, &sharding);
+        cr_assert_null(status, "%s: %s", shardings[i].text, hlo_status_message(status));
+        HloText text = {0}, again = {0};
+        hlo_sharding_print_with(&text, hlo_sharding_copy(arena, sharding), true);
+        cr_expect_str_eq(text.data, shardings[i].text);
+        hlo_sharding_to_proto(sharding, &again);
+        cr_expect(again.length == (size_t)length && memcmp(again.data, bytes, again.length) == 0,
+                  "%s is written otherwise", shardings[i].text);
+        hlo_text_free(&text);
+        hlo_text_free(&again);
+        hlo_arena_free(arena);
+    }
+}
+
+Test(proto, orders_of_meshes_that_do_not_fit_are_refused) {
+    // A mesh of 2 x 2 devices whose order has 8, a permutation of three, one with a dimension twice.
+    static const char *const bent[] = {"721a12140a050a016110020a050a016210021a040a0202041a021001",
+                                       "721f12190a050a016110020a050a016210021a090a02020212030001021a021001",
+                                       "721e12180a050a016110020a050a016210021a080a020202120201011a021001"};
+    for (size_t i = 0; i < HLO_COUNT_OF(bent); i++) {
+        unsigned char bytes[256];
+        const int64_t length = from_hex(bent[i], bytes);
+        HloArena *arena = hlo_arena_new();
+        const HloSharding *sharding = NULL;
+        HloStatus status = hlo_sharding_from_proto(arena, bytes, (size_t)length, &sharding);
+        cr_expect(status && hlo_status_code(status) == HLO_INVALID_ARGUMENT, "order %zu is taken", i);
+        hlo_status_free(status);
+        hlo_arena_free(arena);
     }
 }
