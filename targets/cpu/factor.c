@@ -31,9 +31,9 @@ static int64_t factor_panel(const CpuMatrix *matrix, char *panel, int64_t rows, 
     for (int64_t j = 0; j < columns && j < rows; j++) {
         char *column = cpu_matrix_at(matrix, panel, j * rows), *below = cpu_matrix_at(matrix, column, j + 1);
         pivot[j] = j + cpu_matrix_largest(matrix, rows - j, cpu_matrix_at(matrix, column, j));
-        for (int64_t c = 0; c < columns && pivot[j] != j; c++)
-            cpu_matrix_swap(matrix, 1, cpu_matrix_at(matrix, panel, c * rows + j),
-                            cpu_matrix_at(matrix, panel, c * rows + pivot[j]));
+        if (pivot[j] != j)
+            cpu_matrix_swap_strided(matrix, columns, rows, cpu_matrix_at(matrix, panel, j),
+                                    cpu_matrix_at(matrix, panel, pivot[j]));
         const double _Complex value = cpu_matrix_get(matrix, column, j);
         if (value == 0 && !singular) singular = j + 1;
         if (value == 0) continue;
@@ -101,10 +101,6 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-static void negate(const CpuMatrix *matrix, int64_t n, char *x) {
-    for (int64_t i = 0; i < n; i++) cpu_matrix_set(matrix, x, i, -cpu_matrix_get(matrix, x, i));
-}
-
 static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const LuJob *job = argument;
     const int64_t rows = job->rows, columns = job->columns, steps = smaller(rows, columns), size = rows * columns;
@@ -124,7 +120,7 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         const int64_t bad = factor_panel(matrix, panel, left, count, pivot);
         if (bad && !singular) singular = k + bad;
         matrix->vector->turn(count, left, cpu_matrix_at(matrix, update.a, k), columns, panel, left);
-        negate(matrix, count * left, panel);
+        cpu_matrix_negate(matrix, count * left, panel);
         update.rows = left, update.count = count, update.first = k;
         const int64_t stripes = (k + CPU_STRIPE - 1) / CPU_STRIPE + (columns - k - count + CPU_STRIPE - 1) / CPU_STRIPE;
         cpu_pool_parallel_for_grain(matrix->pool, stripes, 1, update_task, &update);

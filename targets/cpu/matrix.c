@@ -129,7 +129,15 @@ double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     const int64_t reals = matrix->is_complex ? 2 * n : n;
     double sum = 0, largest = 0;
     if (matrix->type == HLO_F32 || matrix->type == HLO_C64) {
-        for (int64_t i = 0; i < reals; i++) sum += (double)((const float *)x)[i] * (double)((const float *)x)[i];
+        double sums[8] = {0};  // side by side: one chain would wait for each addition
+        int64_t i = 0;
+        for (; i + 8 <= reals; i += 8)
+            for (int j = 0; j < 8; j++) {
+                const double value = (double)((const float *)x)[i + j];
+                sums[j] += value * value;
+            }
+        for (; i < reals; i++) sum += (double)((const float *)x)[i] * (double)((const float *)x)[i];
+        for (int j = 0; j < 8; j++) sum += sums[j];
         return sqrt(sum);
     }
     const double *values = x;
@@ -142,13 +150,22 @@ double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     return largest * sqrt(sum);
 }
 
+#define LARGEST(T, size_of)                     \
+    for (int64_t i = 0; i < n; i++) {           \
+        const T value = ((const T *)x)[i];      \
+        const double here = (double)(size_of);  \
+        if (here > size) best = i, size = here; \
+    }                                           \
+    break
+
 int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x) {
     int64_t best = 0;
     double size = -1;
-    for (int64_t i = 0; i < n; i++) {
-        const double _Complex value = cpu_matrix_get(matrix, x, i);
-        const double here = fabs(creal(value)) + fabs(cimag(value));
-        if (here > size) best = i, size = here;
+    switch (matrix->type) {
+        case HLO_F32: LARGEST(float, fabsf(value));
+        case HLO_F64: LARGEST(double, fabs(value));
+        case HLO_C64: LARGEST(float _Complex, fabs((double)crealf(value)) + fabs((double)cimagf(value)));
+        default: LARGEST(double _Complex, fabs(creal(value)) + fabs(cimag(value)));
     }
     return best;
 }
@@ -161,6 +178,30 @@ void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y) {
         memcpy(a, b, bytes);
         memcpy(b, held, bytes);
     }
+}
+
+#define SWAP_STRIDED(T)                                       \
+    for (int64_t i = 0; i < n; i++) {                         \
+        T *a = (T *)x + i * stride, *b = (T *)y + i * stride; \
+        const T held = *a;                                    \
+        *a = *b, *b = held;                                   \
+    }                                                         \
+    break
+
+void cpu_matrix_swap_strided(const CpuMatrix *matrix, int64_t n, int64_t stride, void *x, void *y) {
+    switch (matrix->width) {
+        case 4: SWAP_STRIDED(uint32_t);
+        case 8: SWAP_STRIDED(uint64_t);
+        default: SWAP_STRIDED(double _Complex);
+    }
+}
+
+void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x) {
+    const int64_t reals = matrix->is_complex ? 2 * n : n;
+    if (matrix->type == HLO_F32 || matrix->type == HLO_C64)
+        for (int64_t i = 0; i < reals; i++) ((float *)x)[i] = -((float *)x)[i];
+    else
+        for (int64_t i = 0; i < reals; i++) ((double *)x)[i] = -((double *)x)[i];
 }
 
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
@@ -260,26 +301,60 @@ void cpu_reflections_new(CpuMatrix *matrix, int64_t rows, CpuReflections *block)
     block->stripe = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), block->stripe_each);
 }
 
-// Column i of T is -tau_i T (V^H v_i) above its diagonal.
+// V^H V, by the stripes' scratch memory, which nobody uses now.
+static char *inner_products(const CpuMatrix *matrix, const CpuReflections *block) {
+    const int64_t count = block->count, rows = block->rows;
+    const CpuProduct product = {.type = matrix->type,
+                                .features = matrix->features,
+                                .m = count,
+                                .n = count,
+                                .k = rows,
+                                .a_m_stride = rows,
+                                .a_k_stride = 1,
+                                .b_k_stride = 1,
+                                .b_n_stride = rows,
+                                .ldc = count};
+    char *inner = block->stripe;
+    cpu_product_serial(&product, inner, block->conjugate, block->v,
+                       inner + 2 * cpu_work_bytes(CPU_PANEL * CPU_STRIPE, (size_t)matrix->width));
+    return inner;
+}
+
+// Column i of T is -tau_i T (V^H v_i) above its diagonal. Columns of T stand in rows here, as sums over columns have no
+// chains.
+#define MAKE_T(name, T, MULTIPLY, NARROW)                                                                             \
+    static void name(const CpuMatrix *matrix, T(*t)[CPU_PANEL], const char *inner, int64_t count, const void *taus) { \
+        for (int64_t i = 0; i < count; i++) {                                                                         \
+            const T tau = NARROW(cpu_matrix_get(matrix, taus, i));                                                    \
+            for (int64_t j = 0; j < i; j++) {                                                                         \
+                const T overlap = NARROW(cpu_matrix_get(matrix, inner, j * count + i));                               \
+                for (int64_t r = 0; r <= j; r++) t[i][r] += MULTIPLY(t[j][r], overlap);                               \
+            }                                                                                                         \
+            for (int64_t r = 0; r < i; r++) t[i][r] = -MULTIPLY(tau, t[i][r]);                                        \
+            t[i][i] = tau;                                                                                            \
+        }                                                                                                             \
+    }
+#define TIMES(a, b) ((a) * (b))
+#define SAME(x) (x)
+MAKE_T(make_real_t, double, TIMES, creal)
+MAKE_T(make_complex_t, double _Complex, hlo_complex_multiply, SAME)
+
 static void make_t(const CpuMatrix *matrix, CpuReflections *block, const void *taus) {
     const int64_t count = block->count;
-    double _Complex t[CPU_PANEL][CPU_PANEL] = {{0}}, overlap[CPU_PANEL];
-    for (int64_t i = 0; i < count; i++) {
-        const double _Complex tau = cpu_matrix_get(matrix, taus, i);
-        const char *v = cpu_matrix_at(matrix, block->v, i * block->rows + i);
-        for (int64_t j = 0; j < i; j++)
-            overlap[j] = matrix->vector->dot(block->rows - i, cpu_matrix_at(matrix, block->v, j * block->rows + i), v);
-        for (int64_t r = 0; r < i; r++) {
-            double _Complex sum = 0;
-            for (int64_t j = r; j < i; j++) sum += hlo_complex_multiply(t[r][j], overlap[j]);
-            t[r][i] = -hlo_complex_multiply(tau, sum);
-        }
-        t[i][i] = tau;
-    }
+    double real[CPU_PANEL][CPU_PANEL] = {{0}};
+    double _Complex both[CPU_PANEL][CPU_PANEL];
+    assert(count <= CPU_PANEL);
+    const char *inner = inner_products(matrix, block);
+    if (matrix->is_complex) {
+        memset(both, 0, sizeof both);
+        make_complex_t(matrix, both, inner, count, taus);
+    } else
+        make_real_t(matrix, real, inner, count, taus);
     for (int64_t r = 0; r < count; r++)
         for (int64_t c = 0; c < count; c++) {
-            cpu_matrix_set(matrix, block->t, r * count + c, -t[r][c]);
-            cpu_matrix_set(matrix, block->adjoint, c * count + r, -conj(t[r][c]));
+            const double _Complex value = matrix->is_complex ? both[c][r] : real[c][r];
+            cpu_matrix_set(matrix, block->t, r * count + c, -value);
+            cpu_matrix_set(matrix, block->adjoint, c * count + r, -conj(value));
         }
 }
 

@@ -66,6 +66,10 @@ double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x);
 int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x);
 // Exchanges the first n elements of two rows.
 void cpu_matrix_swap(const CpuMatrix *matrix, int64_t n, void *x, void *y);
+// Exchanges n elements that stand `stride` apart with those of another such column.
+void cpu_matrix_swap_strided(const CpuMatrix *matrix, int64_t n, int64_t stride, void *x, void *y);
+// x[i] = -x[i].
+void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x);
 // The factor of size 1 that makes the first large element of x real and positive. The phase of an eigenvector is free:
 // this settles it (the reference evaluator does the same).
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x);
