@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations and conversions of every element type at their edges, on every instruction set of this machine.
+#include <complex.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
@@ -300,4 +301,43 @@ Test(cpu_elementwise, complex_numbers) {
         kernels_of(set)->operation[CPU_OP_COMPLEX][CPU_REGISTER_F32](&out, &a.re, &a.im, NULL, 1, 0);
         cr_assert(out.re == 3 && out.im == -4);
     }
+}
+
+// Quotients of complex numbers are those of the compiler's division, over real numbers too and at all edges, in blocks
+// that are all real and in blocks where some are not.
+Test(cpu_elementwise, complex_quotients_are_the_compilers) {
+    static const double kEdges[] = {0, -0.0, 1, -3, 0.1, 1e38, -1e38, 1e-38, 3e-310, INFINITY, -INFINITY, NAN};
+    enum { kEdgeCount = sizeof kEdges / sizeof kEdges[0], kCount = kEdgeCount * kEdgeCount * kEdgeCount };
+    static double left[2 * kCount], right[2 * kCount], got[2 * kCount];
+    static float left32[2 * kCount], right32[2 * kCount], got32[2 * kCount];
+    for (int set = 0; set <= CPU_FEATURES_AVX512 && set <= (int)cpu_features_detect(); set++)
+        for (int imaginary = 0; imaginary < kEdgeCount; imaginary++) {
+            const CpuLoopKernels *kernels = cpu_isa_loop_kernels((CpuFeatures)set);
+            for (int i = 0; i < kCount; i++) {
+                left[2 * i] = kEdges[i % kEdgeCount], left[2 * i + 1] = kEdges[i / kEdgeCount % kEdgeCount];
+                right[2 * i] = kEdges[i / kEdgeCount / kEdgeCount];
+                right[2 * i + 1] = i < kCount / 2 ? 0 : kEdges[imaginary];
+                for (int part = 0; part < 2; part++)
+                    left32[2 * i + part] = (float)left[2 * i + part],
+                                   right32[2 * i + part] = (float)right[2 * i + part];
+            }
+            kernels->operation[CPU_OP_DIVIDE][CPU_REGISTER_C128](got, left, right, NULL, kCount, 0);
+            kernels->operation[CPU_OP_DIVIDE][CPU_REGISTER_C64](got32, left32, right32, NULL, kCount, 0);
+            for (int i = 0; i < kCount; i++) {
+                const double _Complex wide =
+                    CMPLX(left[2 * i], left[2 * i + 1]) / CMPLX(right[2 * i], right[2 * i + 1]),
+                                      narrow = CMPLX((double)left32[2 * i], (double)left32[2 * i + 1]) /
+                                               CMPLX((double)right32[2 * i], (double)right32[2 * i + 1]);
+                const double want[] = {creal(wide), cimag(wide)};
+                const float want32[] = {(float)creal(narrow), (float)cimag(narrow)};
+                for (int part = 0; part < 2; part++) {
+                    const double x = got[2 * i + part];
+                    const float y = got32[2 * i + part];
+                    cr_assert(isnan(want[part]) ? isnan(x) : memcmp(&x, &want[part], sizeof x) == 0,
+                              "c128 %d, part %d: %g, not %g", i, part, x, want[part]);
+                    cr_assert(isnan(want32[part]) ? isnan(y) : memcmp(&y, &want32[part], sizeof y) == 0,
+                              "c64 %d, part %d: %g, not %g", i, part, (double)y, (double)want32[part]);
+                }
+            }
+        }
 }
