@@ -329,9 +329,8 @@ static bool always_splits(const char *device_kind) {
     return !strcmp(device_kind, "TPU v5 lite") || !strcmp(device_kind, "TPU v5e");
 }
 
-HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, bool allow_split,
-                         int64_t *ids_out) {
-    assert(topology && sizes && ids_out);
+HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *places) {
+    assert(topology && places && count >= 0);
     int64_t total = 1;
     for (int64_t i = 0; i < count; i++)
         HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
@@ -339,6 +338,15 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
     HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
                 "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
                 (long long)topology->device_count);
+    *places = total;
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, bool allow_split,
+                         int64_t *ids_out) {
+    assert(topology && sizes && ids_out);
+    int64_t total;
+    HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
     HLO_FAIL_IF(topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
                 "make_mesh does not place a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");
     const EmuMeshOptions options = {.allow_split_physical_axes = allow_split || always_splits(topology->device_kind)};

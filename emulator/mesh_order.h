@@ -12,6 +12,11 @@ HLO_BEGIN_C
 // The most axes that a mesh may have here.
 #define EMU_MAX_MESH_AXES 16
 
+// The number of places in a mesh of these sizes. INVALID_ARGUMENT when a size is below one or the machine has fewer
+// devices.
+HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count,
+                                                   int64_t *places);
+
 // jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which
 // has room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
 // `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices;

@@ -524,14 +524,9 @@ void emu_report_free(EmuReport *report) {
 
 HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
     assert(topology && count >= 0 && ids_out);
-    int64_t total = 1, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
+    int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];
     HLO_FAIL_IF(count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes", EMU_MAX_MESH_AXES);
-    for (int64_t i = 0; i < count; i++)
-        HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
-                    "mesh axis %lld has the impossible size %lld", (long long)i, (long long)sizes[i]);
-    HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
-                "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
-                (long long)topology->device_count);
+    HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
     HloStatus status = NULL;
     int64_t across = 0;
     while (across < count && sizes[across] % topology->slice_count) across++;

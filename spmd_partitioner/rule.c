@@ -85,6 +85,20 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) 
     for (int32_t i = 0; i < factors->count; i++) rule->factors.items[items[i]].exact = true;
 }
 
+HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
+    const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
+    switch (opcode) {
+        case HLO_OP_ADD:
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_MINIMUM:
+        case HLO_OP_MAXIMUM:
+        case HLO_OP_AND:
+        case HLO_OP_OR:
+        case HLO_OP_XOR: return opcode;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
 // How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.
 static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first,
                        int64_t *left) {

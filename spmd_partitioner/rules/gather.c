@@ -209,21 +209,6 @@ const SpmdOp spmd_op_gather = {
 
 // ---- scatter ----
 
-// What combines the devices' results of a scatter whose index list is cut; HLO_OPCODE_COUNT if nothing can.
-static HloOpcode combiner(const HloInstruction *op) {
-    HloOpcode opcode = op->operand_count == 3 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
-    switch (opcode) {
-        case HLO_OP_ADD:
-        case HLO_OP_MULTIPLY:
-        case HLO_OP_MINIMUM:
-        case HLO_OP_MAXIMUM:
-        case HLO_OP_AND:
-        case HLO_OP_OR:
-        case HLO_OP_XOR: return opcode;
-        default: return HLO_OPCODE_COUNT;
-    }
-}
-
 static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
@@ -247,7 +232,8 @@ static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
         for (int32_t t = 0; t < 2 * inputs; t++) spmd_rule_map(rule, arrays[t], d, factor);
         for (int32_t i = 0; whole && i < inputs; i++) spmd_rule_map(rule, inputs + 1 + i, target, factor);
     }
-    rule->reduction = combiner(op);
+    // Of several operands the computation is none that a collective has: the index list then stays whole.
+    rule->reduction = op->operand_count == 3 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
     SpmdFactorKind kind = rule->reduction == HLO_OPCODE_COUNT ? SPMD_REPLICATE : SPMD_REDUCE;
     map_batch(rule, indices, scatter->index_vector_dim, scatter->update_window_dims, inputs + 1,
               scatter->input_batching_dims, scatter->scatter_indices_batching_dims, arrays, 2 * inputs, inputs, inputs,

@@ -6,21 +6,6 @@
 
 #include "spmd_partitioner/emit.h"
 
-// The op of a computation whose partial results can be combined by a collective; `call` stands for a second reduction.
-static HloOpcode combining_op(const HloInstruction *op) {
-    HloOpcode opcode = op->operand_count == 2 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
-    switch (opcode) {
-        case HLO_OP_ADD:
-        case HLO_OP_MULTIPLY:
-        case HLO_OP_MINIMUM:
-        case HLO_OP_MAXIMUM:
-        case HLO_OP_AND:
-        case HLO_OP_OR:
-        case HLO_OP_XOR: return opcode;
-        default: return HLO_OP_CALL;
-    }
-}
-
 static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -36,7 +21,9 @@ static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
         }
         at += !reduced;
     }
-    rule->reduction = combining_op(op);
+    const HloOpcode combiner = op->operand_count == 2 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
+    // What no collective combines is gathered and reduced a second time: a call of the computation stands for that.
+    rule->reduction = combiner == HLO_OPCODE_COUNT ? HLO_OP_CALL : combiner;
 }
 
 // True if an init value is a constant that the op leaves everything unchanged with.
