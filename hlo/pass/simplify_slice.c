@@ -20,6 +20,20 @@ static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x,
                           (HloInts){lists->strides, lists->rank});
 }
 
+// The slice `i` taken of a part of its operand, which begins at `begin` of one dimension.
+static HloInstruction *slice_of_part(const HloInstruction *i, HloInstruction *part, int64_t dimension, int64_t begin) {
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
+    assert(dimension >= 0 && dimension < i->shape->rank);
+    SliceLists lists = new_lists(i, i->shape->rank);
+    for (int64_t d = 0; d < lists.rank; d++) {
+        const int64_t moved = d == dimension ? begin : 0;
+        lists.starts[d] = slice->starts.items[d] - moved;
+        lists.limits[d] = slice->limits.items[d] - moved;
+        lists.strides[d] = slice->strides.items[d];
+    }
+    return make_slice(i, part, &lists);
+}
+
 static HloInstruction *slice_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -84,13 +98,7 @@ static HloInstruction *slice_of_concatenate(HloInstruction *i) {
         HloInstruction *part = x->operands[k];
         int64_t size = part->shape->dims[dimension];
         if (start >= begin && limit <= begin + size && part->shape->type == i->shape->type) {
-            SliceLists lists = new_lists(i, i->shape->rank);
-            for (int64_t d = 0; d < lists.rank; d++) {
-                lists.starts[d] = slice->starts.items[d] - (d == dimension ? begin : 0);
-                lists.limits[d] = slice->limits.items[d] - (d == dimension ? begin : 0);
-                lists.strides[d] = slice->strides.items[d];
-            }
-            return make_slice(i, part, &lists);
+            return slice_of_part(i, part, dimension, begin);
         }
         begin += size;
     }
@@ -116,13 +124,7 @@ static HloInstruction *slice_of_some_operands(HloInstruction *i) {
                                                                .operands = x->operands + first,
                                                                .operand_count = count,
                                                                .attributes = x->attributes});
-    SliceLists lists = new_lists(i, i->shape->rank);
-    for (int64_t d = 0; d < lists.rank; d++) {
-        lists.starts[d] = slice->starts.items[d] - (d == dimension ? begin : 0);
-        lists.limits[d] = slice->limits.items[d] - (d == dimension ? begin : 0);
-        lists.strides[d] = slice->strides.items[d];
-    }
-    return make_slice(i, part, &lists);
+    return slice_of_part(i, part, dimension, begin);
 }
 
 // A slice that sees nothing but padding.

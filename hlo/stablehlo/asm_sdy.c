@@ -12,6 +12,16 @@ static const MlirAttribute *make_sdy(AsmParser *parser, MlirSdyCode code, const 
                     (MlirAttribute){.kind = MLIR_SDY, .code = code, .items = items->items, .count = items->count});
 }
 
+// Makes the axis a part of itself: behind `sizes[0]` places, and sizes[1] wide.
+static void set_part(AsmParser *parser, const int64_t sizes[2], MlirAttribute *axis) {
+    const MlirAttribute **part = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 1);
+    *part = asm_make(
+        parser,
+        (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SUB_AXIS, .ints = hlo_ints(parser->arena, sizes, 2)});
+    axis->items = part;
+    axis->count = 1;
+}
+
 // "a" or "a":(2)4
 static const MlirAttribute *parse_axis(AsmParser *parser) {
     MlirAttribute axis = {.kind = MLIR_SDY, .code = MLIR_SDY_AXIS_REF};
@@ -21,12 +31,7 @@ static const MlirAttribute *parse_axis(AsmParser *parser) {
     bool done = asm_expect(parser, '(') && asm_integer(parser, &sizes[0]) && asm_expect(parser, ')') &&
                 asm_integer(parser, &sizes[1]);
     if (!done) return NULL;
-    const MlirAttribute **part = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 1);
-    *part = asm_make(
-        parser,
-        (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SUB_AXIS, .ints = hlo_ints(parser->arena, sizes, 2)});
-    axis.items = part;
-    axis.count = 1;
+    set_part(parser, sizes, &axis);
     return asm_make(parser, axis);
 }
 
@@ -169,12 +174,7 @@ static const MlirAttribute *parse_axis_ref(AsmParser *parser) {
         bool done = asm_expect_word(parser, "sub_axis_info") && asm_expect(parser, '=') && asm_expect(parser, '(') &&
                     asm_integer(parser, &sizes[0]) && asm_expect(parser, ')') && asm_integer(parser, &sizes[1]);
         if (!done) return NULL;
-        const MlirAttribute **part = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 1);
-        *part = asm_make(
-            parser,
-            (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SUB_AXIS, .ints = hlo_ints(parser->arena, sizes, 2)});
-        axis.items = part;
-        axis.count = 1;
+        set_part(parser, sizes, &axis);
     }
     return asm_expect(parser, '>') ? asm_make(parser, axis) : NULL;
 }

@@ -315,22 +315,6 @@ static HloStatus export_after_all(ExportPlace *place, ExportLeaves *result) {
     return export_plain(place, place->operands.count ? "stablehlo.after_all" : "stablehlo.create_token", result, NULL);
 }
 
-static HloStatus export_infeed(ExportPlace *place, ExportLeaves *result) {
-    const char *config = HLO_ATTRIBUTES(place->instruction, Infeed)->config;
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.infeed", result, &operation));
-    if (config && *config) export_attribute(place, operation, "infeed_config", export_string(place, config));
-    return HLO_SUCCESS;
-}
-
-static HloStatus export_outfeed(ExportPlace *place, ExportLeaves *result) {
-    const char *config = HLO_ATTRIBUTES(place->instruction, Outfeed)->config;
-    MlirOperation *operation;
-    HLO_TRY(export_plain(place, "stablehlo.outfeed", result, &operation));
-    if (config && *config) export_attribute(place, operation, "outfeed_config", export_string(place, config));
-    return HLO_SUCCESS;
-}
-
 // The two halves of a transfer in HLO are one operation in StableHLO, which stands where the first half stands; the
 // second one is what the first gave.
 static HloStatus export_transfer(ExportPlace *place, ExportLeaves *result) {
@@ -394,8 +378,6 @@ ExportHandler *export_control_handler(HloOpcode opcode) {
         case HLO_OP_PARTITION_ID:
         case HLO_OP_REPLICA_ID: return export_device_number;
         case HLO_OP_AFTER_ALL: return export_after_all;
-        case HLO_OP_INFEED: return export_infeed;
-        case HLO_OP_OUTFEED: return export_outfeed;
         case HLO_OP_SEND:
         case HLO_OP_RECV: return export_transfer;
         case HLO_OP_SEND_DONE:

@@ -56,6 +56,7 @@ static const FieldsRow rows[HLO_OPCODE_COUNT] = {
 
 static HloStatus import_field(ImportPlace *place, const MlirField *field, void *member) {
     const MlirAttribute *attribute;
+    const char *string;
     int64_t number;
     switch (field->kind) {
         case MLIR_FIELD_INT:
@@ -72,6 +73,10 @@ static HloStatus import_field(ImportPlace *place, const MlirField *field, void *
         case MLIR_FIELD_FLOAT:
             attribute = mlir_attribute(place->operation, field->name);
             if (attribute) *(float *)member = (float)attribute->real;
+            return HLO_SUCCESS;
+        case MLIR_FIELD_STRING:
+            string = import_string(place, field->name);
+            if (string && *string) *(const char **)member = hlo_arena_text(import_arena(place), string);
             return HLO_SUCCESS;
     }
     HLO_BUG_IF(true);  // the switch has every kind
@@ -107,6 +112,7 @@ HloStatus import_with_fields(ImportPlace *place, HloOpcode opcode) {
 static HloStatus export_field(ExportPlace *place, const MlirField *field, const void *member,
                               const MlirAttribute **attribute) {
     HloArena *arena = place->exporter->arena;
+    const char *string;
     HloInts ints;
     int32_t number;
     switch (field->kind) {
@@ -119,6 +125,10 @@ static HloStatus export_field(ExportPlace *place, const MlirField *field, const 
         case MLIR_FIELD_CHOICE:
             number = *(const int32_t *)member;
             *attribute = export_enum(place, field->words, number ? number : field->fallback);
+            break;
+        case MLIR_FIELD_STRING:
+            string = *(const char *const *)member;
+            *attribute = string && *string ? export_string(place, string) : NULL;
             break;
         case MLIR_FIELD_ONE:
             ints = *(const HloInts *)member;

@@ -16,6 +16,7 @@ typedef enum MlirFieldKind {
     MLIR_FIELD_BOOL,        // boolean; bool
     MLIR_FIELD_FLAG,        // the same, but left out when false
     MLIR_FIELD_FLOAT,       // f32; float
+    MLIR_FIELD_STRING,      // string, left out when empty; const char *, NULL then
     MLIR_FIELD_PRECISIONS,  // precision_config; HloPrecisions
     MLIR_FIELD_CHOICE,      // enumerator; int32_t
 } MlirFieldKind;

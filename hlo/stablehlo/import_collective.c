@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives, transfers and device numbers.
-#include "hlo/stablehlo/import.h"
+#include "hlo/stablehlo/fields.h"
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
 static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
@@ -253,8 +253,7 @@ static HloStatus import_outfeed(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     const int64_t values = place->operation->operand_count - 1;
     if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token is needed");
-    const char *config = import_string(place, "outfeed_config");
-    if (config && *config) attributes.config = hlo_arena_text(import_arena(place), config);
+    HLO_TRY(import_fields(place, HLO_OP_OUTFEED, &attributes));
     HloInstruction *inputs[2] = {NULL, operands[values]};
     HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
     attributes.shape = inputs[0]->shape;
@@ -269,8 +268,7 @@ static HloStatus import_infeed(ImportPlace *place) {
     const HloShape *parts[2];
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(received_shape(place, true, &parts[0], &parts[1]));
-    const char *config = import_string(place, "infeed_config");
-    if (config && *config) attributes.config = hlo_arena_text(import_arena(place), config);
+    HLO_TRY(import_fields(place, HLO_OP_INFEED, &attributes));
     const HloShape *shape = hlo_shape_tuple(import_arena(place), parts, 2);
     HLO_TRY(import_emit(place, HLO_OP_INFEED, shape, operands, 1, &attributes, NULL, 0, &result));
     take_apart(place, result);
