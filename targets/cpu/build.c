@@ -291,17 +291,23 @@ static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// call, fusion, async-start: the callee's nodes stand in the caller.
-static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, Leaves *result) {
-    const HloComputation *callee = instruction->called[0];
+// The callee's nodes among the caller's, which read the operands; `map_shape` as in Frame.
+static HloStatus build_callee(Frame *frame, const HloInstruction *instruction, const HloShape *map_shape,
+                              Leaves *result) {
+    assert(instruction->called_count > 0);
     Leaves *arguments = HLO_ARENA_NEW(frame->program->arena, Leaves, instruction->operand_count);
     for (int32_t i = 0; i < instruction->operand_count; i++) arguments[i] = operand_leaves(frame, instruction, i);
     Frame inner = {.program = frame->program,
                    .region = frame->region,
-                   .computation = callee,
+                   .computation = instruction->called[0],
                    .arguments = arguments,
-                   .map_shape = frame->map_shape};
+                   .map_shape = map_shape};
     return build_computation(&inner, result);
+}
+
+// call, fusion, async-start: the callee's nodes stand in the caller.
+static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, Leaves *result) {
+    return build_callee(frame, instruction, frame->map_shape, result);
 }
 
 // A map whose computation is made of elementwise operations is those operations on whole arrays.
@@ -313,14 +319,7 @@ static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leav
         simple = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_PARAMETER ||
                  i->opcode == HLO_OP_CONSTANT || i->opcode == HLO_OP_BITCAST_CONVERT;
     if (!simple) return build_plain(frame, instruction, result);
-    Leaves *arguments = HLO_ARENA_NEW(frame->program->arena, Leaves, instruction->operand_count);
-    for (int32_t i = 0; i < instruction->operand_count; i++) arguments[i] = operand_leaves(frame, instruction, i);
-    Frame inner = {.program = frame->program,
-                   .region = frame->region,
-                   .computation = callee,
-                   .arguments = arguments,
-                   .map_shape = instruction->shape};
-    return build_computation(&inner, result);
+    return build_callee(frame, instruction, instruction->shape, result);
 }
 
 static CpuRegion *new_region(CpuProgram *program) {

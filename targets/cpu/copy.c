@@ -296,17 +296,13 @@ typedef struct FillJob {
     int width;
 } FillJob;
 
-static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
-    assert(argument && begin >= 0 && begin <= end && worker >= 0);
-    const FillJob *job = argument;
-    (void)worker;
-    char *to = job->target + begin * job->width;
-    const int64_t count = end - begin;
-    switch (job->width) {
+void cpu_fill_run(void *target, const void *element, int64_t count, int width) {
+    assert(count >= 0 && width > 0);
+    switch (width) {
 #define FILL_CASE(T)                                        \
     case sizeof(T): {                                       \
-        T value, *out = (T *)(void *)to;                    \
-        memcpy(&value, job->element, sizeof value);         \
+        T value, *out = target;                             \
+        memcpy(&value, element, sizeof value);              \
         for (int64_t i = 0; i < count; i++) out[i] = value; \
         break;                                              \
     }
@@ -316,8 +312,15 @@ static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
         FILL_CASE(uint64_t)
 #undef FILL_CASE
         default:
-            for (int64_t i = 0; i < count; i++) memcpy(to + i * job->width, job->element, (size_t)job->width);
+            for (int64_t i = 0; i < count; i++) memcpy((char *)target + i * width, element, (size_t)width);
     }
+}
+
+static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const FillJob *job = argument;
+    (void)worker;
+    cpu_fill_run(job->target + begin * job->width, job->element, end - begin, job->width);
 }
 
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width) {

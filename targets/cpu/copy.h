@@ -30,7 +30,9 @@ enum { CPU_COPY_STREAMED_BYTES = 8 << 20 };
 void cpu_copy_streamed(void *target, const void *source, size_t bytes);
 void cpu_copy_streamed_end(void);
 
-// `count` copies of one element.
+// `count` copies of one element, by this thread.
+void cpu_fill_run(void *target, const void *element, int64_t count, int width);
+// The same on the pool.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width);
 
 // HLO pad: `target` (row-major, target_sizes) is filled with `value`, then element i of `source` (row-major,

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/copy.h"
 #include "targets/cpu/loop_internal.h"
 
 // One worker's view while it runs blocks.
@@ -23,25 +24,6 @@ typedef struct Frame {
 
 // ---- moving elements between arrays and registers
 
-static void fill(void *dst, const void *element, int64_t count, int width) {
-    switch (width) {
-#define FILL_CASE(T)                                        \
-    case sizeof(T): {                                       \
-        T value, *out = dst;                                \
-        memcpy(&value, element, sizeof value);              \
-        for (int64_t i = 0; i < count; i++) out[i] = value; \
-        break;                                              \
-    }
-        FILL_CASE(uint8_t)
-        FILL_CASE(uint16_t)
-        FILL_CASE(uint32_t)
-        FILL_CASE(uint64_t)
-#undef FILL_CASE
-        default:
-            for (int64_t i = 0; i < count; i++) memcpy((char *)dst + i * width, element, (size_t)width);
-    }
-}
-
 // dst[i * dst_step] = src[i * src_step], steps in elements.
 static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
     if (dst_step == 1 && src_step == 1) {
@@ -49,7 +31,7 @@ static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t s
         return;
     }
     if (dst_step == 1 && src_step == 0) {
-        fill(dst, src, count, width);
+        cpu_fill_run(dst, src, count, width);
         return;
     }
     switch (width) {
@@ -190,7 +172,7 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
     char *dst = own_register(frame, value);
     const int64_t each = frame->kept_count ? frame->full_count / frame->kept_count : 0;
     for (int64_t i = 0; i < frame->kept_count; i++)
-        fill(dst + i * each * value->width, source + i * value->width, each, value->width);
+        cpu_fill_run(dst + i * each * value->width, source + i * value->width, each, value->width);
     return dst;
 }
 
@@ -266,10 +248,10 @@ static void run_uniform(Frame *frame) {
         void *reg = value->slot >= 0 ? own_register(frame, value) : NULL;
         frame->registers[v] = reg;
         switch (value->kind) {
-            case CPU_VALUE_CONSTANT: fill(reg, value->constant, loop->uniform_count, value->width); break;
+            case CPU_VALUE_CONSTANT: cpu_fill_run(reg, value->constant, loop->uniform_count, value->width); break;
             case CPU_VALUE_LOAD: {
                 const char *from = (const char *)frame->buffers[value->buffer] + value->map.offset * value->width;
-                fill(reg, from, loop->uniform_count, value->width);
+                cpu_fill_run(reg, from, loop->uniform_count, value->width);
                 break;
             }
             case CPU_VALUE_INDEX: index_run(loop->kernels, value, reg, 0, loop->uniform_count); break;

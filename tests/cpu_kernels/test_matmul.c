@@ -169,6 +169,22 @@ Test(cpu_matmul, bf16_passes) {
     }
 }
 
+static CpuMatmul square(int64_t size) {
+    return (CpuMatmul){.lhs_type = HLO_F32,
+                       .rhs_type = HLO_F32,
+                       .out_type = HLO_F32,
+                       .batch = 1,
+                       .m = size,
+                       .n = size,
+                       .k = size,
+                       .lhs_m_stride = size,
+                       .lhs_k_stride = 1,
+                       .rhs_k_stride = size,
+                       .rhs_n_stride = 1,
+                       .out_m_stride = size,
+                       .out_n_stride = 1};
+}
+
 Test(cpu_matmul, results_do_not_depend_on_workers) {
     enum { kSize = 300 };
     static float a[kSize * kSize], b[kSize * kSize], outs[2][kSize * kSize];
@@ -176,19 +192,7 @@ Test(cpu_matmul, results_do_not_depend_on_workers) {
     for (int w = 0; w < 2; w++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(w ? 5 : 1, CPU_FEATURES_AMX, &pool));
-        const CpuMatmul mm = {.lhs_type = HLO_F32,
-                              .rhs_type = HLO_F32,
-                              .out_type = HLO_F32,
-                              .batch = 1,
-                              .m = kSize,
-                              .n = kSize,
-                              .k = kSize,
-                              .lhs_m_stride = kSize,
-                              .lhs_k_stride = 1,
-                              .rhs_k_stride = kSize,
-                              .rhs_n_stride = 1,
-                              .out_m_stride = kSize,
-                              .out_n_stride = 1};
+        const CpuMatmul mm = square(kSize);
         cr_assert_null(cpu_matmul(pool, &mm, outs[w], a, b));
         cpu_pool_free(pool);
     }
@@ -249,22 +253,6 @@ Test(cpu_matmul, tiles_of_all_types) {
                 for (int layouts = 0; layouts < 27; layouts++) check(pool, &types[t], sizes[s], layouts);
         cpu_pool_free(pool);
     }
-}
-
-static CpuMatmul square(int64_t size) {
-    return (CpuMatmul){.lhs_type = HLO_F32,
-                       .rhs_type = HLO_F32,
-                       .out_type = HLO_F32,
-                       .batch = 1,
-                       .m = size,
-                       .n = size,
-                       .k = size,
-                       .lhs_m_stride = size,
-                       .lhs_k_stride = 1,
-                       .rhs_k_stride = size,
-                       .rhs_n_stride = 1,
-                       .out_m_stride = size,
-                       .out_n_stride = 1};
 }
 
 static void fill_random(float *to, int count) {
