@@ -23,6 +23,12 @@ HLO_NODISCARD HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps);
 // in the state FALLBACK and sets `retry`.
 typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep *step);
 
+// How a product of the node's first two operands is rounded: under a TPU's numerics f32 operands, also beside bf16
+// ones, go through the matrix unit in as many bf16 passes as the algorithm or the precisions ask for; a matrix times a
+// vector does not, unless an algorithm says so. The evaluator's rule (hlo_eval_passes()).
+CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
+                                 int32_t algorithm, bool matrix_vector);
+
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
 CpuLowerFunction cpu_lower_ragged_dot;

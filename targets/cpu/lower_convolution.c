@@ -42,19 +42,6 @@ static const CpuConvolutionDim *copy_spatial(HloArena *arena, const HloConvoluti
     return dims;
 }
 
-static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node) {
-    const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);
-    if (!lowering->tpu_numerics || node->operands[0]->shape->type != HLO_F32 ||
-        node->operands[1]->shape->type != HLO_F32)
-        return CPU_PRECISION_EXACT;
-    int32_t highest = HLO_Precision_DEFAULT;
-    for (int64_t i = 0; i < attributes->precision.count; i++)
-        if (attributes->precision.items[i] <= HLO_Precision_HIGHEST && attributes->precision.items[i] > highest)
-            highest = attributes->precision.items[i];
-    if (highest == HLO_Precision_HIGHEST) return CPU_PRECISION_BF16_6;
-    return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
-}
-
 HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);
@@ -65,23 +52,24 @@ HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *s
         output->type == HLO_PRED)
         return cpu_lower_give_up(lowering, node);
     CpuConvolution *data = HLO_ARENA_NEW(lowering->arena, CpuConvolution, 1);
-    *data = (CpuConvolution){.lhs_type = input->type,
-                             .rhs_type = kernel->type,
-                             .out_type = output->type,
-                             .precision = precision_of(lowering, node),
-                             .rank = (int)labels->input_spatial.count,
-                             .dims = copy_spatial(lowering->arena, labels, attributes->window, input, kernel, output),
-                             .batch = input->dims[labels->input_batch],
-                             .input_features = input->dims[labels->input_feature],
-                             .output_features = output->dims[labels->output_feature],
-                             .feature_groups = attributes->feature_group_count ? attributes->feature_group_count : 1,
-                             .batch_groups = attributes->batch_group_count ? attributes->batch_group_count : 1,
-                             .input_batch_stride = stride_of(input, labels->input_batch),
-                             .input_feature_stride = stride_of(input, labels->input_feature),
-                             .kernel_input_stride = stride_of(kernel, labels->kernel_input_feature),
-                             .kernel_output_stride = stride_of(kernel, labels->kernel_output_feature),
-                             .output_batch_stride = stride_of(output, labels->output_batch),
-                             .output_feature_stride = stride_of(output, labels->output_feature)};
+    *data = (CpuConvolution){
+        .lhs_type = input->type,
+        .rhs_type = kernel->type,
+        .out_type = output->type,
+        .precision = cpu_lower_precision(lowering, node, attributes->precision, HLO_DotAlgorithm_UNSET, false),
+        .rank = (int)labels->input_spatial.count,
+        .dims = copy_spatial(lowering->arena, labels, attributes->window, input, kernel, output),
+        .batch = input->dims[labels->input_batch],
+        .input_features = input->dims[labels->input_feature],
+        .output_features = output->dims[labels->output_feature],
+        .feature_groups = attributes->feature_group_count ? attributes->feature_group_count : 1,
+        .batch_groups = attributes->batch_group_count ? attributes->batch_group_count : 1,
+        .input_batch_stride = stride_of(input, labels->input_batch),
+        .input_feature_stride = stride_of(input, labels->input_feature),
+        .kernel_input_stride = stride_of(kernel, labels->kernel_input_feature),
+        .kernel_output_stride = stride_of(kernel, labels->kernel_output_feature),
+        .output_batch_stride = stride_of(output, labels->output_batch),
+        .output_feature_stride = stride_of(output, labels->output_feature)};
     cpu_step_kernel(lowering, node, step, run_convolution, data);
     const int64_t per_output = node->operands[1]->elements / (data->output_features ? data->output_features : 1);
     step->cost = node->results[0]->elements * (per_output / 16 + 1);

@@ -88,12 +88,14 @@ static DotDim take(DotDims *dims, DotKernel *kernel) {
     return dims->count ? dims->items[best] : (DotDim){.size = 1};
 }
 
-static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node, bool matrix_vector) {
-    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
-    if (!lowering->tpu_numerics || node->operands[0]->shape->type != HLO_F32 ||
-        node->operands[1]->shape->type != HLO_F32)
-        return CPU_PRECISION_EXACT;
-    switch (dot->algorithm) {
+CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
+                                 int32_t algorithm, bool matrix_vector) {
+    assert(node->operand_count >= 2 && precisions.count >= 0);
+    const HloType left = node->operands[0]->shape->type, right = node->operands[1]->shape->type;
+    const bool rounds =
+        (left == HLO_F32 && (right == HLO_F32 || right == HLO_BF16)) || (left == HLO_BF16 && right == HLO_F32);
+    if (!lowering->tpu_numerics || !rounds) return CPU_PRECISION_EXACT;
+    switch (algorithm) {
         case HLO_DotAlgorithm_UNSET: break;
         case HLO_DotAlgorithm_BF16_BF16_BF16:
         case HLO_DotAlgorithm_BF16_BF16_F32: return CPU_PRECISION_BF16_1;
@@ -103,11 +105,17 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
     }
     if (matrix_vector) return CPU_PRECISION_EXACT;
     int32_t highest = HLO_Precision_DEFAULT;
-    for (int64_t i = 0; i < dot->precision.count; i++)
-        if (dot->precision.items[i] <= HLO_Precision_HIGHEST && dot->precision.items[i] > highest)
-            highest = dot->precision.items[i];
+    for (int64_t i = 0; i < precisions.count; i++) {
+        if (precisions.items[i] <= HLO_Precision_HIGHEST && precisions.items[i] > highest)
+            highest = precisions.items[i];
+    }
     if (highest == HLO_Precision_HIGHEST) return CPU_PRECISION_BF16_6;
     return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
+}
+
+static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node, bool matrix_vector) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    return cpu_lower_precision(lowering, node, dot->precision, dot->algorithm, matrix_vector);
 }
 
 // The product at every place of the outer loops. `matmul` is the kernel's, maybe with other sizes.

@@ -5,7 +5,7 @@
 
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
-#include "targets/client.h"
+#include "tests/support/compiled.h"
 
 static void refuses(const char *text) {
     HloModule *module = NULL;
@@ -28,4 +28,30 @@ static void refuses(const char *text) {
 Test(cpu_mixed_types, f32_result_of_f64_operand_is_refused) {
     refuses("HloModule m\nENTRY e { p = f64[4] parameter(0)\nROOT r = f32[4] log(p) }");
     refuses("HloModule m\nENTRY e { p = f64[4] parameter(0)\nROOT r = f32[4] add(p, p) }");
+}
+
+// Under a TPU's numerics an f32 operand is rounded beside a bf16 one too. The engine once multiplied it as it was,
+// which the tests of programs never saw: they had one type on both sides.
+Test(cpu_mixed_types, products_of_f32_and_bf16_are_rounded_as_on_a_tpu) {
+    static const char *const types[] = {"f32", "bf16"};
+    static const char *const products[] = {
+        "dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={high,high}",
+        "dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,default}",
+        "dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32",
+        "convolution(p, q), dim_labels=bf_io->bf",
+    };
+    for (size_t i = 0; i < 4 * HLO_COUNT_OF(products); i++) {
+        HloText text = {0}, message = {0};
+        hlo_text_format(&text,
+                        "HloModule m\n\nENTRY e {\n  p = %s[9,40] parameter(0)\n  q = %s[40,11] parameter(1)\n"
+                        "  ROOT r = f32[9,11] %s\n}\n",
+                        types[i % 2], types[i / 2 % 2], products[i / 4]);
+        HloModule *module = compiled_must_parse(text.data);
+        const CompiledCheck check = {.threads = 1, .seed = i, .numerics = TARGET_NUMERICS_TPU};
+        cr_expect(compiled_equals_eval(module, &check, &message), "%s: %s", text.data, message.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&message);
+    }
 }

@@ -4,7 +4,7 @@
 
 usage: make_golden.py [--full OUT [--group NAME]]     Writes the compact set to tests/eval/golden.txt, or every case (of a group) to OUT.
 
-One case: a line `case NAME rtol atol input-modes`, the HLO text, then one `out HEX` line a result array.
+One case: a line `case NAME rtol atol input-modes`, the HLO text, then one `out HEX` line a result array, device by device.
 Modes, one letter a parameter: `f` edge values then pseudo-random ones, `s` small values, `i` indices from -2 to 8, `u` u64 states,
 `g` (complex) all pairs of edge values.
 The same formulas stand in test_golden.c.
@@ -16,10 +16,11 @@ import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 import jax
 import ml_dtypes
 import numpy as np
-from golden import arrays, control, details, elementwise, products, reductions
+from golden import arrays, collectives, control, details, elementwise, products, reductions
 from golden.common import CASES, COMPLEX, F8, INTEGERS, NARROW
 from jaxlib import _hlo, _jax
 
@@ -87,27 +88,39 @@ def array(type_name, dims, mode, parameter):
         return values.astype(DTYPES[type_name]).reshape(dims)
 
 
-def inputs(text, modes):
+def inputs(text, modes, device):
+    """Those of one device: the parameters of device d are numbered from 16 d on."""
     entry = text[text.index("ENTRY"):]
     found = re.findall(r"= (\w+)\[([\d,]*)\](?:\{[^}]*\})? parameter\((\d+)\)", entry)
     result = [None] * len(found)
     for type_name, dims, number in found:
         number = int(number)
-        result[number] = array(type_name, [int(d) for d in dims.split(",") if d], modes[number], number)
+        result[number] = array(type_name, [int(d) for d in dims.split(",") if d], modes[number], 16 * device + number)
     return result
 
 
-def ask_xla(text, arguments):
+def ask_xla(text, modes):
+    """The results of the first device, then those of the second, and so on."""
     module = _hlo.hlo_module_from_text(text)
     stablehlo = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
-    devices = _jax.DeviceList(tuple(jax.devices()[:1]))
-    program = CLIENT.compile_and_load(stablehlo, devices, _jax.CompileOptions())
-    results = program.execute_sharded([jax.device_put(a) for a in arguments])
-    return [np.asarray(r[0]) for r in results.disassemble_into_single_device_arrays()]
+    replicas = re.match(r"HloModule m, replica_count=(\d+)", text)
+    devices = jax.devices()[:int(replicas.group(1)) if replicas else 1]
+    options = _jax.CompileOptions()
+    options.num_replicas = options.executable_build_options.num_replicas = len(devices)
+    program = CLIENT.compile_and_load(stablehlo, _jax.DeviceList(tuple(devices)), options)
+    mesh = jax.sharding.Mesh(devices, "d")
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    arguments = []
+    for parts in zip(*(inputs(text, modes, d) for d in range(len(devices)))):
+        placed = [jax.device_put(part, device) for part, device in zip(parts, devices)]
+        whole = (len(devices) * parts[0].shape[0], *parts[0].shape[1:]) if len(devices) > 1 else None
+        arguments.append(jax.make_array_from_single_device_arrays(whole, sharding, placed) if whole else placed[0])
+    results = program.execute_sharded(arguments).disassemble_into_single_device_arrays()
+    return [np.asarray(r[d]) for d in range(len(devices)) for r in results]
 
 
 GROUPS = [elementwise.elementwise, elementwise.conversions, arrays.movement, reductions.reductions, reductions.orders, arrays.sorts,
-          products.products, arrays.indexed, products.numeric, control.control, details.details]
+          products.products, arrays.indexed, products.numeric, control.control, details.details, control.scans, collectives.collectives]
 
 
 def ask_range(path, cases, begin):
@@ -118,7 +131,7 @@ def ask_range(path, cases, begin):
             with open(path + ".at", "w", encoding="ascii") as at:
                 at.write(str(number))
             try:
-                results = ask_xla(text, inputs(text, modes))
+                results = ask_xla(text, modes)
             except Exception as error:  # XLA:CPU does not have every op
                 print(f"{name}: {str(error)[:100]}", file=sys.stderr)
                 continue

@@ -5,9 +5,11 @@
 usage: run_corpus.py FOLDER [--meshlo PATH] [--only PATTERN] [--memory GIB] [--seconds S] [--evaluator S]
 
 Every `*.hlo.xz` of FOLDER whose arguments and results fit into --memory (default 4 GiB) is run with made-up inputs on as many
-virtual devices as it has partitions, as it stands and after `meshlo opt`, whose results must agree; then once more with
-`--compare eval` when that ends within --evaluator seconds (default 0: not tried; the evaluator is a thousand times slower).
-Prints a line a module with seconds, and a last line "N passed, N failed"; what was too large or too slow is said and counted
+virtual devices as it has partitions, as it stands and after `meshlo opt`, whose results must agree; then by the evaluator, whose
+results must agree too, when that ends within --evaluator seconds (default 0: not tried; the evaluator is a hundred times slower).
+The inputs are those of `meshlo run`, but for floating parameters, which are drawn as a network's are at its beginning: variances,
+second moments and scales positive, weights small enough for their fan-in. So nothing becomes NaN, and no softmax is one-hot.
+Prints a line a module with the seconds that processors were at work, and a last line "N passed, N failed"; what was too large or too slow is said and counted
 nowhere.
 """
 import argparse
@@ -15,6 +17,7 @@ import lzma
 import math
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,17 +38,44 @@ def gibibytes(text):
     return total / 2**30
 
 
+POSITIVE = re.compile(r"(^|_)(var|nu|scale)(_|$|\.)")
+
+
+def fan_in(dims):
+    """Of a weight: products over all but the features that it makes; projections to heads keep the first dimension only."""
+    return dims[0] if len(dims) == 3 and dims[0] >= dims[-1] else math.prod(dims[:-1])
+
+
+def draw(random, name, dims):
+    if POSITIVE.search(name):
+        return random.uniform(0.5, 1.5, dims)
+    return random.standard_normal(dims) * (0.1 if len(dims) < 2 else fan_in(dims)**-0.5)
+
+
+def write_inputs(text, path):
+    """The floating parameters of the entry as members of an .npz: arr_5 is input 5."""
+    random, members = np.random.default_rng(0), {}
+    parameter = re.compile(r"^\s+(?:ROOT )?%?(\S+) = (f32|bf16)\[([\d,]*)\]\S* parameter\((\d+)\)", re.M)
+    for name, kind, dims, number in parameter.findall(text[text.index("\nENTRY"):]):
+        values = np.asarray(draw(random, name, [int(d) for d in dims.split(",") if d]), np.float32)
+        if kind == "bf16":  # cut, not rounded: they are made up anyway
+            values = (values.view(np.uint32) >> 16).astype(np.uint16).view("V2")
+        members[f"arr_{number}"] = values
+    np.savez(path, **members)
+
+
 def run(meshlo, path, devices, seconds, *more):
-    """(seconds, None) or (None, what went wrong)."""
+    """(seconds of processors, None) or (None, what went wrong): other programs on the machine do not count."""
     command = [meshlo, "run", path, "--on", f"cpu:{devices}", *more]
-    started = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return None, f"took more than {seconds} s"
     if done.returncode:
         return None, "FAILED: " + done.stderr.strip()[-300:]
-    return time.monotonic() - started, None
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, None
 
 
 def load(path):
@@ -76,12 +106,14 @@ def says_nothing(folder):
     return all(a.dtype.kind not in "iubV" and np.isnan(a).all() for a in arrays)
 
 
-def check(arguments, path, devices):
+def check(arguments, path, text, devices):
     """(what to print, whether it failed)."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        plain, optimised, program = folder / "plain", folder / "optimised", folder / "optimised.hlo"
-        first, problem = run(arguments.meshlo, path, devices, arguments.seconds, "--output", plain)
+        plain, optimised, program, inputs = (folder / name for name in ("plain", "optimised", "optimised.hlo", "in.npz"))
+        write_inputs(text, inputs)
+        inputs = ["--input", inputs]
+        first, problem = run(arguments.meshlo, path, devices, arguments.seconds, "--output", plain, *inputs)
         if problem:
             return problem, problem.startswith("FAILED")
         started = time.monotonic()
@@ -89,7 +121,7 @@ def check(arguments, path, devices):
         passes = time.monotonic() - started
         if done.returncode:
             return "FAILED: opt: " + done.stderr.strip()[-300:], True
-        second, problem = run(arguments.meshlo, program, devices, arguments.seconds, "--output", optimised)
+        second, problem = run(arguments.meshlo, program, devices, arguments.seconds, "--output", optimised, *inputs)
         if problem:
             return "optimised: " + problem, problem.startswith("FAILED")
         line = f"run {first:.1f} s, opt {passes:.1f} s, optimised run {second:.1f} s"
@@ -98,11 +130,14 @@ def check(arguments, path, devices):
         wrong = disagreement(plain, optimised)
         if wrong:
             return f"FAILED: {line}; the optimised program differs: {wrong}", True
-    if arguments.evaluator:
-        third, problem = run(arguments.meshlo, path, devices, arguments.evaluator, "--compare", "eval")
-        line += f", evaluator: {problem}" if problem else f", agrees with the evaluator ({third:.0f} s)"
-        return line, bool(problem) and problem.startswith("FAILED")
-    return line, False
+        if not arguments.evaluator:
+            return line, False
+        evaluated = folder / "evaluated"
+        third, problem = run(arguments.meshlo, path, devices, arguments.evaluator, "--engine", "eval", "--output", evaluated, *inputs)
+        if problem:
+            return f"{line}, evaluator: {problem}", problem.startswith("FAILED")
+        wrong = disagreement(evaluated, plain)
+        return f"{line}, evaluator {third:.0f} s" + (f"; FAILED: differs: {wrong}" if wrong else ""), bool(wrong)
 
 
 def main():
@@ -125,7 +160,7 @@ def main():
             print(f"{path.name}: not run, its arguments and results take {needed:.1f} GiB", flush=True)
             continue
         partitions = re.search(r"num_partitions=(\d+)", text[:text.index("\n")])
-        line, bad = check(arguments, path, partitions.group(1) if partitions else "1")
+        line, bad = check(arguments, path, text, partitions.group(1) if partitions else "1")
         print(f"{path.name}: {line}", flush=True)
         passed += not bad and line.startswith("run")
         failed += bad

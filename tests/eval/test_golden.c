@@ -120,38 +120,70 @@ static void fail_with(const Case *c, HloStatus status) {
     hlo_status_free(status);
 }
 
-// Runs the parsed case in the evaluator or compiled; NULL after a failure.
-static HloLiteral *run_module(const Case *c, const HloModule *module, HloLiteral **arguments, bool compiled) {
-    HloLiteral *result = NULL;
+enum { MOST_DEVICES = 4, MOST_PARAMETERS = 8 };
+
+// What a case gives: a literal a device.
+typedef struct Results {
+    HloLiteral *items[MOST_DEVICES];
+    int64_t devices;
+} Results;
+
+static void drop_results(Results *results) {
+    for (int64_t d = 0; d < results->devices; d++) hlo_literal_free(results->items[d]);
+    *results = (Results){0};
+}
+
+// Array number `index` of the results of all devices, one device after the other; NULL where there is none.
+static const HloLiteral *result_array(const Results *results, int64_t index) {
+    if (results->devices == 0) return NULL;
+    int64_t each = hlo_shape_leaf_count(results->items[0]->shape), device = index / each;
+    if (device >= results->devices) return NULL;
+    const HloLiteral *literal = results->items[device];
+    return literal->elements ? literal->elements[index % each] : literal;
+}
+
+// Runs the parsed case in the evaluator or compiled; no results after a failure.
+static void run_module(const Case *c, const HloModule *module, HloLiteral ***arguments, bool compiled,
+                       Results *results) {
+    int64_t devices = results->devices;
+    bool ok;
     if (compiled) {
         const CompiledCheck check = {.threads = 1, .allow_fallback = true};
         HloText message = {0};
-        bool ok = compiled_run_on_one(module, arguments, &check, &result, &message);
+        ok = compiled_run_with(module, arguments, &check, results->items, &message);
         cr_expect(ok, "%s: %s", c->name, message.data);
         hlo_text_free(&message);
-        return result;
+    } else {
+        HloStatus status = hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
+                                                    module->entry->parameters.count, NULL, results->items);
+        ok = !status;
+        if (status) fail_with(c, status);
     }
-    HloStatus status =
-        hlo_evaluate(module, (const HloLiteral *const *)arguments, module->entry->parameters.count, NULL, &result);
-    if (status) fail_with(c, status);
-    return result;
+    if (!ok) *results = (Results){0};
 }
 
-static HloLiteral *run_case(const Case *c, bool compiled) {
+static void run_case(const Case *c, bool compiled, Results *results) {
     HloModule *module = NULL;
     HloStatus status = hlo_parse(c->text.data, c->text.length, NULL, &module);
     if (status) {
         fail_with(c, status);
-        return NULL;
+        return;
     }
-    HloLiteral *arguments[8] = {NULL};
+    HloLiteral *literals[MOST_DEVICES][MOST_PARAMETERS] = {{NULL}}, **arguments[MOST_DEVICES];
     int64_t count = module->entry->parameters.count;
-    for (int64_t p = 0; p < count; p++)
-        arguments[p] = make_input(module->entry->parameters.items[p]->shape, c->modes[p], p);
-    HloLiteral *result = run_module(c, module, arguments, compiled);
-    for (int64_t p = 0; p < count; p++) hlo_literal_free(arguments[p]);
+    *results = (Results){.devices = module->replica_count > 1 ? module->replica_count : 1};
+    cr_assert(results->devices <= MOST_DEVICES && count <= MOST_PARAMETERS, "%s", c->name);
+    for (int64_t d = 0; d < results->devices; d++) {
+        arguments[d] = literals[d];
+        for (int64_t p = 0; p < count; p++)
+            literals[d][p] = make_input(module->entry->parameters.items[p]->shape, c->modes[p], 16 * d + p);
+    }
+    int64_t devices = results->devices;
+    run_module(c, module, arguments, compiled, results);
+    for (int64_t d = 0; d < devices; d++) {
+        for (int64_t p = 0; p < count; p++) hlo_literal_free(literals[d][p]);
+    }
     hlo_module_free(module);
-    return result;
 }
 
 static void check_every_case(bool compiled) {
@@ -159,32 +191,30 @@ static void check_every_case(bool compiled) {
     FILE *file = fopen(other ? other : MESHLO_SOURCE_DIR "/tests/eval/golden.txt", "r");
     cr_assert_not_null(file);
     Case c = {0};
-    HloLiteral *result = NULL;
+    Results results = {0};
     char *line = NULL;
     size_t capacity = 0;
     int64_t cases = 0, output = 0;
     for (ssize_t length; (length = getline(&line, &capacity, file)) > 0;) {
         if (!strncmp(line, "case ", 5)) {
             hlo_text_free(&c.text);
-            hlo_literal_free(result);
-            result = NULL;
+            drop_results(&results);
             output = 0;
             cr_assert_eq(sscanf(line, "case %127s %lf %lf %15s", c.name, &c.rtol, &c.atol, c.modes), 4, "%s", line);
         } else if (!strncmp(line, "out ", 4) || !strcmp(line, "out\n")) {
             if (output == 0) {
-                result = run_case(&c, compiled);
+                run_case(&c, compiled, &results);
                 cases++;
             }
             line[strcspn(line, "\n")] = 0;
-            const HloLiteral *array = result && result->elements ? result->elements[output] : result;
+            const HloLiteral *array = result_array(&results, output++);
             if (array) check_array(&c, array, line + 4);
-            output++;
         } else if (line[0] != '#') {
             hlo_text_append(&c.text, line, (size_t)length);
         }
     }
     hlo_text_free(&c.text);
-    hlo_literal_free(result);
+    drop_results(&results);
     free(line);
     fclose(file);
     cr_expect_gt(cases, other ? 3000 : 1800, "only %lld cases", (long long)cases);

@@ -226,8 +226,8 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
     return ok;
 }
 
-static bool run_with(const HloModule *module, HloLiteral ***arguments, const CompiledCheck *check, HloLiteral **results,
-                     HloText *message) {
+bool compiled_run_with(const HloModule *module, HloLiteral ***arguments, const CompiledCheck *check,
+                       HloLiteral **results, HloText *message) {
     if (check->client) return run_on_client(check->client, module, arguments, check, results, message);
     char spec[32];
     snprintf(spec, sizeof spec, "cpu:%lld", (long long)device_count(module));
@@ -242,7 +242,7 @@ static bool run_with(const HloModule *module, HloLiteral ***arguments, const Com
 
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message) {
     HloLiteral ***arguments = make_arguments(module, check);
-    const bool ok = run_with(module, arguments, check, results, message);
+    const bool ok = compiled_run_with(module, arguments, check, results, message);
     free_arguments(module, arguments);
     return ok;
 }
@@ -250,7 +250,7 @@ bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLitera
 bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const CompiledCheck *check,
                          HloLiteral **result, HloText *message) {
     *result = NULL;
-    return run_with(module, &arguments, check, result, message);
+    return compiled_run_with(module, &arguments, check, result, message);
 }
 
 // ---- comparing
@@ -316,7 +316,7 @@ bool compiled_equals_eval(const HloModule *module, const CompiledCheck *check, H
     bool ok = told(hlo_evaluate_partitioned(module, devices, (const HloLiteral *const *const *)arguments,
                                             module->entry->parameters.count, &options, want),
                    "evaluate", message) &&
-              run_with(module, arguments, check, have, message);
+              compiled_run_with(module, arguments, check, have, message);
     for (int64_t d = 0; d < devices; d++) {
         ok = ok && compare(have[d], want[d], d, check, message);
         hlo_literal_free(have[d]);

@@ -41,6 +41,10 @@ HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
 // message on failure.
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message);
 
+// Runs the module on these arguments: arguments[device][parameter]. As compiled_run().
+bool compiled_run_with(const HloModule *module, HloLiteral ***arguments, const CompiledCheck *check,
+                       HloLiteral **results, HloText *message);
+
 // Runs a module of one device on these arguments. *result becomes a heap literal. False with a message on failure.
 bool compiled_run_on_one(const HloModule *module, HloLiteral **arguments, const CompiledCheck *check,
                          HloLiteral **result, HloText *message);

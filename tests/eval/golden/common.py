@@ -26,8 +26,9 @@ def each(compact, more=()):
     _full_only = outside
 
 
-def case(name, text, modes, rtol=0.0, atol=0.0):
-    CASES.append((name, "HloModule m\n" + text, modes, rtol, atol, _full_only))
+def case(name, text, modes, rtol=0.0, atol=0.0, replicas=1):
+    header = f"HloModule m, replica_count={replicas}\n" if replicas > 1 else "HloModule m\n"
+    CASES.append((name, header + text, modes, rtol, atol, _full_only))
 
 
 def simple(name, result, op, operands, modes, attributes="", rtol=0.0, atol=0.0, before=""):

@@ -72,3 +72,33 @@ ENTRY e {{
 """, "ss")
     case("partition-id", "ENTRY e {\n  ROOT r = u32[] partition-id()\n}\n", "")
     case("replica-id", "ENTRY e {\n  ROOT r = u32[] replica-id()\n}\n", "")
+
+
+def scans():
+    """Along each dimension, both ways, with one and two carries, several inputs and outputs. Parameters: inputs first, then carries."""
+    for t in each(["f32", "s32"], ["f64", "bf16", "u8", "s64"]):
+        modes = "ssss" if t == "u8" else "iiii"
+        step = f"step {{\n  x = {t}[2] parameter(0)\n  c = {t}[2] parameter(1)\n  s = {t}[2] add(c, x)\n  ROOT r = ({t}[2], {t}[2]) tuple(s, s)\n}}\n"
+        for dims, dimension in each([([5, 2], 0)], [([2, 5], 1), ([2, 1], 1)]):
+            shape = f"{t}[{dims[0]},{dims[1]}]"
+            for name, more in {"forward": "", "reverse": ", is_reverse=true", "associative": ", is_associative=true"}.items():
+                case(f"scan.{name}.{dims[0]}x{dims[1]}.{t}", f"{step}ENTRY e {{\n  p0 = {shape} parameter(0)\n  p1 = {t}[2] parameter(1)\n  ROOT r = ({shape}, "
+                     f"{t}[2]) scan(p0, p1), dimensions={{{dimension}}}{more}, num_carries=1, to_apply=step\n}}\n", modes[:2])
+        case(f"scan.several.{t}", f"""step {{
+  x = {t}[] parameter(0)
+  y = {t}[] parameter(1)
+  a = {t}[] parameter(2)
+  b = {t}[] parameter(3)
+  m = {t}[] multiply(x, y)
+  n = {t}[] add(a, m)
+  o = {t}[] maximum(b, x)
+  ROOT r = ({t}[], {t}[], {t}[], {t}[]) tuple(n, m, n, o)
+}}
+ENTRY e {{
+  p0 = {t}[6] parameter(0)
+  p1 = {t}[6] parameter(1)
+  p2 = {t}[] parameter(2)
+  p3 = {t}[] parameter(3)
+  ROOT r = ({t}[6], {t}[6], {t}[], {t}[]) scan(p0, p1, p2, p3), dimensions={{0}}, num_carries=2, to_apply=step
+}}
+""", modes)
