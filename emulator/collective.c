@@ -8,6 +8,7 @@
 #include "emulator/amount.h"
 #include "emulator/collective_groups.h"
 #include "hlo/base/vector.h"
+#include "hlo/ir/transfer.h"
 
 typedef HLO_VECTOR(EmuLinkBytes) LinkBytesVector;
 
@@ -318,14 +319,27 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
 static HloStatus time_permute(Timing *timing, const HloInstruction *collective, double bytes) {
     assert(bytes >= 0);
     EmuNetwork *network = timing->network;
-    const HloPermuteAttributes *permute = HLO_ATTRIBUTES(emu_synchronous_instruction(collective), Permute);
-    const bool across = permute->channel_id != 0;
+    const HloInstruction *inner = emu_synchronous_instruction(collective);
+    static const HloPair kNeighbour = {0, 1};
+    const HloPairs *list;
+    HloTransferRoute route;
+    bool across = network->partition_count > 1;
+    if (hlo_is(inner, HLO_OP_SEND)) {
+        HLO_TRY(hlo_transfer_route(network->arena, inner, &route));
+        // Nobody knows who it goes to: a neighbour, then.
+        if (!route.has_pairs && (across ? network->partition_count : network->replica_count) > 1)
+            route.pairs = (HloPairs){&kNeighbour, 1};
+        list = &route.pairs;
+    } else {
+        list = &HLO_ATTRIBUTES(inner, Permute)->source_target_pairs;
+        across = HLO_ATTRIBUTES(inner, Permute)->channel_id != 0;
+    }
     const int64_t numbers = across ? network->partition_count : network->replica_count;
     const int64_t copies = across ? network->replica_count : network->partition_count;
     int64_t longest = 0;
     bool slices = false;
-    for (int64_t i = 0; i < permute->source_target_pairs.count; i++) {
-        const HloPair pair = permute->source_target_pairs.items[i];
+    for (int64_t i = 0; i < list->count; i++) {
+        const HloPair pair = list->items[i];
         HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= numbers || pair.target >= numbers,
                     HLO_INVALID_ARGUMENT, "%s: pair {%lld,%lld} names a device beyond the %lld that there are",
                     collective->name, (long long)pair.source, (long long)pair.target, (long long)numbers);
@@ -340,7 +354,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
         }
     }
     timing->transfer->group_size = 2;
-    timing->transfer->group_count = permute->source_target_pairs.count;
+    timing->transfer->group_count = list->count;
     end_stage(timing);
     const EmuChip *chip = &network->topology->chip;
     timing->latency += longest * chip->hop_picoseconds + (slices ? chip->dcn_picoseconds : 0);
@@ -351,7 +365,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
 static int64_t operand_bytes(const HloInstruction *collective) {
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     int64_t total = 0;
-    for (int32_t i = 0; i < inner->operand_count; i++)
+    for (int32_t i = 0; i < inner->operand_count; i++)  // the token of a send has no bytes
         total = emu_add(total, hlo_shape_bytes(inner->operands[i]->shape));
     return total;
 }
@@ -397,7 +411,7 @@ HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, Em
     const double operands = (double)operand_bytes(collective);
     *transfer = (EmuTransfer){0};
     Timing timing = {.network = network, .transfer = transfer, .latency = chip->collective_picoseconds};
-    if (opcode == HLO_OP_COLLECTIVE_PERMUTE) {
+    if (opcode == HLO_OP_COLLECTIVE_PERMUTE || opcode == HLO_OP_SEND) {
         HLO_TRY(time_permute(&timing, collective, operands));
     } else {
         EmuGroups groups;

@@ -10,6 +10,7 @@
 #include "emulator/program.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/vector.h"
+#include "hlo/ir/transfer.h"
 #include "hlo/pass/pass.h"
 
 // Loops and calls may nest this deep.
@@ -148,10 +149,15 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     *end = simulation->free_at[copy_engine] = emu_add(begin, emu_picoseconds(bytes / rate));
 }
 
+// Whether `at` is a send, recv or done between devices.
+static bool is_peer(const HloInstruction *at, HloOpcode opcode) {
+    return hlo_is(at, opcode) && !hlo_transfer_is_host(at);
+}
+
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
-    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE))
+    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_peer(start, HLO_OP_SEND))
         HLO_TRY(start_transfer(simulation, start, &end));
     else if (start->opcode == HLO_OP_COPY_START)
         start_copy(simulation, start, &end);
@@ -170,7 +176,19 @@ static const HloInstruction *start_of(const HloInstruction *done) {
     return at;
 }
 
+// What arrives on a channel arrives when its send is over: all devices do the same at the same time. Where the send
+// stands in another round of a loop, the message is there.
+static void await_message(Simulation *simulation, const HloInstruction *done) {
+    const int64_t channel = HLO_ATTRIBUTES(done, Transfer)->channel_id;
+    for (int64_t i = 0; i < simulation->flights.count; i++) {
+        const Flight *flight = &simulation->flights.items[i];
+        if (is_peer(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
+            wait_until(simulation, flight->end);
+    }
+}
+
 static void end_flight(Simulation *simulation, const HloInstruction *done) {
+    if (is_peer(done, HLO_OP_RECV_DONE)) await_message(simulation, done);
     const HloInstruction *start = start_of(done);
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         if (simulation->flights.items[i].start != start) continue;

@@ -162,20 +162,3 @@ HloStatus hlo_eval_copy_done(HloEvalDevice *device, const HloInstruction *instru
     *result = hlo_eval_retain(operands[0]->elements[0]);
     return HLO_SUCCESS;
 }
-
-// ---- transfers to a host or a peer that is not there
-
-#define REFUSED(name, what)                                                                                      \
-    HloStatus hlo_eval_##name(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands, \
-                              HloEvalValue **result) {                                                           \
-        (void)device;                                                                                            \
-        (void)operands;                                                                                          \
-        (void)result;                                                                                            \
-        return hlo_eval_unsupported(instruction, what);                                                          \
-    }
-REFUSED(send, "a transfer to a peer")
-REFUSED(send_done, "a transfer to a peer")
-REFUSED(recv, "a transfer from a peer")
-REFUSED(recv_done, "a transfer from a peer")
-REFUSED(infeed, "a transfer from a host")
-REFUSED(outfeed, "a transfer to a host")

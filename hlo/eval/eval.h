@@ -30,6 +30,17 @@ HLO_BEGIN_C
 
 typedef enum HloNumerics { HLO_NUMERICS_EXACT, HLO_NUMERICS_TPU } HloNumerics;
 
+// The channels on which `infeed` and `outfeed` transfer: each array of theirs alone, in the order of the leaves.
+enum { HLO_EVAL_CHANNEL_INFEED = -1, HLO_EVAL_CHANNEL_OUTFEED = -2 };
+
+// The host that a program sends to and receives from (send, recv with is_host_transfer, infeed, outfeed): called on the
+// thread that runs `device`, those of several devices at once; an error ends the run.
+typedef struct HloEvalHost {
+    HloStatus (*send)(void *context, int64_t device, int64_t channel, const void *data, int64_t bytes);
+    HloStatus (*receive)(void *context, int64_t device, int64_t channel, void *data, int64_t bytes);
+    void *context;
+} HloEvalHost;
+
 // How to evaluate. Zero-initialised is a good default; NULL means that too.
 typedef struct HloEvalOptions {
     HloNumerics numerics;
@@ -38,6 +49,7 @@ typedef struct HloEvalOptions {
     bool trap_nan;         // FAILED_PRECONDITION naming the first instruction that makes a NaN
     int64_t memory_limit;  // bytes that values may take at once; 0: nine tenths of the machine's memory
     int64_t thread_count;  // devices that run at the same time in a partitioned run; 0: one a processor
+    const HloEvalHost *host;  // NULL: transfers with the host are refused by name
 } HloEvalOptions;
 
 // Runs the entry computation on one logical device that holds whole arrays: the meaning of an unpartitioned program.

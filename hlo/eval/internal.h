@@ -17,6 +17,7 @@
 
 typedef struct HloEvalDevice HloEvalDevice;
 typedef struct HloEvalWorld HloEvalWorld;
+typedef struct HloEvalMail HloEvalMail;
 
 // An array, a tuple or a token during a run.
 typedef struct HloEvalValue {
@@ -68,6 +69,7 @@ struct HloEvalWorld {
     HloEvalDevice *devices;
     int64_t device_count;
     struct HloEvalRendezvous *rendezvous;  // NULL with one device
+    HloEvalMail *mail;                     // between devices, under the lock; NULL before the first message
     int64_t memory_limit;
     _Atomic int64_t memory_used;  // by values
 };
@@ -323,6 +325,18 @@ typedef HloStatus HloEvalExchange(HloEvalDevice *device, const HloInstruction *i
 // `exchange` and hands out the results. FAILED_PRECONDITION when they cannot all come.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
+// The lock of what devices share; nothing with one device.
+void hlo_eval_lock(HloEvalWorld *world);
+void hlo_eval_unlock(HloEvalWorld *world);
+// Whether what a device waits for is there. Called with the lock held.
+typedef bool HloEvalReady(const HloEvalDevice *device, const void *context);
+// With the lock held: waits until ready(device, context). FAILED_PRECONDITION when nobody is left who could bring it.
+HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instruction, HloEvalReady *ready,
+                         const void *context);
+// With the lock held: devices whose wait is over go on.
+void hlo_eval_announce(HloEvalWorld *world);
+// Frees the messages that nobody has received.
+void hlo_eval_free_mail(HloEvalWorld *world);
 // Runs `computation` on all devices of the world; arguments[device][parameter].
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
                              const HloLiteral *const *const *arguments, HloLiteral **results);

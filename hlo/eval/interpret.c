@@ -349,6 +349,7 @@ static HloStatus serve(Request *request, const HloModule *module, const HloEvalO
     world.partition_count = device_count / world.replica_count;
     request->world = &world;
     HloStatus status = hlo_protect(run_request, request);
+    hlo_eval_free_mail(&world);
     for (int64_t d = 0; world.devices && d < world.device_count; d++) {
         hlo_eval_release_all(&world.devices[d]);
         hlo_arena_free(world.devices[d].scratch);

@@ -20,11 +20,19 @@ typedef struct Meeting {
     HloEvalParty *parties;
 } Meeting;
 
+// Something else that a device waits for.
+typedef struct Wait {
+    const HloInstruction *instruction;  // NULL while it does not
+    HloEvalReady *ready;
+    const void *context;
+} Wait;
+
 typedef struct HloEvalRendezvous {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     Meeting *meetings;  // until the last one of the group has left
     Meeting **waiting;  // by device; NULL while it works
+    Wait *waits;        // by device
     bool *finished;     // by device
     int64_t active;     // devices neither waiting nor finished
     int64_t free_slots;
@@ -71,9 +79,13 @@ static void check_deadlock(HloEvalWorld *world) {
     int64_t named = 0, waiting = 0;
     for (int64_t d = 0; d < world->device_count; d++) {
         const Meeting *meeting = rendezvous->waiting[d];
-        if (!meeting) continue;
+        const HloInstruction *receives = rendezvous->waits[d].instruction;
+        if (!meeting && !receives) continue;
         waiting++;
-        if (named < 8) describe_wait(&text, world, d, meeting);
+        if (named < 8 && meeting) describe_wait(&text, world, d, meeting);
+        if (named < 8 && receives)
+            hlo_text_format(&text, "%sdevice %lld waits at %%%s (%s) for a message", text.length ? "; " : "",
+                            (long long)d, receives->name, hlo_op_text(receives->opcode));
         named++;
     }
     if (waiting) {
@@ -133,6 +145,48 @@ static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
     give_slot(rendezvous);
     while (!meeting->done && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
     take_slot(rendezvous);
+}
+
+// ---- other things to wait for
+
+void hlo_eval_lock(HloEvalWorld *world) {
+    if (world->rendezvous) pthread_mutex_lock(&world->rendezvous->lock);
+}
+
+void hlo_eval_unlock(HloEvalWorld *world) {
+    if (world->rendezvous) pthread_mutex_unlock(&world->rendezvous->lock);
+}
+
+void hlo_eval_announce(HloEvalWorld *world) {
+    HloEvalRendezvous *rendezvous = world->rendezvous;
+    if (!rendezvous) return;
+    for (int64_t d = 0; d < world->device_count; d++) {
+        Wait *wait = &rendezvous->waits[d];
+        if (!wait->instruction || !wait->ready(&world->devices[d], wait->context)) continue;
+        wait->instruction = NULL;
+        rendezvous->active++;
+    }
+    pthread_cond_broadcast(&rendezvous->changed);
+}
+
+static HloStatus stopped_status(void);
+
+HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instruction, HloEvalReady *ready,
+                         const void *context) {
+    assert(instruction && ready);
+    HloEvalRendezvous *rendezvous = device->world->rendezvous;
+    if (ready(device, context)) return HLO_SUCCESS;
+    HLO_FAIL_IF(!rendezvous, HLO_FAILED_PRECONDITION, "deadlock: %%%s (%s) waits for a message, and nobody else runs",
+                instruction->name, hlo_op_text(instruction->opcode));
+    if (rendezvous->stopped) return stopped_status();
+    Wait *wait = &rendezvous->waits[device->number];
+    *wait = (Wait){instruction, ready, context};
+    rendezvous->active--;
+    check_deadlock(device->world);
+    give_slot(rendezvous);
+    while (wait->instruction && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    take_slot(rendezvous);
+    return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }
 
 // With the lock held: the last to come computes for all.
@@ -267,6 +321,7 @@ HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computat
     rendezvous->active = count;
     rendezvous->free_slots = slot_count(&world->options);
     rendezvous->waiting = HLO_ARENA_NEW(world->arena, Meeting *, count);
+    rendezvous->waits = HLO_ARENA_NEW(world->arena, Wait, count);
     rendezvous->finished = HLO_ARENA_NEW(world->arena, bool, count);
     Worker *workers = HLO_ARENA_NEW(world->arena, Worker, count);
     for (int64_t d = 0; d < count; d++) {

@@ -143,10 +143,8 @@ static HloStatus import_collective_broadcast(ImportPlace *place) {
     return import_plain(place, HLO_OP_COLLECTIVE_BROADCAST, &attributes);
 }
 
-static HloStatus import_collective_permute(ImportPlace *place) {
-    HloPermuteAttributes attributes = {0};
+static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {
     const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
-    HLO_TRY(import_int(place, "channel_id", 0, &attributes.channel_id));
     if (!pairs || pairs->kind != MLIR_TENSOR || pairs->literal->shape->rank != 2 ||
         pairs->literal->shape->dims[1] != 2) {
         return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is no list of pairs");
@@ -157,7 +155,14 @@ static HloStatus import_collective_permute(ImportPlace *place) {
         items[i] =
             (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i), hlo_literal_get_int64(pairs->literal, 2 * i + 1)};
     }
-    attributes.source_target_pairs = (HloPairs){items, count};
+    *result = (HloPairs){items, count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_collective_permute(ImportPlace *place) {
+    HloPermuteAttributes attributes = {0};
+    HLO_TRY(import_int(place, "channel_id", 0, &attributes.channel_id));
+    HLO_TRY(import_pairs(place, &attributes.source_target_pairs));
     return import_plain(place, HLO_OP_COLLECTIVE_PERMUTE, &attributes);
 }
 
@@ -210,6 +215,23 @@ static void take_apart(ImportPlace *place, HloInstruction *pair) {
     place->operation->results[values]->lowered = element_of(place, pair, 1);
 }
 
+// HLO says who sends to whom in a frontend attribute.
+static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
+    HloPairs pairs;
+    if (!mlir_attribute(place->operation, "source_target_pairs")) return HLO_SUCCESS;
+    HLO_TRY(import_pairs(place, &pairs));
+    HloText text = {0};
+    hlo_text_char(&text, '{');
+    for (int64_t i = 0; i < pairs.count; i++)
+        hlo_text_format(&text, "%s{%lld,%lld}", i ? "," : "", (long long)pairs.items[i].source,
+                        (long long)pairs.items[i].target);
+    hlo_text_char(&text, '}');
+    const HloStatus status = hlo_text_status(&text);
+    if (!status) hlo_instruction_set_frontend_attribute(transfer, "_xla_send_recv_source_target_pairs", text.data);
+    hlo_text_free(&text);
+    return status;
+}
+
 // An op that HLO has as a pair: the values, then the token.
 static HloStatus import_send(ImportPlace *place) {
     HloTransferAttributes attributes = {0};
@@ -222,6 +244,7 @@ static HloStatus import_send(ImportPlace *place) {
     if (values != 1) HLO_TRY(import_emit(place, HLO_OP_TUPLE, NULL, operands, values, NULL, NULL, 0, &inputs[0]));
     HLO_TRY(import_emit(place, HLO_OP_SEND, NULL, inputs, 2, &attributes, NULL, 0, &sent));
     HLO_TRY(set_device(place, sent));
+    HLO_TRY(set_pairs(place, sent));
     HLO_TRY(import_emit(place, HLO_OP_SEND_DONE, NULL, &sent, 1, &attributes, NULL, 0, &done));
     done->sharding = NULL;
     return import_set_results(place, done);
@@ -239,6 +262,7 @@ static HloStatus import_recv(ImportPlace *place) {
     const HloShape *start = hlo_shape_tuple(import_arena(place), parts, 3);
     HLO_TRY(import_emit(place, HLO_OP_RECV, start, operands, 1, &attributes, NULL, 0, &started));
     HLO_TRY(set_device(place, started));
+    HLO_TRY(set_pairs(place, started));
     HLO_TRY(import_emit(place, HLO_OP_RECV_DONE, NULL, &started, 1, &attributes, NULL, 0, &done));
     done->sharding = NULL;
     if (values == 1) return import_set_results(place, done);

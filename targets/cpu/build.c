@@ -7,6 +7,7 @@
 
 #include "hlo/eval/eval.h"
 #include "hlo/ir/custom_call.h"
+#include "hlo/ir/transfer.h"
 #include "targets/cpu/bounded.h"
 
 // The leaves of an instruction's value.
@@ -516,12 +517,10 @@ static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction
 
 // What the host sends and receives. The leaves of a start are (data, context, token); the whole transfer happens there,
 // in list order, and a done only passes leaves on. The context, which nothing here needs, is a result that stays zero.
+// Between devices a send is the same, and what has been sent is received where the recv is done (peer.h).
 static HloStatus check_transfer(const HloInstruction *instruction) {
-    HLO_FAIL_IF(!HLO_ATTRIBUTES(instruction, Transfer)->is_host_transfer, HLO_UNIMPLEMENTED,
-                "%%%s: %s between devices is not supported on this target", instruction->name,
-                hlo_op_text(instruction->opcode));
     HLO_FAIL_IF(!hlo_shape_is_array(instruction->shape->elements[0]), HLO_UNIMPLEMENTED,
-                "%%%s: a host transfer of several arrays at once", instruction->name);
+                "%%%s: a transfer of several arrays at once", instruction->name);
     return HLO_SUCCESS;
 }
 
@@ -588,6 +587,13 @@ static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction
 
 static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
+    const HloInstruction *begin = instruction->operands[0];
+    const bool host = hlo_transfer_is_host(instruction) || (hlo_is(begin, HLO_OP_RECV) && hlo_transfer_is_host(begin));
+    if (!host) {
+        HLO_TRY(check_transfer(instruction));
+        *result = node_leaves(new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape));
+        return HLO_SUCCESS;
+    }
     *result = new_leaves(frame->program, 2);
     result->items[0] = start.items[0];
     result->items[1] = start.items[2];

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "hlo/eval/eval.h"
+#include "hlo/ir/transfer.h"
 #include "targets/cpu/exchange.h"
+#include "targets/cpu/peer.h"
 
 enum { kMaximumDepth = 64, kMaximumElements = 4096 };
 
@@ -183,4 +185,122 @@ HloStatus cpu_check_collectives(CpuLowering *lowering) {
     bool *active = HLO_ARENA_NEW(lowering->arena, bool, checker.devices);
     memset(active, true, (size_t)checker.devices);
     return check_region(&checker, lowering->program->entry, active);
+}
+
+// ---- messages between devices
+
+typedef struct PeerEvent {
+    const CpuNode *node;
+    const CpuPeer *peer;
+} PeerEvent;
+
+typedef HLO_VECTOR(PeerEvent) PeerEvents;
+
+typedef struct PeerPlay {
+    Checker checker;
+    PeerEvents *events;  // by device, in order
+    int64_t *next;       // by device
+    bool known;          // the order does not depend on data
+} PeerPlay;
+
+static bool is_peer(const CpuNode *node) {
+    return (node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_RECV_DONE) &&
+           !hlo_transfer_is_host(node->instruction);
+}
+
+static bool has_peers(const CpuRegion *region) {
+    for (int64_t i = 0; i < region->nodes.count; i++) {
+        const CpuNode *node = region->nodes.items[i];
+        if (is_peer(node)) return true;
+        for (int32_t k = 0; k < node->region_count; k++)
+            if (has_peers(node->regions[k])) return true;
+    }
+    return false;
+}
+
+static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active);
+
+static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
+    HloArena *arena = play->checker.lowering->arena;
+    const int64_t devices = play->checker.devices;
+    int64_t *taken = HLO_ARENA_NEW(arena, int64_t, devices);
+    bool *inside = HLO_ARENA_NEW(arena, bool, devices);
+    for (int64_t d = 0; d < devices && play->known; d++) {
+        taken[d] = active[d] ? known_branch(&play->checker, node, d) : -1;
+        play->known = !active[d] || taken[d] >= 0;
+    }
+    for (int32_t i = 0; i < node->region_count && play->known; i++) {
+        for (int64_t d = 0; d < devices; d++) inside[d] = taken[d] == i;
+        HLO_TRY(list_peers(play, node->regions[i], inside));
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
+    CpuLowering *lowering = play->checker.lowering;
+    for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
+        const CpuNode *node = region->nodes.items[i];
+        bool inside = false;
+        for (int32_t k = 0; k < node->region_count; k++) inside = inside || has_peers(node->regions[k]);
+        if (inside && node->opcode == HLO_OP_CONDITIONAL) HLO_TRY(list_branches(play, node, active));
+        if (inside && node->opcode != HLO_OP_CONDITIONAL) play->known = false;
+        if (!is_peer(node)) continue;
+        PeerEvent event = {node, NULL};
+        HLO_TRY(cpu_peer_of(lowering, node, 0, &event.peer));
+        for (int64_t d = 0; d < play->checker.devices; d++)
+            if (active[d]) hlo_vector_push(lowering->arena, &play->events[d], event);
+    }
+    return HLO_SUCCESS;
+}
+
+// Lets a device go on until it waits; *moved is set when it has.
+static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool *moved) {
+    for (; play->next[device] < play->events[device].count; play->next[device]++) {
+        const PeerEvent *event = &play->events[device].items[play->next[device]];
+        bool taken = true;
+        const HloStatus status = event->peer->sends ? cpu_mail_send(mail, event->peer, device, NULL)
+                                                    : cpu_mail_receive(mail, event->peer, device, NULL, &taken);
+        if (status) return hlo_status_annotate(status, "%%%s", event->node->instruction->name);
+        if (!taken) return HLO_SUCCESS;
+        *moved = true;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
+    HloText text = {0};
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int64_t d = 0; d < play->checker.devices; d++) HLO_TRY(play_device(play, mail, d, &moved));
+    }
+    int64_t waiting = 0;
+    for (int64_t d = 0; d < play->checker.devices; d++) {
+        if (play->next[d] == play->events[d].count || ++waiting > 8) continue;
+        const PeerEvent *event = &play->events[d].items[play->next[d]];
+        hlo_text_format(&text, "%sdevice %lld would wait for ever at recv-done %%%s for a message on channel %lld",
+                        waiting > 1 ? "; " : "", (long long)d, event->node->instruction->name,
+                        (long long)event->peer->channel);
+        if (event->peer->has_pairs) hlo_text_format(&text, " from device %lld", (long long)event->peer->sources[d]);
+    }
+    const HloStatus status =
+        waiting ? hlo_error(HLO_FAILED_PRECONDITION, "deadlock: %s", text.data ? text.data : "") : HLO_SUCCESS;
+    hlo_text_free(&text);
+    return status;
+}
+
+HloStatus cpu_check_peers(CpuLowering *lowering) {
+    assert(lowering);
+    if (!has_peers(lowering->program->entry)) return HLO_SUCCESS;
+    const int64_t devices = lowering->program->replica_count * lowering->program->partition_count;
+    PeerPlay play = {.checker = {.lowering = lowering, .devices = devices}, .known = true};
+    play.events = HLO_ARENA_NEW(lowering->arena, PeerEvents, devices);
+    play.next = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
+    bool *active = HLO_ARENA_NEW(lowering->arena, bool, devices);
+    memset(active, true, (size_t)devices);
+    HLO_TRY(list_peers(&play, lowering->program->entry, active));
+    if (!play.known) return HLO_SUCCESS;
+    CpuMail mail = {0};
+    const HloStatus status = play_all(&play, &mail);
+    cpu_mail_free(&mail);
+    return status;
 }

@@ -12,6 +12,10 @@ HLO_BEGIN_C
 // Predicates that depend on data are taken to be the same on all devices; execute.c finds those that are not.
 HLO_NODISCARD HloStatus cpu_check_collectives(CpuLowering *lowering);
 
+// Plays the sends and receives between the program's devices, where their order does not depend on data or on loops:
+// FAILED_PRECONDITION naming who would wait for ever, or who sends where another one does.
+HLO_NODISCARD HloStatus cpu_check_peers(CpuLowering *lowering);
+
 HLO_END_C
 
 #endif

@@ -8,6 +8,7 @@
 #include "targets/cpu/check.h"
 #include "targets/cpu/expand.h"
 #include "targets/cpu/internal.h"
+#include "targets/cpu/peer.h"
 
 typedef struct CompileCall {
     const HloModule *module;
@@ -199,6 +200,7 @@ static HloStatus compile_protected(void *argument) {
                             .features = call->options->features,
                             .tpu_numerics = call->options->tpu_numerics};
     HLO_TRY(cpu_check_collectives(&lowering));
+    HLO_TRY(cpu_check_peers(&lowering));
     CpuSteps *steps;
     HLO_TRY(cpu_lower(&lowering, &steps));
     CpuAssignment assignment;
@@ -282,7 +284,9 @@ static const char *kind_name(CpuStepKind kind) {
                                          [CPU_STEP_DEVICE_ID] = "device-id",
                                          [CPU_STEP_DRAW] = "draw",
                                          [CPU_STEP_FALLBACK] = "evaluate",
-                                         [CPU_STEP_TRANSFER] = "transfer"};
+                                         [CPU_STEP_TRANSFER] = "transfer",
+                                         [CPU_STEP_SEND] = "send",
+                                         [CPU_STEP_RECEIVE] = "receive"};
     return kNames[kind];
 }
 

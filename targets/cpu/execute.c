@@ -144,6 +144,39 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
     if (run->trace) run->trace->event(run->trace->context, device->number, name, begin, now(run));
 }
 
+// ---- messages between devices
+
+static void push_work(CpuRun *run, CpuWork work);
+
+// Lock held: devices whose message is there go on.
+static void wake_receivers(CpuRun *run) {
+    for (int64_t d = 0; d < run->device_count; d++) {
+        CpuDevice *device = &run->devices[d];
+        const CpuThunk *waits_at = device->waits_at;
+        if (!waits_at || waits_at->kind != CPU_STEP_RECEIVE || !cpu_mail_has(&run->mail, waits_at->kernel, d)) continue;
+        device->waits_at = NULL;
+        push_work(run, (CpuWork){.device = device});
+    }
+}
+
+static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
+    const CpuPeer *peer = thunk->kernel;
+    memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
+    pthread_mutex_lock(&run->lock);
+    const HloStatus status = cpu_mail_send(&run->mail, peer, device->number, address(device, thunk->slices[0]));
+    wake_receivers(run);
+    pthread_mutex_unlock(&run->lock);
+    return status;
+}
+
+static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, bool *taken) {
+    pthread_mutex_lock(&run->lock);
+    const HloStatus status =
+        cpu_mail_receive(&run->mail, thunk->kernel, device->number, address(device, thunk->slices[0]), taken);
+    pthread_mutex_unlock(&run->lock);
+    return status;
+}
+
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     assert(thunk && device);
     switch (thunk->kind) {
@@ -161,6 +194,8 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
         case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
         case CPU_STEP_DRAW: run_draw(device, thunk); return HLO_SUCCESS;
         case CPU_STEP_TRANSFER: return run_transfer(run, device, thunk);
+        case CPU_STEP_SEND: return run_send(run, device, thunk);
+        case CPU_STEP_RECEIVE:
         case CPU_STEP_COLLECTIVE: break;
     }
     HLO_BUG_IF(true);
@@ -189,7 +224,14 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             return HLO_SUCCESS;
         }
         const int64_t begin = now(run);
-        const HloStatus status = run_thunk(run, device, thunk, pool);
+        bool taken = true;
+        const HloStatus status = thunk->kind == CPU_STEP_RECEIVE ? try_receive(run, device, thunk, &taken)
+                                                                 : run_thunk(run, device, thunk, pool);
+        if (!taken) {  // to be tried again when the message is there
+            frame->next--;
+            *waits_at = thunk;
+            return HLO_SUCCESS;
+        }
         if (status) return hlo_status_annotate(status, "%%%s", thunk->name);
         if (!thunk->region_count) trace(run, device, thunk->name, begin);
     }
@@ -314,6 +356,14 @@ static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *
     }
 }
 
+static void print_receiver(const CpuDevice *device, HloText *text) {
+    const CpuPeer *peer = device->waits_at->kernel;
+    hlo_text_format(text, "%sdevice %lld waits at recv-done %%%s for a message on channel %lld",
+                    text->length ? "; " : "", (long long)device->number, device->waits_at->name,
+                    (long long)peer->channel);
+    if (peer->has_pairs) hlo_text_format(text, " from device %lld", (long long)peer->sources[device->number]);
+}
+
 // Nobody can go on, and not all have finished: tells who waits where for whom.
 static HloStatus deadlock(const CpuRun *run) {
     HloText text = {0};
@@ -321,12 +371,16 @@ static HloStatus deadlock(const CpuRun *run) {
     int64_t told_count = 0;
     for (int64_t d = 0; d < run->device_count && told_count < 8; d++) {
         const CpuDevice *device = &run->devices[d];
+        if (device->waits_at && device->waits_at->kind == CPU_STEP_RECEIVE) {
+            print_receiver(device, &text);
+            continue;
+        }
         bool known = !device->waits_at || device->waits_at->kind != CPU_STEP_COLLECTIVE;
         for (int64_t i = 0; i < told_count && !known; i++) known = told[i] == device->waits_at;
         if (known) continue;
         told[told_count++] = device->waits_at;
         const CpuCollective *collective = device->waits_at->kernel;
-        hlo_text_format(&text, "%sdevice %lld waits at %s %%%s for device ", told_count > 1 ? "; " : "", (long long)d,
+        hlo_text_format(&text, "%sdevice %lld waits at %s %%%s for device ", text.length ? "; " : "", (long long)d,
                         hlo_op_text(collective->opcode), device->waits_at->name);
         print_missing(run, device, &text);
     }
@@ -343,6 +397,13 @@ static HloStatus deadlock(const CpuRun *run) {
 
 // ---- workers
 
+// Lock held: the device waits for a message, unless that has come by now.
+static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
+    device->waits_at = thunk;
+    device->waits_since = now(run);
+    wake_receivers(run);
+}
+
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     assert(device);
     const CpuThunk *waits_at;
@@ -352,6 +413,8 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
         fail(run, status);
     else if (waits_at && waits_at->kind == CPU_STEP_COLLECTIVE)
         arrive(run, device, waits_at);
+    else if (waits_at && waits_at->kind == CPU_STEP_RECEIVE)
+        park(run, device, waits_at);
     else if (waits_at)
         arrive_shared(run, device, waits_at, pool);
     else if (++run->finished == run->device_count)
@@ -474,6 +537,7 @@ static HloStatus allocate_meetings(CpuRun *run) {
 
 static void free_run(CpuRun *run) {
     for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
+    cpu_mail_free(&run->mail);
     hlo_free(run->meetings);
     hlo_free(run->first_meeting);
     hlo_free(run->shared_arrivals);

@@ -8,6 +8,7 @@
 
 #include "hlo/eval/draw.h"
 #include "targets/cpu/internal.h"
+#include "targets/cpu/peer.h"
 
 // A list that a device is in.
 typedef struct CpuFrame {
@@ -22,7 +23,7 @@ typedef struct CpuDevice {
     char **bases;
     CpuFrame *frames;
     int32_t frame_count;
-    const CpuThunk *waits_at;  // the collective, or NULL
+    const CpuThunk *waits_at;  // the collective or receive, or NULL
     int64_t waits_since;       // while the run is traced
     HloDraws draws;
 } CpuDevice;
@@ -61,6 +62,7 @@ typedef struct CpuRun {
     pthread_mutex_t lock;      // everything below
     CpuWork *queue;            // a ring
     int64_t queue_begin, queue_end, queue_capacity;
+    CpuMail mail;           // between devices
     int64_t busy;           // pieces of work being done
     int64_t finished;       // devices
     HloStatus status;       // the first error

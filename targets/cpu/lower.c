@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes to steps: loops, structure and what has no form of its own.
 #include "targets/cpu/lower.h"
+#include "hlo/ir/transfer.h"
+#include "targets/cpu/peer.h"
 
 #include <assert.h>
 
@@ -304,6 +306,9 @@ static int64_t channel_of(const CpuNode *node) {
 }
 
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
+    if (!feed && !hlo_transfer_is_host(node->instruction))
+        return (node->opcode == HLO_OP_SEND ? cpu_lower_peer_send : cpu_lower_peer_recv)(lowering, node, step);
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
     const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
     assert(node->operand_count == (to_host ? 1 : 0)); /* build.c makes one node an array */
@@ -348,6 +353,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_RNG_GET_AND_UPDATE_STATE, lower_draw},
     {HLO_OP_SEND, lower_transfer},
     {HLO_OP_RECV, lower_transfer},
+    {HLO_OP_RECV_DONE, cpu_lower_peer_recv_done},
     {HLO_OP_INFEED, lower_transfer},
     {HLO_OP_OUTFEED, lower_transfer},
     {HLO_OP_PARTITION_ID, lower_device_id},

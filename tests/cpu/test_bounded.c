@@ -6,16 +6,15 @@
 
 #include "hlo/eval/eval.h"
 #include "tests/support/bounded.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 ParameterizedTestParameters(bounded, equals_the_evaluator) {
-    size_t *indices = cr_malloc(sizeof(size_t) * bounded_count());
-    for (size_t i = 0; i < bounded_count(); i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, bounded_count());
+    return cases_numbered(bounded_count());
 }
 
-ParameterizedTest(size_t *index, bounded, equals_the_evaluator) {
-    const BoundedCase *bounded = bounded_case(*index);
+ParameterizedTest(const int *index, bounded, equals_the_evaluator) {
+    const BoundedCase *bounded = bounded_case((size_t)*index);
     HloModule *module = bounded_program(bounded);
     const CompiledCheck check = {0};
     for (int64_t n = 0; n <= BOUNDED_SIZE; n++) {

@@ -594,3 +594,44 @@ Test(emulator_simulate, running_out_of_memory_is_reported) {
     emu_topology_free(topology);
     hlo_module_free(module);
 }
+
+// A permute that is taken apart into send and recv takes the permute's time, bytes and links.
+Test(emulator_simulate, a_send_by_pairs_costs_what_its_permute_does) {
+    EmuReport *whole = simulate(
+        "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[1024,512] parameter(0)\n"
+        " ROOT r = f32[1024,512] collective-permute(p), channel_id=1, "
+        "source_target_pairs={{0,1},{1,2},{2,3},{3,0}} }\n",
+        "v5e-4");
+    EmuReport *apart = simulate(
+        "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e { p = f32[1024,512] parameter(0)\n a = token[] "
+        "after-all()\n"
+        " b = (f32[1024,512], u32[], token[]) recv(a), channel_id=1, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}\n"
+        " s = (f32[1024,512], u32[], token[]) send(p, a), channel_id=1, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,3},{3,0}}}\n"
+        " d = (f32[1024,512], token[]) recv-done(b), channel_id=1\n t = token[] send-done(s), channel_id=1\n"
+        " ROOT r = f32[1024,512] get-tuple-element(d), index=0 }\n",
+        "v5e-4");
+    cr_expect_gt(whole->collective_picoseconds, 0);
+    cr_expect_eq(apart->collective_picoseconds, whole->collective_picoseconds);
+    cr_expect_eq(apart->exposed_picoseconds, whole->exposed_picoseconds);
+    cr_expect_eq(apart->collective_bytes_per_device, whole->collective_bytes_per_device);
+    cr_expect_eq(apart->link_count, whole->link_count);
+    emu_report_free(whole);
+    emu_report_free(apart);
+}
+
+// Without pairs nobody knows who is at the other end: it is taken for a neighbour. One device has none.
+Test(emulator_simulate, a_send_to_nobody_known_goes_to_a_neighbour) {
+    static const char *const body =
+        "ENTRY e { p = f32[1024] parameter(0)\n a = token[] after-all()\n"
+        " s = (f32[1024], u32[], token[]) send(p, a), channel_id=1\n"
+        " ROOT t = token[] send-done(s), channel_id=1 }\n";
+    char text[512];
+    for (int devices = 1; devices <= 2; devices++) {
+        snprintf(text, sizeof text, "HloModule m, num_partitions=%d, is_scheduled=true\n%s", devices, body);
+        EmuReport *report = simulate(text, "v5e-4");
+        cr_expect_eq(report->link_count > 0, devices > 1);
+        emu_report_free(report);
+    }
+}

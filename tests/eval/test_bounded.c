@@ -5,6 +5,7 @@
 #include <criterion/parameterized.h>
 
 #include "run.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct SizedCase {
@@ -36,13 +37,6 @@ static const SizedCase cases[] = {
     {"ROOT r = f32[] dot(d, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}", 1, {14}},
 };
 
-// Parameters are indices: tests run in processes of their own, where pointers mean nothing.
-static struct criterion_test_params indices(size_t count) {
-    size_t *list = cr_malloc(sizeof(size_t) * count);
-    for (size_t i = 0; i < count; i++) list[i] = i;
-    return cr_make_param_array(size_t, list, count);
-}
-
 static HloStatus run(const char *instructions, HloLiteral **result) {
     HloText text = {0};
     hlo_text_format(&text,
@@ -58,10 +52,10 @@ static HloStatus run(const char *instructions, HloLiteral **result) {
 }
 
 ParameterizedTestParameters(bounded, is_as_large_as_it_turns_out_to_be) {
-    return indices(HLO_COUNT_OF(cases));
+    return cases_numbered(HLO_COUNT_OF(cases));
 }
 
-ParameterizedTest(size_t *index, bounded, is_as_large_as_it_turns_out_to_be) {
+ParameterizedTest(const int *index, bounded, is_as_large_as_it_turns_out_to_be) {
     const SizedCase *test = &cases[*index];
     HloLiteral *result;
     must_succeed(run(test->instructions, &result));
@@ -92,10 +86,10 @@ static const WrongCase wrong[] = {
 };
 
 ParameterizedTestParameters(bounded, refuses_sizes_that_do_not_fit) {
-    return indices(HLO_COUNT_OF(wrong));
+    return cases_numbered(HLO_COUNT_OF(wrong));
 }
 
-ParameterizedTest(size_t *index, bounded, refuses_sizes_that_do_not_fit) {
+ParameterizedTest(const int *index, bounded, refuses_sizes_that_do_not_fit) {
     const WrongCase *test = &wrong[*index];
     HloLiteral *result;
     expect_error(run(test->instructions, &result), test->code, test->words);

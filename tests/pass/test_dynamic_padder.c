@@ -7,6 +7,7 @@
 #include "check.h"
 #include "hlo/eval/eval.h"
 #include "tests/support/bounded.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 static HloStatus pad(HloModule *module) {
@@ -28,19 +29,12 @@ static void expect_static(const HloModule *module, const char *name) {
     }
 }
 
-// Parameters are indices: tests run in processes of their own, where pointers mean nothing.
-static struct criterion_test_params indices(size_t count) {
-    size_t *list = cr_malloc(sizeof(size_t) * count);
-    for (size_t i = 0; i < count; i++) list[i] = i;
-    return cr_make_param_array(size_t, list, count);
-}
-
 ParameterizedTestParameters(dynamic_padder, keeps_results) {
-    return indices(bounded_count());
+    return cases_numbered(bounded_count());
 }
 
-ParameterizedTest(size_t *index, dynamic_padder, keeps_results) {
-    const BoundedCase *bounded = bounded_case(*index);
+ParameterizedTest(const int *index, dynamic_padder, keeps_results) {
+    const BoundedCase *bounded = bounded_case((size_t)*index);
     HloModule *plain = bounded_program(bounded), *padded = bounded_program(bounded);
     must_succeed(pad(padded));
     expect_static(padded, bounded->name);
@@ -103,10 +97,10 @@ static const RefusedCase refused[] = {
 };
 
 ParameterizedTestParameters(dynamic_padder, refuses_by_name) {
-    return indices(HLO_COUNT_OF(refused));
+    return cases_numbered(HLO_COUNT_OF(refused));
 }
 
-ParameterizedTest(size_t *index, dynamic_padder, refuses_by_name) {
+ParameterizedTest(const int *index, dynamic_padder, refuses_by_name) {
     const RefusedCase *test = &refused[*index];
     const BoundedCase bounded = {"refused", test->instructions};
     HloText message = {0};

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo/ir/transfer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char kPairs[] = "_xla_send_recv_source_target_pairs";
+
+static bool is_transfer(const HloInstruction *instruction) {
+    return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Transfer;
+}
+
+bool hlo_transfer_is_host(const HloInstruction *transfer) {
+    return HLO_ATTRIBUTES(transfer, Transfer)->is_host_transfer;
+}
+
+// What an instruction, or the start that a done belongs to, says about pairs; NULL where neither does.
+static const char *own_pairs(const HloInstruction *transfer) {
+    const char *text = hlo_instruction_frontend_attribute(transfer, kPairs);
+    const bool done = hlo_is(transfer, HLO_OP_SEND_DONE) || hlo_is(transfer, HLO_OP_RECV_DONE);
+    return text || !done ? text : hlo_instruction_frontend_attribute(transfer->operands[0], kPairs);
+}
+
+static const char *channel_pairs(const HloInstruction *transfer) {
+    const char *own = own_pairs(transfer);
+    const int64_t channel = HLO_ATTRIBUTES(transfer, Transfer)->channel_id;
+    const HloModule *module = transfer->parent->module;
+    for (int64_t c = 0; c < module->computations.count && !own; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i && !own; i = i->next)
+            if (is_transfer(i) && !hlo_transfer_is_host(i) && HLO_ATTRIBUTES(i, Transfer)->channel_id == channel)
+                own = own_pairs(i);
+    return own;
+}
+
+static const char *skip(const char *text, const char *set) {
+    return text + strspn(text, set);
+}
+
+// Reads "{a,b}" at *text; false where something else stands.
+static bool read_pair(const char **text, HloPair *pair) {
+    char *end;
+    const char *at = skip(*text, " ");
+    if (*at != '{') return false;
+    pair->source = strtoll(at + 1, &end, 10);
+    if (end == at + 1 || *end != ',') return false;
+    at = end + 1;
+    pair->target = strtoll(at, &end, 10);
+    if (end == at || *end != '}' || pair->source < 0 || pair->target < 0) return false;
+    *text = end + 1;
+    return true;
+}
+
+static bool read_pairs(HloArena *arena, const char *text, HloPairs *pairs) {
+    HLO_VECTOR(HloPair) list = {0};
+    text = skip(text, " ");
+    if (*text++ != '{') return false;
+    for (text = skip(text, " "); *text == '{'; text = skip(text, " ,")) {
+        HloPair pair;
+        if (!read_pair(&text, &pair)) return false;
+        hlo_vector_push(arena, &list, pair);
+    }
+    if (*text++ != '}' || *skip(text, " ")) return false;
+    *pairs = (HloPairs){list.items, list.count};
+    return true;
+}
+
+HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer, HloTransferRoute *route) {
+    assert(is_transfer(transfer) && transfer->parent && route);
+    *route = (HloTransferRoute){.channel = HLO_ATTRIBUTES(transfer, Transfer)->channel_id};
+    const char *text = channel_pairs(transfer);
+    if (!text) return HLO_SUCCESS;
+    route->has_pairs = true;
+    HLO_FAIL_IF(!read_pairs(arena, text, &route->pairs), HLO_INVALID_ARGUMENT, "%%%s: %s=\"%s\" is no list of pairs",
+                transfer->name, kPairs, text);
+    return HLO_SUCCESS;
+}
+
+int64_t hlo_transfer_source(const HloTransferRoute *route, int64_t number) {
+    for (int64_t i = 0; i < route->pairs.count; i++)
+        if (route->pairs.items[i].target == number) return route->pairs.items[i].source;
+    return -1;
+}

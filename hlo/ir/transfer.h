@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers between devices: who sends to whom over the channel of a send or recv.
+#ifndef MESHLO_HLO_IR_TRANSFER_H_
+#define MESHLO_HLO_IR_TRANSFER_H_
+
+#include "hlo/ir/module.h"
+
+HLO_BEGIN_C
+
+// The way of the messages of one channel.
+typedef struct HloTransferRoute {
+    int64_t channel;
+    bool has_pairs;  // else one device sends and one receives, whichever run the instructions
+    HloPairs pairs;  // of partitions where a program has several, else of replicas
+} HloTransferRoute;
+
+// The route of a send, recv or one of their dones between devices: its own frontend attribute
+// _xla_send_recv_source_target_pairs, as XLA's collective-permute decomposer writes it ("{{0,1},{1,2}}"), or that of
+// another instruction of its channel. The pairs live in `arena`. INVALID_ARGUMENT for a text that is no list of pairs.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer,
+                                                      HloTransferRoute *route);
+
+// The number that sends to `number`, or -1.
+HLO_EXPORT int64_t hlo_transfer_source(const HloTransferRoute *route, int64_t number);
+
+// Whether a send, recv or done is a transfer with the host.
+HLO_EXPORT bool hlo_transfer_is_host(const HloInstruction *transfer);
+
+// The number of a device in the pairs of a route: its partition in a program of several, else its replica. `device` is
+// replica * partitions + partition.
+static inline int64_t hlo_transfer_number(int64_t device, int64_t partitions) {
+    return partitions > 1 ? device % partitions : device;
+}
+// The device that has `number` beside `device`: the partition of the same replica.
+static inline int64_t hlo_transfer_device(int64_t number, int64_t device, int64_t partitions) {
+    return partitions > 1 ? device / partitions * partitions + number : number;
+}
+
+HLO_END_C
+
+#endif

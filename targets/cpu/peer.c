@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/peer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/ir/transfer.h"
+
+// On its way from `source` to `target`; without pairs the target is -1, whoever receives.
+typedef struct CpuMessage {
+    struct CpuMessage *next;
+    int64_t channel, source, target;
+    void *data;
+} CpuMessage;
+
+// The device at one end of a channel without pairs.
+typedef struct CpuEnd {
+    struct CpuEnd *next;
+    int64_t channel, device;
+    bool sends;
+} CpuEnd;
+
+// ---- messages
+
+static CpuMessage **find(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
+    const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
+    for (CpuMessage **at = (CpuMessage **)&mail->first; *at; at = &(*at)->next)
+        if ((*at)->channel == peer->channel && (*at)->target == target && (target < 0 || (*at)->source == source))
+            return at;
+    return NULL;
+}
+
+// A channel without pairs has one sender and one receiver.
+static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
+    if (peer->has_pairs) return HLO_SUCCESS;
+    for (const CpuEnd *end = mail->ends; end; end = end->next) {
+        if (end->channel != peer->channel || end->sends != peer->sends) continue;
+        if (end->device == device) return HLO_SUCCESS;
+        return hlo_error(HLO_FAILED_PRECONDITION,
+                         "devices %lld and %lld both %s on channel %lld, and no source_target_pairs say for whom",
+                         (long long)end->device, (long long)device, peer->sends ? "send" : "receive",
+                         (long long)peer->channel);
+    }
+    CpuEnd *made = hlo_allocate(sizeof *made);
+    HLO_FAIL_IF(!made, HLO_RESOURCE_EXHAUSTED, "no memory for a channel");
+    *made = (CpuEnd){mail->ends, peer->channel, device, peer->sends};
+    mail->ends = made;
+    return HLO_SUCCESS;
+}
+
+static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t target, const void *data) {
+    CpuMessage *message = hlo_allocate_zeroed(1, sizeof *message);
+    void *copy = hlo_allocate((size_t)peer->bytes + 1);
+    if (!message || !copy) {
+        hlo_free(message);
+        hlo_free(copy);
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a message of %lld bytes", (long long)peer->bytes);
+    }
+    if (peer->bytes) memcpy(copy, data, (size_t)peer->bytes);
+    *message = (CpuMessage){NULL, peer->channel, source, target, copy};
+    CpuMessage **end = &mail->first;
+    while (*end) end = &(*end)->next;
+    *end = message;
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, const void *data) {
+    assert(mail && peer->sends);
+    HLO_TRY(take_end(mail, peer, device));
+    if (!peer->has_pairs) return put(mail, peer, device, -1, data);
+    for (const int64_t *target = peer->targets[device]; *target >= 0; target++)
+        HLO_TRY(put(mail, peer, device, *target, data));
+    return HLO_SUCCESS;
+}
+
+bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
+    assert(mail && !peer->sends);
+    return (peer->has_pairs && peer->sources[device] < 0) || find(mail, peer, device) != NULL;
+}
+
+HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken) {
+    assert(mail && !peer->sends && taken);
+    *taken = true;
+    if (peer->has_pairs && peer->sources[device] < 0) {
+        if (peer->bytes) memset(data, 0, (size_t)peer->bytes);
+        return HLO_SUCCESS;
+    }
+    HLO_TRY(take_end(mail, peer, device));
+    CpuMessage **at = find(mail, peer, device);
+    *taken = at != NULL;
+    if (!at) return HLO_SUCCESS;
+    CpuMessage *message = *at;
+    *at = message->next;
+    if (peer->bytes) memcpy(data, message->data, (size_t)peer->bytes);
+    hlo_free(message->data);
+    hlo_free(message);
+    return HLO_SUCCESS;
+}
+
+void cpu_mail_free(CpuMail *mail) {
+    while (mail->first) {
+        CpuMessage *message = mail->first;
+        mail->first = message->next;
+        hlo_free(message->data);
+        hlo_free(message);
+    }
+    while (mail->ends) {
+        CpuEnd *end = mail->ends;
+        mail->ends = end->next;
+        hlo_free(end);
+    }
+}
+
+// ---- lowering
+
+HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t bytes, const CpuPeer **result) {
+    HloArena *arena = lowering->arena;
+    const int64_t partitions = lowering->program->partition_count;
+    const int64_t devices = lowering->program->replica_count * partitions;
+    HloTransferRoute route;
+    HLO_TRY(hlo_transfer_route(arena, node->instruction, &route));
+    for (int64_t i = 0; i < route.pairs.count; i++) {
+        const HloPair pair = route.pairs.items[i];
+        const int64_t numbers = partitions > 1 ? partitions : devices;
+        HLO_FAIL_IF(pair.source >= numbers || pair.target >= numbers, HLO_INVALID_ARGUMENT,
+                    "%%%s: pair {%lld,%lld} names a device beyond the %lld that there are", node->instruction->name,
+                    (long long)pair.source, (long long)pair.target, (long long)numbers);
+    }
+    CpuPeer *peer = HLO_ARENA_NEW(arena, CpuPeer, 1);
+    *peer = (CpuPeer){
+        .channel = route.channel, .bytes = bytes, .sends = node->opcode == HLO_OP_SEND, .has_pairs = route.has_pairs};
+    *result = peer;
+    int64_t *sources = HLO_ARENA_NEW(arena, int64_t, devices);
+    const int64_t **targets = HLO_ARENA_NEW(arena, const int64_t *, devices);
+    for (int64_t d = 0; d < devices; d++) {
+        const int64_t number = hlo_transfer_number(d, partitions), from = hlo_transfer_source(&route, number);
+        sources[d] = from < 0 ? -1 : hlo_transfer_device(from, d, partitions);
+        int64_t *list = HLO_ARENA_NEW(arena, int64_t, route.pairs.count + 1), count = 0;
+        for (int64_t i = 0; i < route.pairs.count; i++)
+            if (route.pairs.items[i].source == number)
+                list[count++] = hlo_transfer_device(route.pairs.items[i].target, d, partitions);
+        list[count] = -1;
+        targets[d] = list;
+    }
+    peer->sources = sources;
+    peer->targets = targets;
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_lower_peer_send(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    assert(node->operand_count == 1); /* build.c leaves the token out */
+    const CpuPeer *peer;
+    HLO_TRY(cpu_peer_of(lowering, node, node->operands[0]->bytes, &peer));
+    cpu_step_kernel(lowering, node, step, NULL, peer);
+    step->kind = CPU_STEP_SEND;
+    return HLO_SUCCESS;
+}
+
+static HloStatus run_nothing(const void *kernel, void *const *arguments, CpuPool *pool) {
+    (void)kernel;
+    (void)arguments;
+    (void)pool;
+    return HLO_SUCCESS;
+}
+
+// The start only names memory: what comes is the result of the done.
+HloStatus cpu_lower_peer_recv(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    cpu_step_kernel(lowering, node, step, run_nothing, NULL);
+    return HLO_SUCCESS;
+}
+
+HloStatus cpu_lower_peer_recv_done(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+    const CpuPeer *peer;
+    HLO_TRY(cpu_peer_of(lowering, node, node->results[0]->bytes, &peer));
+    cpu_step_kernel(lowering, node, step, NULL, peer);
+    step->kind = CPU_STEP_RECEIVE;
+    return HLO_SUCCESS;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between the devices of one execution: send and recv over numbered channels. A send leaves a copy of its
+// array and goes on; a recv-done takes the next message of its way, and a device without one is parked, as at a
+// collective. Messages of one way stay in order, so results do not depend on scheduling.
+#ifndef MESHLO_TARGETS_CPU_PEER_H_
+#define MESHLO_TARGETS_CPU_PEER_H_
+
+#include "targets/cpu/lower.h"
+
+HLO_BEGIN_C
+
+// One end of a channel in a program.
+typedef struct CpuPeer {
+    int64_t channel, bytes;
+    bool sends, has_pairs;
+    // With pairs, by device: to whom it sends (lists end with -1), or from whom it receives (-1: zeros, nothing comes).
+    const int64_t *const *targets;
+    const int64_t *sources;
+} CpuPeer;
+
+// What is on its way. All calls on one CpuMail come under one lock.
+typedef struct CpuMail {
+    struct CpuMessage *first;
+    struct CpuEnd *ends;
+} CpuMail;
+
+// Leaves `data` for everybody that the device sends to. RESOURCE_EXHAUSTED; FAILED_PRECONDITION when a channel without
+// pairs has a second sender.
+HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, const void *data);
+// Takes the device's next message into `data`: *taken is false when there is none yet. FAILED_PRECONDITION as above.
+HLO_NODISCARD HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken);
+// Whether the device's next message is there.
+bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device);
+// Frees what nobody has received.
+void cpu_mail_free(CpuMail *mail);
+
+// The channel end that a send or recv-done between devices is, of `bytes` bytes; it lives in the lowering's arena.
+// INVALID_ARGUMENT for pairs that name devices which are not there.
+HLO_NODISCARD HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t bytes,
+                                    const CpuPeer **peer);
+
+// Lowerings of send, recv and recv-done between devices.
+CpuLowerFunction cpu_lower_peer_send, cpu_lower_peer_recv, cpu_lower_peer_recv_done;
+
+HLO_END_C
+
+#endif
