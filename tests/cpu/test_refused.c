@@ -41,12 +41,12 @@ static const RefusedProgram programs[] = {
     {"num_partitions=2",
      "|" WHOLE " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
      " ROOT d = token[] send-done(s), channel_id=1\n",
-     HLO_UNIMPLEMENTED, "%s: send between devices is not supported on this target"},
+     HLO_FAILED_PRECONDITION, "%s: devices 0 and 1 both send on channel 1"},
     {"",
      "|" WHOLE " t = token[] after-all()\n q = (f32[8], f32[8]) tuple(p, p)\n"
      " s = ((f32[8], f32[8]), u32[], token[]) send(q, t), channel_id=1, is_host_transfer=true\n"
      " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n",
-     HLO_UNIMPLEMENTED, "%s: a host transfer of several arrays at once"},
+     HLO_UNIMPLEMENTED, "%s: a transfer of several arrays at once"},
     // collectives
     {"num_partitions=4",
      ADD "|" WHOLE
