@@ -524,6 +524,20 @@ static HloStatus check_signature(const MlirOperation *function, const MlirOperat
     return HLO_SUCCESS;
 }
 
+// A symbol as a name that HLO text can have: letters, digits and _ . - only, the first a letter or _, and no type's.
+static const char *name_of_symbol(HloArena *arena, const char *symbol) {
+    const size_t length = strlen(symbol);
+    char *name = hlo_arena_allocate(arena, length + 2);
+    for (size_t i = 0; i < length; i++) {
+        const char c = symbol[i];
+        const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        const bool is_other = (c >= '0' && c <= '9') || c == '.' || c == '-';
+        name[i] = is_letter || (is_other && i > 0) ? c : '_';
+    }
+    if (hlo_type_from_text(name, length) != HLO_INVALID && strcmp(name, "tuple") != 0) name[length] = '_';
+    return name;
+}
+
 static HloStatus convert_body(Importer *importer, ImportedFunction *function, const char *name,
                               HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
@@ -533,7 +547,7 @@ static HloStatus convert_body(Importer *importer, ImportedFunction *function, co
                 "function %s calls itself, or calls nest too deep", name);
     function->is_busy = true;
     const MlirBlock *block = &operation->regions[0].blocks[0];
-    HloComputation *computation = hlo_computation_new(importer->module, name);
+    HloComputation *computation = hlo_computation_new(importer->module, name_of_symbol(importer->arena, name));
     HLO_TRY(import_parameters(importer, computation, operation, block, operands));
     const MlirOperation *terminator = NULL;
     HLO_TRY(import_block(importer, computation, block, &terminator));
@@ -717,7 +731,7 @@ HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloA
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
     const MlirAttribute *name = mlir_attribute(top, "sym_name");
-    if (name && name->string) module->name = hlo_arena_text(module->arena, name->string);
+    if (name && name->string && *name->string) module->name = name_of_symbol(module->arena, name->string);
     module->replica_count = module_count(top, "mhlo.num_replicas");
     module->num_partitions = module_count(top, "mhlo.num_partitions");
     module->use_spmd_partitioning = module->num_partitions > 1;

@@ -228,6 +228,14 @@ static const Form forms[] = {
      GROUPS("#stablehlo.mesh<axes=[<name = \"c\", size = 4>], device_ids=dense<[3, 2, 1, 0]> : tensor<4xi64>>",
             "#stablehlo.axis_ref<name = \"c\", sub_axis_info = (2)2>"),
      "{'c':(2)2}"},
+    {"a name of a function that no HLO text can have",
+     "module @\"a b\" {\nfunc.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = call @\"-f g\"(%x) : "
+     "(tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\nfunc.func private @\"-f g\"(%x: "
+     "tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n}",
+     "to_apply=_f_g"},
+    {"a module called as a type is",
+     "module @f32 {\nfunc.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n}",
+     "HloModule f32_,"},
     {"a sharding of no bytes, which is replicated",
      "func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\"}) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
      "parameter(0), sharding={replicated}"},
