@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The report for programs (JSON, with the keys that the command promises) and for people. Inside of the emulator time
+// is in whole picoseconds, so that sums do not depend on their order; seconds begin here.
 #include "emulator/report.h"
 
 #include <assert.h>
@@ -56,6 +58,7 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
+// A link's use is a share of the step, which compares between links and programs; bytes alone do not.
 static void json_links(HloJsonWriter *writer, const EmuReport *report) {
     const double step = seconds(report->step_picoseconds);
     hlo_json_key(writer, "links");

@@ -154,6 +154,7 @@ static bool is_peer(const HloInstruction *at, HloOpcode opcode) {
     return hlo_is(at, opcode) && !hlo_transfer_is_host(at);
 }
 
+// An asynchronous start costs the device nothing now; what is in flight is remembered until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
@@ -248,6 +249,7 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     return HLO_SUCCESS;
 }
 
+// Recorded before its body, so that the outer stands before the inner in the report.
 static HloStatus run_control(Simulation *simulation, const HloInstruction *instruction) {
     const int64_t start = simulation->now;
     const int64_t op = record(simulation, instruction, start, 0, EMU_BOUND_NONE);
@@ -279,6 +281,8 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
+// Computations are walked kernel by kernel in the order of the program, which is the order of its schedule. When the
+// entry's kernels start is kept for the curve of memory.
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
     assert(computation->root);
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_INVALID_ARGUMENT, "%s: computations call each other too deeply",

@@ -13,6 +13,7 @@ typedef struct Source {
     const unsigned char *begin;
 } Source;
 
+// Repeated fields may come packed or one by one, also mixed: what is there already stays in front.
 static HloStatus read_bools(const Source *source, const HloWireField *field, HloBools *bools) {
     HloInt64Vector list = {0};
     for (int64_t i = 0; i < bools->count; i++) hlo_vector_push(source->arena, &list, bools->items[i]);
@@ -50,6 +51,7 @@ static HloStatus read_assignment(const Source *source, HloSpan span, HloInts *as
     return HLO_SUCCESS;
 }
 
+// Fields that do not concern us are skipped, as protobuf asks of readers: newer clients send more.
 static HloStatus read_build_options(const Source *source, HloSpan span, PjrtCompileOptions *options) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -101,6 +103,8 @@ static HloStatus check_value(const char *name, OptionKind kind, const char *text
     return HLO_SUCCESS;
 }
 
+// Frameworks set many options of XLA that mean nothing here. All that begin as XLA's do are accepted; those that are
+// known must have a value of their kind, and any other name is a mistake of the caller's.
 static HloStatus check_override(const Source *source, HloSpan entry) {
     HloWireReader reader = hlo_wire_reader(source->begin, entry), inner;
     HloWireField field, part;

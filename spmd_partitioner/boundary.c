@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a partitioned module says about its whole arrays. The program of one device has local shapes only; whoever
+// splits inputs and joins results needs the global ones. Shardings stand at the parameters and the root; global sizes
+// do not follow from them when a dimension is padded, so they stand in a frontend attribute, which every format of a
+// module carries.
 #include "spmd_partitioner/boundary.h"
 
 #include <assert.h>
@@ -15,6 +19,7 @@ bool spmd_is_partitioned(const HloModule *module) {
     return false;
 }
 
+// Channels connect collectives of different devices; those that a program brings must not meet ours.
 int64_t spmd_next_channel(const HloModule *module) {
     assert(module); /* to number behind */
     int64_t next = 1;
@@ -99,6 +104,8 @@ static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, cons
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
+// Layouts that the caller asked for concern the whole array; dimensions keep their order when an array is cut, so they
+// hold for the shards too.
 static void write_layouts(const SpmdPlan *plan, HloModule *module) {
     int64_t count = module->entry->parameters.count;
     const HloShape **parameters = HLO_ARENA_NEW(module->arena, const HloShape *, count);
@@ -113,6 +120,8 @@ static void write_layouts(const SpmdPlan *plan, HloModule *module) {
         with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
 }
 
+// Donation lets a result take over an argument's memory. When the two are sharded differently their shards have
+// different shapes, and nothing fits any more: the alias goes.
 static void drop_aliases(HloModule *module) {
     HloAlias *kept = HLO_ARENA_NEW(module->arena, HloAlias, module->aliases.count);
     int64_t count = 0;
@@ -135,6 +144,7 @@ void spmd_boundary_write(const SpmdPlan *plan, HloModule *module) {
     spmd_boundary_mark(module);
 }
 
+// Shardy's attributes describe the program before partitioning; who reads the result must not partition by them again.
 void spmd_boundary_mark(HloModule *module) {
     HloKeyValues old = module->frontend_attributes;
     HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
@@ -174,6 +184,8 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
     return sharding;
 }
 
+// Modules partitioned by others have no attribute: then the product of shard and tiles is the best that can be said,
+// and right wherever the cut is even.
 static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t leaf, SpmdBoundaryArray *array) {
     assert(leaf >= 0 && array);
     array->local = hlo_shape_leaf(at->shape, leaf);
@@ -190,8 +202,8 @@ static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t l
         dims = product;
     }
     HLO_TRY(hlo_shape_check_dims(array->local->type, dims, array->local->rank));
-    HloShape *global = hlo_arena_copy(
-        arena, hlo_shape_with_dims(arena, array->local, dims, array->local->rank), sizeof *global);
+    HloShape *global =
+        hlo_arena_copy(arena, hlo_shape_with_dims(arena, array->local, dims, array->local->rank), sizeof *global);
     global->dynamic = array->local->dynamic;  // dimensions of dynamic size are whole on every device
     array->global = global;
     return HLO_SUCCESS;

@@ -134,6 +134,8 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     return cost;
 }
 
+// A cost is the bytes that a device sends, plus its local work as the bytes that it could send in that time. The arena
+// is reset because a candidate's shardings are only needed for its price.
 static void consider(Choice *choice, SpmdAxes *factors) {
     int64_t count = choice->rule->factors.count;
     spmd_rule_settle(choice->rule, choice->partitioner->mesh, factors);
@@ -219,6 +221,9 @@ static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     return true;
 }
 
+// The search is small because axes are few: each tensor leads once with what it has now, and the cheapest wins. Tensors
+// are tried from the last (the results) to the first, and only a cheaper one replaces the best, so that ties go to what
+// the plan wants.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
     assert(rule);
     Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
@@ -240,6 +245,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     return choice.best;
 }
 
+// What the halos of one operand cost: only cut dimensions whose factor is a window are looked at.
 int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
                             const SpmdAxes *factors, SpmdIntervalOf interval_of) {
     assert(operand >= 0 && operand < rule->op->operand_count);
@@ -257,6 +263,8 @@ int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     return bytes;
 }
 
+// A factor that the op sums over and that is cut leaves each device with a part of the sum: the result is partial over
+// those axes until an all-reduce or a reduce-scatter.
 SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {
     SpmdAtomSet partial = 0;
     for (int64_t f = 0; f < rule->factors.count; f++) {
@@ -287,6 +295,8 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     return spmd_reshard(partitioner, local, wanted, passes ? local.partial : 0, reason);
 }
 
+// The last shard of an uneven cut is padded with values that nobody has defined. A reduction would take them in, so
+// they become the value that does not change its result.
 HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                   int32_t operand, HloInstruction *hlo, HloInstruction *value) {
     const SpmdTensor *tensor = &rule->tensors[operand];
@@ -348,6 +358,7 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
     return HLO_SUCCESS;
 }
 
+// What most ops need: choose factors, bring the operands there, make the same op on shards.
 HloStatus spmd_partition_default(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     HLO_FAIL_IF(!rule, HLO_UNIMPLEMENTED, "%s of this form cannot be partitioned", hlo_op_text(op->opcode));

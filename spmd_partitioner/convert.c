@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Annotations are read into axes of a mesh, and axes written back as annotations.
 #include "spmd_partitioner/convert.h"
 
 #include <assert.h>
@@ -51,6 +52,8 @@ static bool take_factors(HloArena *arena, Segments *rest, int64_t *first, int64_
     return true;
 }
 
+// The device order of V2 text: reshape 0, 1, 2 ... to `dims`, transpose by `permutation`, flatten. Transposing only
+// changes the order in which runs are listed, so the devices need not be written out.
 static bool tiles_from_iota(HloArena *arena, const HloSharding *sharding, Tiles *tiles) {
     const HloIotaDevices *iota = &sharding->iota;
     int64_t count = iota->dims.count;
@@ -104,6 +107,8 @@ static int64_t device_at(const Tiles *tiles, int64_t index) {
     return device;
 }
 
+// V1 text lists every device. Any permutation may stand there, so what list_factors() found is compared with the whole
+// list: two lists may begin alike.
 static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *devices, Tiles *tiles) {
     if (devices[0] != 0) return false;
     int64_t weight = tiles->devices;
@@ -219,6 +224,8 @@ static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdOp
     return 0;
 }
 
+// Neighbouring instructions mostly share one annotation object, so a comparison of addresses spares nearly all of the
+// work in large programs.
 static void collect_cuts(HloArena *arena, const HloModule *module, int64_t devices, Cuts *cuts) {
     assert(devices > 0);
     for (int64_t c = 0; c < module->computations.count; c++) {
@@ -252,6 +259,7 @@ static HloStatus agree(int64_t *count, int64_t other, const char *what) {
     return HLO_SUCCESS;
 }
 
+// The number of devices that an annotation speaks of; 0 where it says nothing (replicated, maximal, manual).
 static int64_t annotation_devices(const HloSharding *sharding) {
     if (!sharding) return 0;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
@@ -266,6 +274,8 @@ static int64_t annotation_devices(const HloSharding *sharding) {
     return product_of(sharding->named->mesh.axis_sizes);
 }
 
+// Programs say how many devices they are for in up to four places. All that say it must agree: a wrong guess would
+// compute something else without a word.
 HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
     assert(module && count);
     int64_t mesh = options->mesh_axis_count ? 1 : 0;
@@ -298,6 +308,9 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
     return HLO_SUCCESS;
 }
 
+// A mesh is a number of devices cut into atoms: the finest grid in which each annotation of the program is a choice of
+// whole atoms. Strides come from named axes first, then from tiled annotations as they stand in the program; those that
+// would break the chain of divisors are read as foreign orders later.
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
     assert(arena && module && mesh);
     int64_t devices;
@@ -336,6 +349,7 @@ static SpmdAtomSet *subgroup_set(const HloSharding *sharding, int64_t index, Spm
     return NULL;
 }
 
+// The trailing tile dimensions are subgroups (last_tile_dims); atoms that stand in none of the lists are replicated.
 static bool annotation_from_tiles(const SpmdMesh *mesh, const HloSharding *sharding, const Tiles *tiles, int64_t rank,
                                   SpmdAnnotation *annotation) {
     for (int64_t i = 0; i < tiles->count; i++) {
@@ -515,6 +529,8 @@ static void segments_from_axes(HloArena *arena, const HloMesh *mesh, const HloAx
     }
 }
 
+// Axes of V3 text are names in a mesh of the annotation's own, whose sizes and strides may be cut otherwise than the
+// module's; by strides both speak of the same devices.
 static HloStatus axes_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                                  const HloAxisRefs *refs, SpmdAxes *out) {
     Segments segments = {0};
@@ -526,6 +542,8 @@ static HloStatus axes_from_named(HloArena *arena, const SpmdMesh *mesh, const Hl
     return HLO_SUCCESS;
 }
 
+// A mesh without a device order is the plain order, in which strides follow from the sizes. One that has an order goes
+// through tiles, as V1 text does, because its strides say nothing about devices.
 static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                                        int64_t rank, SpmdAnnotation *annotation) {
     assert(rank >= 0 && annotation);
@@ -605,6 +623,7 @@ static void set_iota(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *orde
     if (count > 1) out->iota.permutation = hlo_ints(arena, permutation, count);
 }
 
+// A foreign order has no form as runs: every device is listed.
 static void set_list(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, const int64_t *devices,
                      HloSharding *out) {
     int64_t *list = HLO_ARENA_NEW(arena, int64_t, mesh->device_count);

@@ -17,6 +17,7 @@ typedef struct Cached {
     struct Cached *next;
 } Cached;
 
+// Several users often want an operand in the same other form: it is gathered once.
 static const Cached *cache_find(const HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep) {
     int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
     for (const Cached *at = found ? (const Cached *)(intptr_t)*found : NULL; at; at = at->next) {
@@ -120,6 +121,8 @@ static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
 
 static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to);
 
+// A constant of one number everywhere costs nothing to make at shard size. Any other is kept whole and cut by device:
+// its values differ from device to device, and the program is the same on all of them.
 static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloInstruction *source,
                                        const SpmdSharding *to) {
     assert(hlo_is(source, HLO_OP_CONSTANT));
@@ -159,6 +162,8 @@ static HloInstruction *demand_iota(SpmdPartitioner *partitioner, const HloInstru
     return spmd_emit_convert(partitioner, spmd_emit_binary(partitioner, HLO_OP_ADD, count, spread), wanted);
 }
 
+// A free op has a rule and operands that are free or scalars: its factors say what part of each operand the wanted part
+// needs.
 static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
     assert(source->operand_count > 0); /* constants and iotas have been made before */
     const SpmdRule *rule = partitioner->plan->rules[source->id];

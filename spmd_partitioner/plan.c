@@ -245,6 +245,7 @@ static HloStatus seed_instruction(Builder *builder, const HloInstruction *op) {
     return HLO_SUCCESS;
 }
 
+// allow_spmd_sharding_propagation_to_* has one flag for all values or one for each.
 static bool flag_of(HloBools flags, int64_t index, bool missing) {
     if (!flags.count) return missing;
     return flags.items[flags.count == 1 ? 0 : index < flags.count ? index : flags.count - 1];
@@ -293,6 +294,7 @@ static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf,
     }
 }
 
+// Values pass into and out of calls unchanged: both sides of the border want the same sharding, which an edge says.
 static void add_call_edges(Builder *builder, const HloInstruction *op) {
     const HloComputation *body = op->called[0];
     for (int32_t i = 0; i < op->operand_count; i++) {
@@ -352,6 +354,9 @@ static int32_t first_stage(const HloInstruction *op) {
     }
 }
 
+// A node of the graph that propagation works on: the arrays of one op's operands and results, tied together by its
+// factors. Free arrays (constants and what is made of them alone) are left out: they are made in whatever form is asked
+// for.
 static void add_rule(Builder *builder, const HloInstruction *op) {
     assert(op->parent);
     SpmdPlan *plan = builder->plan;

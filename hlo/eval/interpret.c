@@ -7,6 +7,7 @@
 
 #include "hlo/eval/internal.h"
 
+// One column of ops.def: an op without an evaluator does not link.
 static HloEvalFunction *const handlers[] = {
 #define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) hlo_eval_##eval,
 #include "hlo/ops.def"
@@ -30,6 +31,8 @@ typedef struct Planner {
     int64_t depth;
 } Planner;
 
+// Dead code is legal in HLO and may even be impossible to evaluate; only the root and what has an effect are needed,
+// and what they need.
 static void mark_live(const HloComputation *computation, HloInstruction *const *order, int64_t count, int32_t *slots) {
     for (int64_t i = 0; i < count; i++) {
         bool needed = order[i] == computation->root || hlo_instruction_has_side_effect(order[i]);
@@ -64,6 +67,8 @@ static void mark_moves(Planner *planner, HloEvalPlan *plan, const HloInstruction
     hlo_arena_reset(arena, mark);
 }
 
+// From the end to the beginning: the first use seen is the last one. The step may then take the value over, and an op
+// whose operand nobody else holds writes its result into the operand's memory.
 static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
     HloArenaMark mark = hlo_arena_mark(arena);
     bool *used = HLO_ARENA_NEW(arena, bool, plan->count);
@@ -80,6 +85,8 @@ static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
     hlo_arena_reset(arena, mark);
 }
 
+// A computation as a list of steps with numbered slots, made once and run many times: the body of a loop must not look
+// names up in each round.
 static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computation) {
     assert(computation->root);
     HloArena *arena = planner->world->arena;
@@ -111,6 +118,8 @@ static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computatio
     return plan;
 }
 
+// Also finds whether the program has manual regions, which make even an unpartitioned program run on all devices at
+// once, since the code inside is written for one device of several.
 static HloStatus plan_computation(Planner *planner, const HloComputation *computation) {
     HloEvalWorld *world = planner->world;
     if (world->plans[computation->id]) return HLO_SUCCESS;
@@ -170,6 +179,7 @@ static HloEvalValue *get_element(HloEvalDevice *device, const HloEvalStep *step,
     return result;
 }
 
+// Operands whose last use this is move out of their slot, with their reference; others are shared.
 static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEvalValue **slots, HloEvalValue **result) {
     assert(step->instruction && slots && result);
     const HloInstruction *instruction = step->instruction;
@@ -193,6 +203,8 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     return HLO_SUCCESS;
 }
 
+// Errors leave early without releasing what the slots hold: hlo_eval_release_all() finds it at the end, in the device's
+// list of all values.
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result) {
     assert(computation->root && result);

@@ -263,6 +263,7 @@ HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruct
     return HLO_SUCCESS;
 }
 
+// Row-major arrays: everything from the concatenated dimension inwards is one run of bytes in each operand.
 HloStatus hlo_eval_concatenate(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONCATENATE));
@@ -296,6 +297,8 @@ static void visible_range(const HloPadDimension *padding, int64_t size, int64_t 
     *count = end > start ? end - start : 0;
 }
 
+// Filled with the padding value first, then the operand is copied over it with strides that jump over interior padding.
+// Negative padding cuts the operand, so only what lands inside is copied.
 HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_PAD));
@@ -323,6 +326,8 @@ HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
+// One element is encoded for each index along the dimension and repeated; narrow types round as a conversion from the
+// index does.
 HloStatus hlo_eval_iota(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_IOTA));

@@ -5,6 +5,8 @@
 
 #include "hlo/eval/internal.h"
 
+// Values stand in a list of their device, so that a run that ends with an error, or jumps because memory is short, can
+// be cleaned up without knowing where it was.
 static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     assert(shape && value);
     HloEvalValue *made = hlo_allocate_zeroed(1, sizeof(*made));
@@ -46,10 +48,13 @@ void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value) {
     destroy(device, value);
 }
 
+// Elements of tuples are in the list too: nothing is released through its tuple here, or it would be freed twice.
 void hlo_eval_release_all(HloEvalDevice *device) {
     while (device->values) destroy(device, device->values);
 }
 
+// The limit is counted over all devices of a run: a program of 64 virtual devices takes 64 times the memory, and should
+// fail with a message and not by the kernel's hand.
 HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     assert(shape && value);
     HLO_TRY(new_header(device, shape, value));
@@ -107,6 +112,9 @@ HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int
     return HLO_SUCCESS;
 }
 
+// Printed programs leave out large constants ("{...}"). To run them at all some numbers are needed: spread over [-0.5,
+// 0.5) by a multiplicative hash (2654435761 is Knuth's: a prime near 2^32 divided by the golden ratio), the same on
+// every machine.
 void hlo_eval_fill_elided(const HloShape *shape, void *data) {
     int64_t count = hlo_shape_elements(shape);
     memset(data, 0, (size_t)hlo_shape_bytes(shape));
@@ -118,6 +126,7 @@ void hlo_eval_fill_elided(const HloShape *shape, void *data) {
     }
 }
 
+// Arguments are not copied: the evaluator never writes to memory that it has not allocated.
 HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloEvalValue **value) {
     assert(literal && value);
     const HloShape *shape = literal->shape;
@@ -146,6 +155,8 @@ HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloE
     return HLO_SUCCESS;
 }
 
+// Arrays of dynamic size are kept at their bounds with the real sizes beside them; without `sizes` they are full, so
+// that only programs that use dynamic sizes pay for them.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes) {
     assert(hlo_shape_is_array(value->shape));
     (void)device;
@@ -163,6 +174,7 @@ HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const i
     return HLO_SUCCESS;
 }
 
+// A reshape or bitcast between arrays of equal bytes: the memory changes hands where nobody else looks at it.
 HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape,
                               HloEvalValue **result) {
     assert(value && shape);

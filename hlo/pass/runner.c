@@ -20,6 +20,7 @@ typedef struct Run {
     int64_t number;  // runs of passes so far
 } Run;
 
+// Names are those of XLA's --xla_dump_to, so that people's scripts find them.
 static HloStatus dump(const Run *run, const char *stage) {
     assert(run->module && stage);
     HloText path = {0}, text = {0};
@@ -97,6 +98,8 @@ static HloStatus hash_body(void *argument) {
     return HLO_SUCCESS;
 }
 
+// A pass that lies about having changed nothing would end a pipeline's rounds too early, or skip the verifier. The hash
+// makes it a failure of the first test that runs into it.
 static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before) {
     assert(call && run->module);
     if (!call->changed) {
@@ -135,6 +138,7 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     return HLO_SUCCESS;
 }
 
+// Rounds until nothing changes, but not for ever: two passes that undo each other must not hang a compilation.
 static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     assert(pipeline);
     run->pipeline = pipeline->name;
@@ -180,6 +184,7 @@ static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
     return dump_if_wanted(run, "after_optimizations");
 }
 
+// All names are looked up before anything runs, so that a typing error in the last one leaves the module as it was.
 HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t count, const HloPassOptions *options) {
     assert(module && count >= 0 && (names || count == 0));
     for (int64_t i = 0; i < count; i++) {

@@ -20,6 +20,8 @@ static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) 
     hlo_vector_push(arena, list, array);
 }
 
+// What a step reads and writes decides which steps must wait for each other, and how long each array lives. An array
+// that is read and written appears in both lists.
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
     assert(count >= 0 && loops && step);  // a concatenation of empty arrays has none
     CpuArrayVector reads = {0}, writes = {0};
@@ -60,6 +62,7 @@ void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKer
     read_operands_write_results(lowering, node, step);
 }
 
+// The cost only guides scheduling: the evaluator is taken for 50 times dearer an element than a kernel.
 static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HLO_FAIL_IF(node->elementwise_map, HLO_UNIMPLEMENTED, "%%%s: %s of %s inside a map", node->instruction->name,
                 hlo_op_text(node->opcode), hlo_type_text(node->results[0]->shape->type));
@@ -71,12 +74,17 @@ static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *s
     return HLO_SUCCESS;
 }
 
+// Fusion looked at nodes without knowing whether their code can be emitted. When it cannot, the node is marked and
+// lowering starts again: simpler than undoing a fusion, and rare.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node) {
     node->state = CPU_NODE_FALLBACK;
     lowering->retry = true;
     return HLO_SUCCESS;
 }
 
+// Three refusals are no errors. ABORTED names an array that must have a buffer after all. UNIMPLEMENTED and
+// RESOURCE_EXHAUSTED first take the node out of its neighbours' loops, and when it fails alone too, hand it to the
+// evaluator.
 bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
                        HloStatus *status) {
     *status = HLO_SUCCESS;
@@ -123,6 +131,8 @@ static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) 
     return strides;
 }
 
+// A loop over a transposed operand would touch another cache line with every element; the copy kernel goes block by
+// block. Small arrays fit in the cache, and are better fused with what reads them.
 static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step);
     const HloInts permutation = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
@@ -146,6 +156,8 @@ static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
+// Only for results that need a buffer: what they are made of without needing one is computed inside of the same loop
+// and has no step of its own.
 static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     enum { kWorthBlocking = 4096 };
     if (node->row_shape) return lower_rows(lowering, node, step);
@@ -159,6 +171,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
+// A reduction whose computation has a loop of its own cannot stand inside of one of ours; the evaluator has it.
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
     if (cpu_lower_is_arg_extreme(node, &largest)) return cpu_lower_arg_extreme(lowering, node, step);
@@ -205,6 +218,8 @@ static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const
     return some;
 }
 
+// First the whole result is the padding value, then the operand is stored over it in a box with gaps for interior
+// padding.
 static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2);
     const HloPadding padding = HLO_ATTRIBUTES(node->instruction, Pad)->padding;
@@ -386,6 +401,7 @@ static bool needs_no_step(const CpuNode *node) {
     return one && !node->results[0]->materialized;
 }
 
+// The same question in the form that cpu_lower_groups() asks.
 static bool needs_step(const CpuNode *node) {
     return !needs_no_step(node);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the decompositions share: batches, rows, triangles, reflections. One code serves four element types: where time
+// goes there are kernels by type (isa/vector.h, isa/triangle.h); elsewhere elements pass through double complex, which
+// holds all four exactly.
 #include "targets/cpu/matrix.h"
 
 #include <assert.h>
@@ -49,6 +52,8 @@ static CpuMatrix describe(HloType type, CpuFeatures features) {
                        .features = features};
 }
 
+// Several matrices go to workers whole, one each. Only when there are fewer matrices than workers, and each is large,
+// does a matrix get all workers inside: those that share one wait for each other.
 HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
                            CpuMatrixTask *task, const void *job) {
     enum { kWorthCutting = 200000, kWorthSharing = 10000000 };
@@ -125,6 +130,8 @@ void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const vo
         for (int64_t i = 0; i < n; i++) ((double *)to)[2 * i + 1] *= -1;
 }
 
+// Squares of floats cannot overflow in doubles, so the simple sum is right. Those of doubles can, and can vanish: then,
+// and only then, everything is scaled by the largest.
 double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     const int64_t reals = matrix->is_complex ? 2 * n : n;
     double sum = 0, largest = 0;
@@ -204,6 +211,9 @@ void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x) {
         for (int64_t i = 0; i < reals; i++) ((double *)x)[i] = -((double *)x)[i];
 }
 
+// Eigenvectors are right up to a factor of size one. That factor is fixed by the first of the large elements, so that
+// small differences in rounding do not turn whole vectors; the first within 10 % of the largest is taken, since which
+// of two nearly equal ones is larger may differ.
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(cpu_matrix_get(matrix, x, i)));
@@ -242,6 +252,8 @@ size_t cpu_triangle_bytes(HloType type, int64_t n, int64_t count) {
     return cpu_product_scratch_bytes(&product);
 }
 
+// Divide and conquer: solve the upper half, take its part off the lower half by one product, solve the lower half.
+// Nearly all of the work is then in products, which are fast.
 void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count,
                         void *y, int64_t y_stride, void *scratch) {
     if (n <= CPU_TRIANGLE) {

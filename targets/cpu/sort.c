@@ -177,6 +177,9 @@ static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// Each worker sorts its part, then runs are merged in pairs. In each round every worker has an equal slice of the
+// output: merge_split() finds by bisection where in both runs a slice begins, so even the last merge of two halves
+// keeps all workers busy.
 static void sort_long_row(CpuPool *pool, LongRow *row) {
     const int workers = cpu_pool_worker_count(pool);
     row->parts = workers < kMaximumParts ? workers : kMaximumParts;

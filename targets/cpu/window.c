@@ -102,6 +102,8 @@ static bool is_scan(const PassJob *job, bool *reverse) {
     return d->padding_low == d->size - 1 || *reverse;
 }
 
+// A window that covers everything before its place is a running total: by the definition it would take quadratic time,
+// as a scan linear.
 static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuReduceOp op) {
     bool reverse;
     if (is_scan(job, &reverse))
@@ -120,6 +122,7 @@ static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuRed
 
 // ---- reduce-window
 
+// The number of elements; 1 for none, as of a scalar.
 static int64_t product(const int64_t *sizes, int count) {
     int64_t result = 1;
     for (int i = 0; i < count; i++) result *= sizes[i];
@@ -189,6 +192,9 @@ static void finish(const Passes *p, const void *init, char *out, const char *res
     }
 }
 
+// A window over several dimensions is one pass for each: 2 k steps where k by k elements would take k^2. Float sums are
+// then not in the order of the definition, which HLO leaves open. Narrow floats are held in f32 until the end, and
+// `init` is combined once, at the end, since passes begin with the identity.
 HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank, const int64_t *in_sizes,
                             const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
                             const void *in) {
@@ -291,6 +297,7 @@ static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// Combiners that nobody knows are called element by element, in row-major order of the window's places.
 HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types, int rank, const int64_t *in_sizes,
                                  const int64_t *out_sizes, const CpuWindowDim *window, const void *const *inits,
                                  void *const *outs, const void *const *ins, CpuWindowCombine *combine, void *context) {
