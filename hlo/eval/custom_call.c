@@ -60,7 +60,7 @@ HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instr
 // holds along the one dimension where it is smaller.
 HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
                                           HloEvalValue **operands, HloEvalValue **result) {
-    int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
+    int64_t count = instruction->operand_count / 2, dim = count ? operands[0]->shape->rank - 1 : -1;
     const HloShape *shape = instruction->shape;
     HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != count || count < 1 || dim < 0 ||
                     instruction->called_count != 1 || shape->elements[0]->rank != dim + 1,

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the evaluator refuses: it is the oracle, so what it cannot know it must not make up. Programs come from the
+// parser alone here, as a user of the library may forget to verify them.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "tests/support/compiled.h"
+
+typedef struct RefusedProgram {
+    const char *head;  // of the module, behind its name
+    const char *called;
+    const char *body;  // of the entry
+    HloCode code;
+    const char *part;  // of the message
+} RefusedProgram;
+
+#define ADD "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] add(a, b)\n}\n"
+#define LESS \
+    "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = pred[] compare(a, b), direction=LT\n}\n"
+#define P " p = f32[8] parameter(0)\n"
+
+static const RefusedProgram programs[] = {
+    // collectives
+    {"num_partitions=2", "", P " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,2}}\n",
+     HLO_INVALID_ARGUMENT, "%r: pair {0,2} does not fit 2 devices"},
+    {"num_partitions=2", "", P " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{-1,0}}\n",
+     HLO_INVALID_ARGUMENT, "%r: pair {-1,0} does not fit 2 devices"},
+    {"num_partitions=3", ADD,
+     P " ROOT r = f32[2] reduce-scatter(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
+       "dimensions={0}, to_apply=add\n",
+     HLO_INVALID_ARGUMENT, "%r: 3 devices cannot share dimension 0 of size 8"},
+    {"num_partitions=3", "",
+     P " ROOT r = f32[20] all-gather(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
+       "dimensions={0}\n",
+     HLO_INVALID_ARGUMENT, "%r: 3 shards of 8 do not make dimension 0 of size 20"},
+    {"num_partitions=3", "",
+     P " ROOT r = f32[8] all-to-all(p), channel_id=1, replica_groups={{0,1,2}}, dimensions={0}\n", HLO_INVALID_ARGUMENT,
+     "%r: 3 devices cannot share dimension 0 of size 8"},
+    {"num_partitions=3", "", P " ROOT r = (f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1,2}}\n",
+     HLO_INVALID_ARGUMENT, "%r: 2 operands for 3 devices"},
+    {"num_partitions=2", ADD,
+     P " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0}}, to_apply=add\n",
+     HLO_INVALID_ARGUMENT, "device 1"},
+    {"num_partitions=2", "",
+     P " q = f32[8] parameter(1)\n o = s32[2] constant({6, 6})\n z = s32[2] constant({4, 4})\n"
+       " ROOT r = f32[8] ragged-all-to-all(p, q, o, z, o, z), channel_id=1, replica_groups={{0,1}}\n",
+     HLO_INVALID_ARGUMENT, "%r: rows "},
+    {"num_partitions=2", "",
+     " p = f32[8,2] parameter(0)\n q = f32[8] parameter(1)\n o = s32[2] constant({2, 2})\n"
+     " ROOT r = f32[8] ragged-all-to-all(p, q, o, o, o, o), channel_id=1, replica_groups={{0,1}}\n",
+     HLO_INVALID_ARGUMENT, "the operands do not agree"},
+    // sizes that are computed
+    {"", "", P " n = s32[] constant(9)\n ROOT r = f32[<=8] set-dimension-size(p, n), dimensions={0}\n",
+     HLO_INVALID_ARGUMENT, "%r: size 9 is beyond the bound 8 of dimension 0"},
+    {"", "", P " n = s32[] constant(-1)\n ROOT r = f32[<=8] set-dimension-size(p, n), dimensions={0}\n",
+     HLO_INVALID_ARGUMENT, "%r: size -1 is beyond the bound 8"},
+    {"", "", P " n = s32[] constant(9)\n ROOT r = f32[<=8] dynamic-reshape(p, n)\n", HLO_INVALID_ARGUMENT,
+     "%r: size 9 does not fit the bound 8"},
+    {"", "", P " n = s32[] constant(7)\n ROOT r = f32[<=8] dynamic-reshape(p, n)\n", HLO_INVALID_ARGUMENT,
+     "%r: 8 elements cannot become 7"},
+    // custom calls
+    {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
+    {"", "", P " ROOT r = f32[2] custom-call(p), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
+     "an array and a tuple of two are wanted"},
+    {"", "", " ROOT r = (f32[2], s32[2]) custom-call(), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
+     "an array and a tuple of two are wanted"},
+    {"", LESS, P " ROOT r = f32[2] custom-call(p, p), custom_call_target=\"ApproxTopK\", called_computations={less}\n",
+     HLO_INVALID_ARGUMENT, "arrays, init values and a comparator are wanted"},
+    {"", "", " ROOT r = (f32[2], s32[2]) custom-call(), custom_call_target=\"ApproxTopK\"\n", HLO_INVALID_ARGUMENT,
+     "arrays, init values and a comparator are wanted"},
+    {"", LESS,
+     P " z = f32[] constant(0)\n ROOT r = (f32[9]) custom-call(p, z), custom_call_target=\"ApproxTopK\", "
+       "called_computations={less}\n",
+     HLO_INVALID_ARGUMENT, "the results do not fit the operands"},
+    // random numbers
+    {"", "",
+     " s = u64[4] constant({1,2,3,4})\n ROOT r = (u64[4], u32[8]) rng-bit-generator(s), algorithm=rng_default\n",
+     HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3]"},
+    {"", "", " s = u64[2] constant({1,2})\n ROOT r = u32[8] rng-bit-generator(s), algorithm=rng_default\n",
+     HLO_UNIMPLEMENTED, "%r must return its state"},
+    // manual regions
+    {"num_partitions=2", "",
+     P " ROOT d = f32[4] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n",
+     HLO_UNIMPLEMENTED, "%d: a manual region needs the devices of its mesh; the run has 2"},
+};
+
+// Runs the entry on as many devices as the module is for.
+static HloStatus evaluate(const HloModule *module) {
+    HloLiteral *arguments[8] = {0}, *results[4] = {0};
+    const HloLiteral *const *rows[4];
+    const int64_t devices = module->num_partitions, count = module->entry->parameters.count;
+    for (int64_t i = 0; i < count; i++)
+        arguments[i] = compiled_random(module->entry->parameters.items[i]->shape, (uint64_t)i);
+    for (int64_t d = 0; d < devices; d++) rows[d] = (const HloLiteral *const *)arguments;
+    HloStatus status = hlo_evaluate_partitioned(module, devices, rows, count, NULL, results);
+    for (int64_t d = 0; d < devices; d++) {
+        cr_expect_eq(results[d] == NULL, status != NULL);
+        hlo_literal_free(results[d]);
+    }
+    for (int64_t i = 0; i < count; i++) hlo_literal_free(arguments[i]);
+    return status;
+}
+
+Test(eval_refused, programs) {
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        const RefusedProgram *at = &programs[i];
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m%s%s\n%sENTRY e {\n%s}\n", *at->head ? ", " : "", at->head, at->called,
+                        at->body);
+        HloModule *module = compiled_must_parse(text.data);
+        HloStatus status = evaluate(module);
+        cr_expect(hlo_status_code(status) == at->code && strstr(hlo_status_message(status), at->part),
+                  "%s\n%s: %s, where %s was to come", text.data, hlo_code_name(hlo_status_code(status)),
+                  hlo_status_message(status), at->part);
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
+Test(eval_refused, requests) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m, replica_count=2\nENTRY e {\n p = f32[8] parameter(0)\n ROOT r = f32[8] negate(p)\n}\n");
+    HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *result = NULL;
+    const HloLiteral *const row[] = {argument}, *const *const rows[3] = {row, row, row};
+    HloLiteral *results[3] = {0};
+    const int64_t two = 2;
+    HloLiteral *other = hlo_literal_of(HLO_F32, (HloInts){&two, 1}, (const float[]){1, 2});
+    const HloLiteral *const wrong[] = {other};
+    must_fail(hlo_evaluate(module, row, 0, NULL, &result), HLO_INVALID_ARGUMENT, "takes 1 arguments, 0 given");
+    must_fail(hlo_evaluate(module, wrong, 1, NULL, &result), HLO_INVALID_ARGUMENT, "f32[2]");
+    must_fail(hlo_evaluate(module, row, 1, &(HloEvalOptions){.device_count = -1}, &result), HLO_INVALID_ARGUMENT,
+              "-1 devices");
+    must_fail(hlo_evaluate_partitioned(module, 3, rows, 1, NULL, results), HLO_INVALID_ARGUMENT,
+              "3 devices cannot hold 2 replicas");
+    must_fail(hlo_evaluate_partitioned(module, 0, rows, 1, NULL, results), HLO_INVALID_ARGUMENT, "0 devices");
+    const HloInstruction *root = module->entry->root, *parameter = root->operands[0];
+    must_fail(hlo_evaluate_instruction(parameter, NULL, NULL, &result), HLO_INVALID_ARGUMENT,
+              "%p: a parameter has no value of its own");
+    must_fail(hlo_evaluate_instruction(root, wrong, NULL, &result), HLO_INVALID_ARGUMENT,
+              "%r: operand 0 has another shape");
+    module->entry = NULL;
+    must_fail(hlo_evaluate(module, row, 1, NULL, &result), HLO_INVALID_ARGUMENT, "no entry computation");
+    must_fail(hlo_evaluate_partitioned(module, 2, rows, 1, NULL, results), HLO_INVALID_ARGUMENT,
+              "no entry computation");
+    hlo_literal_free(argument);
+    hlo_literal_free(other);
+    hlo_module_free(module);
+}
