@@ -5,20 +5,18 @@
 #include <string.h>
 
 // Appends the prime factors of `size` as atoms of `axis`, larger strides first; `stride` is that of the last one.
-static HloStatus push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stride) {
+static void push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stride) {
     assert(size >= 1 && stride >= 1); /* parts of an axis that check_axes() has seen */
     int64_t rest = size, above = stride * size;
     for (int64_t prime = 2; rest > 1; prime++) {
         if (prime * prime > rest) prime = rest;
         while (rest % prime == 0) {
-            HLO_FAIL_IF(mesh->atom_count == SPMD_MAX_ATOMS, HLO_INVALID_ARGUMENT,
-                        "a mesh of more than %lld devices is not supported", (long long)SPMD_MAX_DEVICES);
+            assert(mesh->atom_count < SPMD_MAX_ATOMS); /* no more prime factors than SPMD_MAX_DEVICES has */
             above /= prime;
             mesh->atoms[mesh->atom_count++] = (SpmdAtom){.axis = axis, .size = prime, .stride = above};
             rest /= prime;
         }
     }
-    return HLO_SUCCESS;
 }
 
 static HloStatus check_axes(const SpmdMeshAxis *axes, int64_t axis_count, int64_t *device_count) {
@@ -47,15 +45,15 @@ static const SpmdMeshAxis *copy_axes(HloArena *arena, const SpmdMeshAxis *axes, 
 }
 
 // Splits one axis, whose minor neighbour has stride `low`, at the cuts inside of it.
-static HloStatus push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *cuts, int64_t cut_count) {
+static void push_axis(SpmdMesh *mesh, int32_t axis, int64_t low, const int64_t *cuts, int64_t cut_count) {
     assert(low >= 1 && axis < mesh->axis_count); /* the stride of its minor neighbour */
     int64_t high = low * mesh->axes[axis].size;
     for (int64_t i = cut_count - 1; i >= 0; i--) {
         if (cuts[i] >= high || cuts[i] <= low || high % cuts[i] || cuts[i] % low) continue;
-        HLO_TRY(push_primes(mesh, axis, high / cuts[i], cuts[i]));
+        push_primes(mesh, axis, high / cuts[i], cuts[i]);
         high = cuts[i];
     }
-    return push_primes(mesh, axis, high / low, low);
+    push_primes(mesh, axis, high / low, low);
 }
 
 HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t axis_count, const int64_t *cuts,
@@ -68,7 +66,7 @@ HloStatus spmd_mesh_with_cuts(HloArena *arena, const SpmdMeshAxis *axes, int64_t
     int64_t low = mesh->device_count;
     for (int32_t axis = 0; axis < mesh->axis_count; axis++) {
         low /= axes[axis].size;
-        HLO_TRY(push_axis(mesh, axis, low, cuts, cut_count));
+        push_axis(mesh, axis, low, cuts, cut_count);
     }
     *result = mesh;
     return HLO_SUCCESS;

@@ -98,7 +98,7 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
-    HLO_FAIL_IF(!rule || rule->result_count != 2, HLO_UNIMPLEMENTED, "topk of this form cannot be partitioned");
+    assert(rule && rule->result_count == 2); /* of one array, giving values and places: shape inference has seen them */
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
     if (spmd_partial_axes(rule, factors)) return topk_in_two_stages(partitioner, op, rule, factors);
     HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;

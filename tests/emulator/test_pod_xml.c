@@ -94,6 +94,7 @@ ParameterizedTestParameters(emulator_pod_xml, refused) {
         {"wrap=\"full-axis\"/>", "wrap=\"explicit\"/><slice name=\"a\" dims=\"4 4\"/>", "flags on every slice"},
         {"usable=\"16911433728\"", "usable=\"26911433728\"", "more HBM is usable"},
         {"<vmem bytes=\"134217728\"", "<vmem bytes=\"934217728000\"", "VMEM must be smaller"},
+        {"<vmem bytes=\"134217728\"", "<vmem bytes=\"99999999999999999999\"", "too large"},
         {"key=\"mxu.eff\"", "key=\"mxu.speed\"", "calib"},
         {" source=\"pallas matmul.ipynb 8192^3\"", "", "calib"},
     };

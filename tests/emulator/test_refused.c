@@ -126,3 +126,23 @@ Test(emulator_refused, programs_for_other_machines) {
     hlo_module_free(module);
     emu_topology_free(topology);
 }
+
+// Loops in loops: the simulator follows them as calls of its own, and says so before the stack ends.
+Test(emulator_refused, loops_that_nest_too_deep) {
+    enum { kLoops = 70 };
+    EmuTopology *topology = topology_of("v5e-4");
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m\nc {\n p = f32[8] parameter(0)\n ROOT t = pred[] constant(false)\n}\n"
+                    "body0 {\n p = f32[8] parameter(0)\n ROOT r = f32[8] negate(p)\n}\n");
+    for (int i = 1; i <= kLoops; i++) {
+        hlo_text_format(&text,
+                        "%s%d {\n p = f32[8] parameter(0)\n ROOT r = f32[8] while(p), condition=c, body=body%d\n}\n",
+                        i == kLoops ? "ENTRY body" : "body", i, i - 1);
+    }
+    HloModule *module = compiled_must_parse(text.data);
+    expect_not_simulated(module, topology, "computations call each other too deeply");
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    emu_topology_free(topology);
+}

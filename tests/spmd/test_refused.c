@@ -63,6 +63,11 @@ static const RefusedProgram programs[] = {
         " p = f32[8] parameter(0)\n s = (f32[8], f32[32]) all-gather-start(p), dimensions={0}, channel_id=1, "
         "replica_groups={{0,1,2,3}}, use_global_device_ids=true\n ROOT d = f32[32] all-gather-done(s)\n"),
      HLO_UNIMPLEMENTED, "all-gather outside of a manual region has no meaning"},
+    {ON(4,
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n q = (f32[8], f32[8]) tuple(p, p)\n"
+        " s = ((f32[8], f32[8]), u32[], token[]) send(q, t), channel_id=1, is_host_transfer=true\n"
+        " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n"),
+     HLO_UNIMPLEMENTED, "a host transfer of several arrays at once"},
     // custom calls of sharding
     {ON(4,
         " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT d = (f32[8], f32[8]) custom-call(p, q), "
