@@ -6,7 +6,6 @@
 #include "pjrt/objects.h"
 
 // ---- types
-// -----------------------------------------------------------------------------------------------------------
 
 // PJRT_Buffer_Type by its number.
 static const HloType types[] = {
@@ -46,7 +45,6 @@ HloStatus pjrt_array_read(int32_t type, const int64_t *dims, size_t num_dims, Hl
 }
 
 // ---- making and unmaking
-// ---------------------------------------------------------------------------------------------
 
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout) {
     assert(client && buffer);
@@ -151,7 +149,6 @@ PjrtError *pjrt_buffer_copy_to_memory(void *arguments) {
 }
 
 // ---- what a buffer is
-// ------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_buffer_element_type(void *arguments) {
     PjrtBufferElementTypeArgs *args = arguments;
@@ -216,7 +213,6 @@ PjrtError *pjrt_buffer_ready_event(void *arguments) {
 }
 
 // ---- reading
-// ---------------------------------------------------------------------------------------------------------
 
 // The order of dimensions that a host layout asks for; NULL for row-major. Strided host layouts are refused.
 static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const int64_t **order) {

@@ -9,7 +9,6 @@
 #include "pjrt/objects.h"
 
 // ---- attributes
-// ------------------------------------------------------------------------------------------------------
 
 static PjrtNamedValue number_value(const char *name, int64_t number) {
     assert(name);
@@ -49,7 +48,6 @@ bool pjrt_has_several_slices(const TargetClient *client) {
 }
 
 // ---- making and unmaking
-// ---------------------------------------------------------------------------------------------
 
 static void free_client(PjrtClient *client) {
     hlo_free(client->topology.descriptions);
@@ -199,7 +197,6 @@ PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
 }
 
 // ---- clients
-// ---------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_client_platform_name(void *arguments) {
     PjrtClientPlatformNameArgs *args = arguments;
@@ -293,7 +290,6 @@ PjrtError *pjrt_client_update_global_process_info(void *arguments) {
 }
 
 // ---- device descriptions
-// ---------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_device_description_id(void *arguments) {
     PjrtDeviceDescriptionIdArgs *args = arguments;
@@ -336,7 +332,6 @@ PjrtError *pjrt_device_description_to_string(void *arguments) {
 }
 
 // ---- devices
-// ---------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_device_get_description(void *arguments) {
     PjrtDeviceGetDescriptionArgs *args = arguments;
@@ -429,7 +424,6 @@ PjrtError *pjrt_async_tracking_event_destroy(void *arguments) {
 }
 
 // ---- memories
-// --------------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_memory_id(void *arguments) {
     PjrtMemoryIdArgs *args = arguments;

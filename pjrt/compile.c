@@ -13,7 +13,6 @@
 #include "pjrt/options.h"
 
 // ---- reading
-// ---------------------------------------------------------------------------------------------------------
 
 static bool format_is(const PjrtProgram *program, const char *format) {
     return program->format_size == strlen(format) && memcmp(program->format, format, program->format_size) == 0;
@@ -44,7 +43,6 @@ static void apply_options(HloModule *module, const PjrtCompileOptions *options) 
 }
 
 // ---- describing
-// ------------------------------------------------------------------------------------------------------
 
 static HloStatus keep_bytes(HloText *text, const void *data, size_t length) {
     hlo_text_append(text, data, length);
@@ -56,6 +54,7 @@ static PjrtStrings new_strings(HloArena *arena, int64_t count) {
                          (size_t)count};
 }
 
+// The C API hands shardings over as OpSharding protobufs.
 static HloStatus serialise_shardings(HloArena *arena, const SpmdBoundaryArray *arrays, int64_t count,
                                      PjrtStrings *strings) {
     assert(count >= 0 && strings);
@@ -88,6 +87,7 @@ static PjrtStrings memory_kinds(HloArena *arena, const TargetExecutable *target,
     return strings;
 }
 
+// The C API hands out these arrays as they are, so they are made once and live as long as the executable.
 static void describe_results(PjrtExecutable *executable) {
     const TargetExecutable *target = executable->executable;
     HloArena *arena = executable->arena;
@@ -166,6 +166,7 @@ static HloStatus describe_layouts(PjrtExecutable *executable) {
     return HLO_SUCCESS;
 }
 
+// What the API's getters answer with, made when the program is compiled: most getters only hand it out.
 static HloStatus describe(void *argument) {
     PjrtExecutable *executable = argument;
     HloArena *arena = executable->arena;
@@ -186,7 +187,6 @@ static HloStatus describe(void *argument) {
 }
 
 // ---- compiling
-// -------------------------------------------------------------------------------------------------------
 
 void pjrt_executable_release(PjrtExecutable *executable) {
     assert(executable);
@@ -252,6 +252,7 @@ static bool has_taker(HloModule *module, const TargetDevice *device, const HloSh
     return false;
 }
 
+// An argument that no result can take over stays the caller's.
 static void prune_donors(HloModule *module, const TargetDevice *device) {
     if (!module->entry_parameter_layouts) return;
     HloDonor *kept = HLO_ARENA_NEW(module->arena, HloDonor, module->donor_count);
@@ -277,6 +278,7 @@ static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *requ
     return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
 }
 
+// Read for each program and not once, so that a test or a notebook may change it between compilations.
 static TargetNumerics chosen_numerics(void) {
     const char *text = getenv("MESHLO_NUMERICS");
     if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;

@@ -7,7 +7,6 @@
 #include "pjrt/objects.h"
 
 // ---- errors
-// ----------------------------------------------------------------------------------------------------------
 
 static void table_destroy(PjrtErrorDestroyArgs *arguments) {
     pjrt_error_destroy(arguments);
@@ -102,7 +101,6 @@ PjrtError *pjrt_error_for_each_payload(void *arguments) {
 }
 
 // ---- events
-// ----------------------------------------------------------------------------------------------------------
 
 PjrtEvent *pjrt_event_from(TargetEvent *event) {
     PjrtEvent *handle = event ? hlo_allocate(sizeof(*handle)) : NULL;

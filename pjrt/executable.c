@@ -8,7 +8,6 @@
 #include "pjrt/objects.h"
 
 // ---- executables
-// -----------------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_executable_destroy(void *arguments) {
     PjrtExecutableDestroyArgs *args = arguments;
@@ -188,7 +187,6 @@ PjrtError *pjrt_executable_get_compile_options(void *arguments) {
 }
 
 // ---- loaded executables
-// ----------------------------------------------------------------------------------------------
 
 PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
     PjrtLoadedExecutableGetExecutableArgs *args = arguments;
@@ -234,7 +232,6 @@ PjrtError *pjrt_loaded_executable_is_deleted(void *arguments) {
 }
 
 // ---- execution
-// -------------------------------------------------------------------------------------------------------
 
 // The lists that target_execute() takes, in one block of memory.
 typedef struct Launch {

@@ -82,6 +82,7 @@ static void redirect(HloInstruction *value, HloInstruction *replacement, const H
     if (hlo_instruction_is_root(value)) hlo_computation_set_root(value->parent, replacement);
 }
 
+// A copy: replacing uses changes the list that is walked.
 static HloInstructionVector users_of(const HloPadder *padder, const HloInstruction *value) {
     HloInstructionVector users = {0};
     for (int64_t i = 0; i < value->users.count; i++) hlo_vector_push(padder->scratch, &users, value->users.items[i]);
@@ -128,6 +129,8 @@ static HloInstruction *take_apart(const HloPadder *padder, HloInstruction *value
     return hlo_pass_get(value, call, 0);
 }
 
+// The parameter keeps its dynamic shape, since callers know it by that; everything behind it sees the padded array and
+// its sizes.
 static void pad_argument(HloPadder *padder, HloInstruction *parameter) {
     const HloInstructionVector users = users_of(padder, parameter);
     HloInstructionVector sizes = {0};
@@ -184,6 +187,7 @@ static Signature *signature_of(HloPadder *padder, const HloComputation *computat
     return signature;
 }
 
+// Marked before it is padded: a computation that is called from two places must not be padded twice.
 static HloStatus pad_called(HloPadder *padder, HloComputation *computation) {
     Signature *signature = signature_of(padder, computation);
     if (signature->padded) return HLO_SUCCESS;

@@ -44,6 +44,8 @@ static HloInstruction *repeated(const HloInstruction *like, HloInstruction *valu
     return hlo_pass_select(like, serves, first, value);
 }
 
+// Elements beyond the size hold anything, also after this op: whoever combines elements masks them, and nobody else has
+// to.
 HloStatus hlo_padder_pointwise(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     if (!hlo_shape_is_array(op->shape)) return hlo_padder_refuse(op, "a choice between tuples");
@@ -91,6 +93,7 @@ static HloInstruction *common_inside(const HloPadder *padder, const HloInstructi
     return all;
 }
 
+// `value` inside, the same number elsewhere.
 static HloInstruction *fill_outside(const HloInstruction *like, HloInstruction *inside, HloInstruction *value,
                                     HloInstruction *fill) {
     HloInstruction *fills = hlo_pass_broadcast(like, fill, hlo_shape_dims(value->shape), (HloInts){NULL, 0});
@@ -166,6 +169,8 @@ static HloInstruction *reduce_valid(const HloPadder *padder, HloInstruction *op,
     return hlo_pass_tuple(op, parts, count);
 }
 
+// Where the reducer has a neutral element, what is beyond the size becomes that. Any other reducer gets a predicate
+// beside its values, and combines only what is there.
 HloStatus hlo_padder_reduce(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REDUCE));
     const HloInts reduced = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -251,6 +256,8 @@ static void mask_terms(HloPadder *padder, HloInstruction *op, const HloInstructi
     }
 }
 
+// Sums run over bounds, not sizes, so what stands beyond the size must be zero on both sides: zero times infinity would
+// be NaN if only one side were.
 HloStatus hlo_padder_dot(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DOT));
     (void)result;
@@ -276,6 +283,7 @@ HloStatus hlo_padder_dot(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
+// Only the forms whose sizes stay simple: groups divide a size, and a divided size need not be whole.
 HloStatus hlo_padder_convolution(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_CONVOLUTION));
     (void)result;

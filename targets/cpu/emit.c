@@ -38,6 +38,8 @@ static const LoopRow kRows[HLO_OPCODE_COUNT] = {
 #undef CPU_LOOP_ROW
 };
 
+// A node may say by its opcode that it can stand in a loop and still not be able to: what is checked here are the forms
+// that loops do not have.
 CpuLoopRole cpu_emit_role(const CpuNode *node) {
     if (node->state == CPU_NODE_FALLBACK || node->result_count != 1) return CPU_ROLE_NONE;
     const CpuArray *result = node->results[0];
@@ -92,6 +94,8 @@ static CpuIndexMap linear_map(const int64_t *linear) {
     return (CpuIndexMap){linear[0], linear + 1};
 }
 
+// An array that is used twice in one expression is computed once if it is read the same way both times; through a
+// transpose it is another value.
 static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
     const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
     return hlo_hash_mix(hlo_hash_bytes(access->terms, bytes), (uint64_t)array->id + 1);
@@ -134,6 +138,8 @@ static int64_t *significant(const Emitter *emitter, int64_t *linear) {
     return linear;
 }
 
+// A loop may write its result over an operand only if every element is read in the iteration that overwrites it, before
+// it is overwritten: same element number, same width.
 static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
@@ -171,6 +177,9 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
 
+// A reshape changes no element numbers. If the number can be taken apart into indices of the operand (each index then a
+// sum of loop counters), the operand's own expression goes on; else the operand needs a buffer, from which element
+// numbers are read directly.
 static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     CpuArray *operand = array->producer->operands[0];
@@ -191,6 +200,7 @@ static CpuValue emit_iota(Emitter *emitter, const CpuArray *array, const CpuAcce
     return cpu_loop_index(emitter->builder, array->shape->type, &map);
 }
 
+// Total order differs from the usual one only for floats: NaNs have a place in it, and -0 comes before +0.
 static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     static const CpuLoopOp kPlain[] = {
         [HLO_ComparisonDirection_EQ] = CPU_OP_EQ, [HLO_ComparisonDirection_NE] = CPU_OP_NE,
@@ -262,6 +272,7 @@ static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAcce
     return init == kNoValue ? init : cpu_loop_reduce(emitter->builder, op, value, init);
 }
 
+// Moves (transposes, broadcasts, slices, reversals) emit nothing: they change how the operand is read.
 static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     if (node->opcode == HLO_OP_REDUCE) return emit_row_reduce(emitter, array, access);

@@ -55,6 +55,8 @@ static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuC
     return status;
 }
 
+// Device r gets the reduced chunk r. The order of summands is that of the group, on all devices alike, so the bits do
+// not depend on who computes them or on how many workers there are.
 static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                          void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     void *small[128];
@@ -74,6 +76,8 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
     return status;
 }
 
+// What lies outside of the gathered dimension is `outer` runs; in each the chunks of the members stand one behind the
+// other.
 static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -116,6 +120,7 @@ static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, cons
     return HLO_SUCCESS;
 }
 
+// By the definition of collective-permute a device to which nobody sends gets zeros.
 static HloStatus exchange_permute(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                   void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -204,6 +209,8 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
     return widen ? cpu_loop_convert(builder, type, sum) : sum;
 }
 
+// One loop reads the operands of all members and writes as many results: an all-reduce of N devices is a single pass
+// over N + N arrays.
 static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
                            const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
     assert(stores > 0);
@@ -216,6 +223,7 @@ static HloStatus make_loop(const CollectiveLowering *context, HloType type, cons
     return HLO_SUCCESS;
 }
 
+// Pieces of equal length share one loop; a last piece that is shorter has its own.
 static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
     static const int64_t kOne = 1;
     const CpuIndexMap map = {0, &kOne};
