@@ -35,6 +35,7 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_padded_bytes(chip, shape) * 8 / bits * parts;
 }
 
+// A product of complex numbers is four of real ones.
 static void add_product(Sum *sum, const HloInstruction *instruction) {
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
@@ -83,6 +84,8 @@ static void add_custom_call(Sum *sum, const HloInstruction *call) {
     }
 }
 
+// The members of a kernel share one pass over memory, so only their arithmetic is added up here; bytes are counted for
+// the kernel as a whole.
 static void add_member(Sum *sum, const HloInstruction *instruction) {
     const double each = emu_op_vector_cost(instruction->opcode);
     double elements = 0;
@@ -223,6 +226,9 @@ static bool is_nothing(const EmuKernel *kernel) {
     return true;
 }
 
+// A roofline: matrix unit, vector unit and memory work at the same time, and the slowest decides. On chips where that
+// was measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp
+// adds the share of the shorter one that does not.
 EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
     assert(chip && kernel);
     Sum sum = {.chip = chip};

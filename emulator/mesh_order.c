@@ -227,6 +227,8 @@ static unsigned find_axes(const int64_t *remaining, int64_t rank, int64_t want, 
     return best;
 }
 
+// The last logical axis chooses first, and takes as many physical axes as it can: callers of JAX put the axis that
+// communicates most at the end.
 HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes, int64_t count,
                           EmuMeshAssignment *assignment) {
     assert(physical && sizes && count > 0 && assignment);
@@ -294,6 +296,7 @@ static HloStatus place_on_torus(const Placement *placement) {
     return status;
 }
 
+// Kinds with a handler, then anything that is no TPU in the order of its ids, then the torus.
 static HloStatus place(void *argument) {
     const Placement *placement = argument;
     for (size_t i = 0; i < HLO_COUNT_OF(handlers); i++)
@@ -305,15 +308,22 @@ static HloStatus place(void *argument) {
     return place_on_torus(placement);
 }
 
+static HloStatus product_of(const int64_t *sizes, int64_t count, int64_t *product) {
+    int64_t total = 1;
+    for (int64_t i = 0; i < count; i++)
+        HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
+                    "mesh axis %lld has the impossible size %lld", (long long)i, (long long)sizes[i]);
+    *product = total;
+    return HLO_SUCCESS;
+}
+
 HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count, const char *device_kind, const int64_t *sizes,
                           int64_t count, EmuMeshOptions options, int64_t *places_out) {
     assert(devices && sizes && places_out);
     HLO_FAIL_IF(count < 0 || count > EMU_MAX_MESH_AXES, HLO_INVALID_ARGUMENT, "a mesh has at most %d axes",
                 EMU_MAX_MESH_AXES);
     int64_t total = 1;
-    for (int64_t i = 0; i < count; i++)
-        HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
-                    "mesh axis %lld has the impossible size %lld", (long long)i, (long long)sizes[i]);
+    HLO_TRY(product_of(sizes, count, &total));
     HLO_FAIL_IF(total != device_count || device_count < 1, HLO_INVALID_ARGUMENT,
                 "the mesh has %lld places for %lld devices", (long long)total, (long long)device_count);
     HloArena *arena = hlo_arena_new();
@@ -332,9 +342,7 @@ static bool always_splits(const char *device_kind) {
 HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *places) {
     assert(topology && places && count >= 0);
     int64_t total = 1;
-    for (int64_t i = 0; i < count; i++)
-        HLO_FAIL_IF(sizes[i] < 1 || __builtin_mul_overflow(total, sizes[i], &total), HLO_INVALID_ARGUMENT,
-                    "mesh axis %lld has the impossible size %lld", (long long)i, (long long)sizes[i]);
+    HLO_TRY(product_of(sizes, count, &total));
     HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
                 "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
                 (long long)topology->device_count);
@@ -345,7 +353,7 @@ HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int
 HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count, bool allow_split,
                          int64_t *ids_out) {
     assert(topology && sizes && ids_out);
-    int64_t total;
+    int64_t total = 1;
     HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
     HLO_FAIL_IF(topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
                 "make_mesh does not place a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");
@@ -355,6 +363,7 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
     return HLO_SUCCESS;
 }
 
+// The mesh within a slice is made once and repeated: slices of one machine are alike.
 HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes, const int64_t *dcn_sizes,
                                 int64_t count, bool allow_split, int64_t *ids_out) {
     assert(topology && sizes && dcn_sizes && ids_out);

@@ -61,6 +61,8 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
     hlo_text_free(&text);
 }
 
+// Every collective gets a channel of its own and the reason for it: whoever asks why a program communicates finds the
+// answer in the program.
 static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                                        HloInstruction *operand, const SpmdAxes *axes, int64_t dim,
                                        const SpmdReason *reason) {
@@ -174,6 +176,7 @@ static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *lo
     return spmd_emit_pad(partitioner, local->hlo, dim, 0, total - local->hlo->shape->dims[dim], NULL);
 }
 
+// An axis that is idle can cut a dimension without sending anything: each device keeps its part of what it has.
 static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step) {
     int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
     int64_t size = local_size(partitioner, local, step->after, step->dim);
@@ -182,6 +185,7 @@ static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *
     return spmd_emit_dynamic_slice(partitioner, padded, step->dim, offset, size);
 }
 
+// The last shards of an uneven cut are padding in part: it stands at the end when all are together, and is cut off.
 static HloInstruction *run_all_gather(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                       const SpmdReason *reason) {
     HloInstruction *all = spmd_emit_all_gather(partitioner, local->hlo, step->dim, &step->axes, reason);
@@ -235,6 +239,8 @@ static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, Sp
     return order;
 }
 
+// No data is lost or copied: the same tiles stand on other devices. A device's tile is found by its position in the
+// order before, and goes where that tile is in the order after.
 static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                    const SpmdReason *reason) {
     const SpmdMesh *mesh = partitioner->mesh;

@@ -97,6 +97,7 @@ static SpmdAxes next_axes(const Search *search, const SpmdSharding *now, int32_t
     return run;
 }
 
+// Slices send nothing; their weight only makes paths with fewer of them win among those that send as much.
 static void try_slices(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet idle = ~(spmd_sharding_used(now) | partial | now->manual);
     for (int32_t dim = 0; dim < now->rank; dim++) {
@@ -108,6 +109,8 @@ static void try_slices(Search *search, const SpmdSharding *now, SpmdAtomSet part
     }
 }
 
+// A partial sum either becomes whole everywhere (all-reduce), or each device gets only the part that it needs
+// (reduce-scatter), for half of the bytes.
 static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet open = partial & ~search->keep;
     if (!open) return;
@@ -129,6 +132,8 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
             2 * ring(bytes, spmd_atoms_product(search->mesh, open)) + STEP_WEIGHT, step);
 }
 
+// Gathering goes from the minor end of a dimension's axes, the only end where the result is a sharding again, and only
+// as far as the goal does not share what is left.
 static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     for (int32_t dim = 0; dim < now->rank; dim++) {
         for (int32_t left = now->dims[dim].count - 1; left >= 0; left--) {
@@ -159,6 +164,8 @@ static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet 
             (SpmdStep){.kind = SPMD_STEP_ALL_TO_ALL, .dim = dim, .target = target, .axes = run});
 }
 
+// Axes move from the end of one dimension to the end of another: the devices of a group exchange blocks, and nobody
+// ever holds more than before.
 static void try_all_to_alls(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     for (int32_t dim = 0; dim < now->rank; dim++) {
         if (spmd_axes_is_prefix(&now->dims[dim], &search->to->dims[dim])) continue;

@@ -10,6 +10,8 @@
 // What the numbers in replica_groups mean.
 typedef enum GroupMode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, GLOBAL_IDS } GroupMode;
 
+// The four meanings follow from channel_id and use_global_device_ids as XLA's GetCollectiveOpGroupMode defines them;
+// ops without a flag for global ids count partitions when they have a channel.
 static GroupMode group_mode(const HloInstruction *instruction) {
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
     if (attributes->channel_id <= 0) return CROSS_REPLICA;
@@ -79,6 +81,8 @@ static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruc
     return HLO_SUCCESS;
 }
 
+// Each device runs on a thread of its own, which waits here until its group has come; one of them then does the
+// exchange for all.
 static HloStatus meet_group(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue *const *operands,
                             HloEvalExchange *exchange, HloEvalValue **result) {
     HloInts group;
@@ -192,6 +196,7 @@ static void copy_steps(const HloShape *target_shape, void *target, int64_t to, c
     }
 }
 
+// The whole sum first, then each party's part of it: plain, as an oracle should be.
 static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction,
                                          HloEvalParty *parties, int64_t count) {
     assert(count > 0 && parties);

@@ -187,6 +187,8 @@ static bool window_fits(const Scatter *scatter, const int64_t *start) {
     return true;
 }
 
+// Windows in row-major order of the indices. HLO leaves the order open where they overlap; a fixed one makes results
+// repeatable.
 static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloEvalValue *indices) {
     const HloScatterAttributes *attributes = scatter->attributes;
     const HloShape *shape = scatter->inputs[0]->shape, *update = scatter->updates[0]->shape;

@@ -37,6 +37,7 @@ static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, 
     }
 }
 
+// Starts of dynamic slices are clamped so that the slice fits, as HLO says; the loop itself then needs no check.
 static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffer) {
     char *at = address(device, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -50,6 +51,7 @@ static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffe
 
 enum { kInlineBuffers = 64 };
 
+// Addresses are known only now: each device has its own memory, and dynamic starts are values of the program.
 static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     for (int32_t i = 0; i < thunk->loop_count; i++) {
         const CpuThunkLoop *loop = &thunk->loops[i];
@@ -101,6 +103,7 @@ static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) 
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
 
+// By a predicate true is branch 0; by a number one that is out of range is the last branch, as HLO says.
 static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
     int64_t branch = cpu_read_integer(address(device, thunk->slices[0]), thunk->predicate_type, 0);
     if (thunk->predicate_type == HLO_PRED)
@@ -276,6 +279,7 @@ static void fail(CpuRun *run, HloStatus status) {
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
+// Everybody in the group goes back into the queue, to be taken up by whichever worker comes first.
 static void release_group(CpuRun *run, CpuMeeting *meeting) {
     assert(meeting);
     meeting->arrived = 0;

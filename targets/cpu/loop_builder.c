@@ -24,6 +24,9 @@ static const OpInfo kOps[] = {
 
 // ---- registers
 
+// Registers hold a few wide types, so that there is one kernel an operation for each of those and not for each of
+// HLO's: narrow floats are computed in f32 and rounded after each operation, integers of few bits in a byte and
+// wrapped.
 CpuRegisterType cpu_register_of(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     switch (info->kind) {
@@ -37,6 +40,7 @@ CpuRegisterType cpu_register_of(HloType type) {
     return (CpuRegisterType)((int)first + log_bytes);
 }
 
+// How elements lie in memory: a narrow float as its bits, to be decoded behind the load.
 CpuRegisterType cpu_register_raw(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);
@@ -157,6 +161,8 @@ static CpuIndexMap own_map(CpuLoopBuilder *b, const CpuIndexMap *map) {
     return (CpuIndexMap){.offset = map->offset, .strides = strides};
 }
 
+// What is read alike in all iterations of a dimension need be read once: only what moves along a reduced dimension is
+// needed for every element.
 static CpuLevel map_level(const CpuLoopBuilder *b, const CpuIndexMap *map) {
     CpuLevel level = CPU_LEVEL_UNIFORM;
     for (int d = 0; d < b->rank; d++) {
@@ -273,6 +279,8 @@ static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuVal
     return cpu_loop_convert(b, type, cpu_loop_op(b, shift, product, distance, -1));
 }
 
+// The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
+// leaves the range of a narrow type is brought back at once, as if each operation were in that type.
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Products of any types and strides: cut into tiles that workers take, each packed into the type that is computed in
+// where it is another one. Tiles are chosen by the problem alone and never by the number of workers, so that the bits
+// of a result do not depend on the machine's cores.
 #include "targets/cpu/matmul.h"
 
 #include <assert.h>
@@ -52,6 +55,7 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
     }
 }
 
+// Conversion goes by runs through a small buffer: kernels convert contiguous elements only.
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
@@ -123,6 +127,8 @@ static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
                         .ldc = job->out_direct ? mm->out_m_stride : n};
 }
 
+// Scratch holds the packed sides, then the result where it cannot be computed in place, then what the product itself
+// needs.
 static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n, char *scratch) {
     const CpuMatmul *mm = job->mm;
     const char *lhs = job->lhs + (b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride) * hlo_type_bytes(mm->lhs_type);
@@ -191,6 +197,7 @@ static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int6
                         .ldc = n};
 }
 
+// Deep products are cut: each part is exact in f32 and is added to the result as integers, which wrap as HLO wants.
 static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n,
                            char *scratch) {
     const CpuMatmul *mm = job->mm;
@@ -214,6 +221,7 @@ static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t 
 
 // ---- tiles
 
+// A unit is a tile of one product of the batch.
 static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MatmulJob *job = argument;
@@ -270,6 +278,7 @@ static void choose_exact_packing(MatmulJob *job) {
     job->scratch_each = job->lhs_bytes + job->rhs_bytes + job->out_bytes + cpu_product_scratch_bytes(&product);
 }
 
+// Sides that have the right type are read where they are, whatever their strides.
 static void choose_packing(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     job->lhs_packed = mm->lhs_type != job->compute;

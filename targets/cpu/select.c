@@ -83,6 +83,8 @@ static int64_t take_block(const TopKJob *job, const char *row, int64_t at, int64
     return count;
 }
 
+// Most blocks of a long row hold nothing that belongs among the best, and their extreme element, which vectors find,
+// tells.
 static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
     const int width = hlo_type_bytes(job->type);
     const char *input = job->input + row * job->length * width;
@@ -129,6 +131,8 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
     return status;
 }
 
+// Insertion is fastest for few, since nearly all elements are refused by one comparison; for many, sorting wins. Both
+// keep equal elements in the order of their positions.
 HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest, void *values,
                     int32_t *positions, const void *input) {
     enum { kInsertionLimit = 128 };
