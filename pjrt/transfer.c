@@ -150,7 +150,8 @@ static void free_chunk(void *data, void *unused) {
     hlo_free(data);
 }
 
-static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     const PjrtSendCallbackInfo *info = find_send(context, place, channel);
     PjrtChunk chunk = {.data = hlo_allocate(bytes ? (size_t)bytes : 1), .size = (size_t)bytes, .deleter = free_chunk};
     HLO_FAIL_IF(!chunk.data, HLO_RESOURCE_EXHAUSTED, "no memory for %lld bytes on channel %lld", (long long)bytes,
@@ -160,7 +161,8 @@ static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const
     return pjrt_status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
 }
 
-static HloStatus receive_stream(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+static HloStatus receive_stream(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     const PjrtRecvCallbackInfo *info = find_recv(context, place, channel);
     PjrtStream *stream = hlo_allocate_zeroed(1, sizeof(*stream));
     HLO_FAIL_IF(!stream, HLO_RESOURCE_EXHAUSTED, "no memory for a stream on channel %lld", (long long)channel);

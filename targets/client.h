@@ -360,10 +360,11 @@ enum { TARGET_CHANNEL_INFEED = -1, TARGET_CHANNEL_OUTFEED = -2 };
 // this client and wait for them (but not for what was submitted behind this execution, which would wait for ever). An
 // error ends the execution: its results hold it.
 typedef struct TargetHostTransfers {
-    // Takes `bytes` bytes that the device at `place` sends over `channel`; they stay there during the call only.
-    HloStatus (*send)(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes);
-    // Fills `bytes` bytes for the device at `place`.
-    HloStatus (*receive)(void *context, int64_t place, int64_t channel, void *data, int64_t bytes);
+    // Takes the array of hlo_shape_bytes(shape) bytes that the device at `place` sends over `channel`; it stays there
+    // during the call only.
+    HloStatus (*send)(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data);
+    // Fills an array for the device at `place`.
+    HloStatus (*receive)(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data);
     // Called once when no other call can follow, before the execution's events become ready; may be NULL.
     void (*release)(void *context);
     void *context;

@@ -198,22 +198,22 @@ static void share_results(Execution *execution, RunMemory *memory) {
 
 // ---- transfers with the host: the queue lets others pass meanwhile
 
-static HloStatus send_to_host(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
-    assert(context && bytes >= 0);
+static HloStatus send_to_host(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
+    assert(context && shape);
     const Execution *execution = context;
     TargetQueue *queue = &execution->executable->client->queue;
     target_queue_callback_begin(queue);
-    const HloStatus status = execution->transfers.send(execution->transfers.context, place, channel, data, bytes);
+    const HloStatus status = execution->transfers.send(execution->transfers.context, place, channel, shape, data);
     target_queue_callback_end(queue);
     return status;
 }
 
-static HloStatus receive_from_host(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
-    assert(context && bytes >= 0);
+static HloStatus receive_from_host(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
+    assert(context && shape);
     const Execution *execution = context;
     TargetQueue *queue = &execution->executable->client->queue;
     target_queue_callback_begin(queue);
-    const HloStatus status = execution->transfers.receive(execution->transfers.context, place, channel, data, bytes);
+    const HloStatus status = execution->transfers.receive(execution->transfers.context, place, channel, shape, data);
     target_queue_callback_end(queue);
     return status;
 }

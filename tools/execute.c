@@ -172,11 +172,14 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     // Arguments are used again by the next repeat, so none is donated.
     TargetExecuteOptions options = {
         .non_donatable = all, .non_donatable_count = job->argument_count, .synchronous = true};
+    const TargetHostTransfers transfers = cli_feeds_transfers(job->execution->feeds);
+    if (target_executable_transfer_count(job->executable) > 0) options.transfers = &transfers;
     times->count = job->execution->repeat;
     times->run_seconds = HLO_ARENA_NEW(job->context->arena, double, times->count);
     for (int64_t i = 0; i < times->count; ++i) {
         cli_progress(job->context, "running");
         release_table(job->results, job->devices, job->result_count);
+        cli_feeds_rewind(job->execution->feeds);
         double start = cli_seconds();
         HLO_TRY(target_execute(job->executable, &options, (TargetBuffer *const *const *)job->arguments,
                                job->argument_count, (TargetBuffer * *const *)job->results, NULL));
@@ -267,8 +270,10 @@ static HloStatus evaluation_run(CliContext *context, const CliExecution *executi
         CliArrays parameters = cli_arrays_to_parameters(context, module->entry, &evaluation->leaves[d]);
         arguments[d] = (const HloLiteral *const *)parameters.items;
     }
-    HloEvalOptions options = {.numerics =
-                                  execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT};
+    const HloEvalHost host = cli_feeds_host(execution->feeds);
+    HloEvalOptions options = {
+        .numerics = execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT, .host = &host};
+    cli_feeds_rewind(execution->feeds);
     context->stage = CLI_STAGE_RUN;
     for (int64_t i = 0; i < times->count; ++i) {
         cli_progress(context, "evaluating");

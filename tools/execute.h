@@ -7,6 +7,7 @@
 #include "hlo/eval/eval.h"
 #include "targets/client.h"
 #include "tools/arrays.h"
+#include "tools/feeds.h"
 #include "tools/prepare.h"
 
 // What to run, and how.
@@ -18,6 +19,7 @@ typedef struct CliExecution {
     bool evaluate;              // by the reference evaluator instead of the compiled form
     bool per_device;            // arrays carry a leading axis of devices instead of being split by their shardings
     int64_t repeat;             // runs; the first result counts
+    CliFeeds *feeds;            // of the program's infeeds and outfeeds; rewound at each run
 } CliExecution;
 
 // The shapes of the global arrays that a program takes and gives, in the context's arena.

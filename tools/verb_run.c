@@ -11,8 +11,11 @@
 static const CliOption kOptions[] = {
     {"input", CLI_LIST, "K=F.npy",
      "Input K (a number, p0, or a parameter's name) from a file; or F.npz with arr_0, arr_1 …"},
+    {"infeed", CLI_LIST, "[D=]F.npy",
+     "The next array for the program's infeeds, on every device or on partition D; or F.npz with arr_0, arr_1 …"},
     {"seed", CLI_INTEGER, "S", "Seed of the inputs that are not given (default 0)."},
-    {"output", CLI_TEXT, "DIR", "Write the results as DIR/0.npy, 1.npy …"},
+    {"output", CLI_TEXT, "DIR",
+     "Write the results as DIR/0.npy, 1.npy …, and what outfeeds give on partition D as DIR/outfeed.D.0.npy …"},
     {"engine", CLI_TEXT, "compiled|eval", "How to run: compiled (default), or by the reference evaluator."},
     {"compare", CLI_TEXT, "eval", "Compare with the reference evaluator on the unpartitioned program."},
     {"rtol", CLI_NUMBER, "R", "Relative tolerance of the comparison (default: by type)."},
@@ -32,6 +35,7 @@ typedef struct Run {
     CliBoundary boundary;
     CliExecution execution;
     CliArrays inputs, results, expected;
+    CliFeeds feeds, expected_feeds;  // of the run, and of the evaluator's for comparison
     CliTimes times;
     EmuTopology *topology;
     HloLiteral *evaluated;
@@ -84,6 +88,7 @@ static HloStatus evaluate_per_device(Run *run) {
     CliTimes times;
     execution.evaluate = true;
     execution.repeat = 1;
+    execution.feeds = &run->expected_feeds;
     return cli_execute(run->context, &execution, &run->boundary, &run->inputs, &run->expected, &times);
 }
 
@@ -91,7 +96,9 @@ static HloStatus evaluate_per_device(Run *run) {
 static HloStatus evaluate_whole(Run *run) {
     CliContext *context = run->context;
     const HloModule *module = run->program.original;
+    const HloEvalHost host = cli_feeds_host(&run->expected_feeds);
     HloEvalOptions options = {
+        .host = &host,
         .numerics = run->execution.numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT,
         .device_count = run->program.num_partitions};
     CliArrays parameters = cli_arrays_to_parameters(context, module->entry, &run->inputs);
@@ -102,10 +109,20 @@ static HloStatus evaluate_whole(Run *run) {
     return HLO_SUCCESS;
 }
 
+// Feeds belong to devices: what each one takes and gives means nothing on whole arrays.
+static bool has_feeds(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; ++c)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_INFEED) || hlo_is(at, HLO_OP_OUTFEED)) return true;
+    return false;
+}
+
 // What the results are compared with. A program that means something only on several devices (manual regions) is
 // evaluated device by device.
 static HloStatus evaluate(Run *run) {
-    if (run->program.was_partitioned) return evaluate_per_device(run);
+    cli_feeds_rewind(&run->expected_feeds);
+    if (run->program.was_partitioned || (run->program.num_partitions > 1 && has_feeds(run->program.original)))
+        return evaluate_per_device(run);
     HloStatus status = evaluate_whole(run);
     if (hlo_status_code(status) != HLO_UNIMPLEMENTED || run->program.num_partitions == 1) return status;
     hlo_text_format(&run->context->complaint, "note: evaluated device by device, since %s\n",
@@ -140,36 +157,59 @@ static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
     hlo_text_char(text, ']');
 }
 
-// Compares all arrays; the first that differs ends the verb with exit code 1. *worst is the largest relative error.
+// Compares one array; the first that differs ends the verb with exit code 1. *worst grows to the largest relative
+// error.
+static HloStatus compare_array(Run *run, const char *what, const HloLiteral *expected, const HloLiteral *actual,
+                               const CliTolerance *tolerance, double *worst) {
+    assert(what && worst);
+    CliContext *context = run->context;
+    if (!hlo_shape_is_array(expected->shape)) return HLO_SUCCESS;
+    if (!hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_BOUNDS))
+        return cli_fail(context, CLI_EXIT_CHECK_FAILED,
+                        "error: %s turned out to be of another size than the evaluator's", what);
+    CliDifference difference = cli_arrays_compare(expected, actual, tolerance);
+    if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
+    if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) return HLO_SUCCESS;
+    HloText place = {0};
+    print_index(&place, expected->shape, difference.first);
+    const HloStatus status = cli_fail(
+        context, CLI_EXIT_CHECK_FAILED,
+        "error: %s differs from the evaluator in %lld of %lld elements, first at %s: %.9g instead of %.9g (error %.3g)",
+        what, (long long)difference.count, (long long)hlo_shape_elements(expected->shape),
+        place.data ? place.data : "?", difference.actual, difference.expected, difference.error);
+    hlo_text_free(&place);
+    return status;
+}
+
+// What has come out of the outfeeds, as what the evaluator's gave.
+static HloStatus compare_feeds(Run *run, const CliTolerance *tolerance, double *worst) {
+    HloArena *arena = run->context->arena;
+    for (int64_t d = 0; d < run->feeds.devices; ++d) {
+        const CliArrays *have = &run->feeds.given[d], *want = &run->expected_feeds.given[d];
+        if (have->count != want->count)
+            return cli_fail(run->context, CLI_EXIT_CHECK_FAILED,
+                            "error: the outfeed of device %lld gave %lld arrays, the evaluator's %lld", (long long)d,
+                            (long long)have->count, (long long)want->count);
+        for (int64_t i = 0; i < have->count; ++i) {
+            const char *what = hlo_arena_format(arena, "array %lld of outfeed %lld", (long long)i, (long long)d);
+            HLO_TRY(compare_array(run, what, want->items[i], have->items[i], tolerance, worst));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// Compares all arrays. *worst is the largest relative error.
 static HloStatus compare(Run *run, double *worst) {
-    assert(worst);
     CliContext *context = run->context;
     CliTolerance tolerance = {cli_number(context, "rtol", -1), cli_number(context, "atol", -1),
                               narrowest_type(run->program.original), run->execution.numerics == TARGET_NUMERICS_TPU};
     HLO_TRY(evaluate(run));
     *worst = 0;
     for (int64_t i = 0; i < run->results.count; ++i) {
-        const HloLiteral *expected = run->expected.items[i], *actual = run->results.items[i];
-        if (!hlo_shape_is_array(expected->shape)) continue;
-        if (!hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_BOUNDS)) {
-            HLO_TRY(cli_fail(context, CLI_EXIT_CHECK_FAILED,
-                             "error: result %lld turned out to be of another size than the evaluator's", (long long)i));
-            continue;
-        }
-        CliDifference difference = cli_arrays_compare(expected, actual, &tolerance);
-        if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
-        if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) continue;
-        HloText place = {0};
-        print_index(&place, expected->shape, difference.first);
-        HLO_TRY(cli_fail(
-            context, CLI_EXIT_CHECK_FAILED,
-            "error: result %lld differs from the evaluator in %lld of %lld elements, first at %s: %.9g instead "
-            "of %.9g (error %.3g)",
-            (long long)i, (long long)difference.count, (long long)hlo_shape_elements(expected->shape),
-            place.data ? place.data : "?", difference.actual, difference.expected, difference.error));
-        hlo_text_free(&place);
+        const char *what = hlo_arena_format(context->arena, "result %lld", (long long)i);
+        HLO_TRY(compare_array(run, what, run->expected.items[i], run->results.items[i], &tolerance, worst));
     }
-    return HLO_SUCCESS;
+    return compare_feeds(run, &tolerance, worst);
 }
 
 static void print_results(HloText *text, const CliArrays *results) {
@@ -199,6 +239,19 @@ static void print_json_results(HloJsonWriter *json, const CliArrays *results) {
         hlo_text_free(&value);
     }
     hlo_json_end_array(json);
+}
+
+// One line for each array that an outfeed gave.
+static void print_feeds(HloText *text, const CliFeeds *feeds) {
+    for (int64_t d = 0; d < feeds->devices; ++d) {
+        for (int64_t i = 0; i < feeds->given[d].count; ++i) {
+            hlo_text_format(text, "outfeed %lld.%lld: ", (long long)d, (long long)i);
+            hlo_shape_print(text, feeds->given[d].items[i]->shape, false);
+            hlo_text_char(text, ' ');
+            hlo_print_literal(text, feeds->given[d].items[i]);
+            hlo_text_char(text, '\n');
+        }
+    }
 }
 
 static void print_json(const Run *run, const double *worst) {
@@ -265,11 +318,13 @@ static HloStatus report(Run *run) {
     if (compared) HLO_TRY(compare(run, &worst));
     context->stage = CLI_STAGE_USAGE;
     if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
+    if (folder) HLO_TRY(cli_feeds_write(folder, &run->feeds));
     if (cli_flag(context, "json")) {
         print_json(run, compared ? &worst : NULL);
         return HLO_SUCCESS;
     }
     if (cli_flag(context, "print")) print_results(&context->out, &run->results);
+    if (cli_flag(context, "print")) print_feeds(&context->out, &run->feeds);
     if (!cli_flag(context, "print") || compared) print_summary(run, compared ? &worst : NULL);
     return HLO_SUCCESS;
 }
@@ -285,6 +340,9 @@ static HloStatus run_all(Run *run) {
     HLO_TRY(cli_boundary_read(context, &run->program, run->execution.per_device, &run->boundary));
     HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters,
                             run->boundary.spmd->parameter_count, &run->inputs));
+    HLO_TRY(cli_feeds_read(context, run->program.num_partitions, &run->feeds));
+    HLO_TRY(cli_feeds_read(context, run->program.num_partitions, &run->expected_feeds));
+    run->execution.feeds = &run->feeds;
     HLO_TRY(cli_execute(context, &run->execution, &run->boundary, &run->inputs, &run->results, &run->times));
     return report(run);
 }
@@ -295,6 +353,8 @@ static HloStatus run_run(CliContext *context) {
     cli_arrays_free(&run.inputs);
     cli_arrays_free(&run.results);
     cli_arrays_free(&run.expected);
+    cli_feeds_free(&run.feeds);
+    cli_feeds_free(&run.expected_feeds);
     hlo_literal_free(run.evaluated);
     cli_boundary_free(&run.boundary);
     cli_program_free(&run.program);
@@ -319,7 +379,8 @@ const CliVerb cli_verb_run = {
     .examples =
         "meshlo run examples/mlp_gradient_512.hlo --on v2-8 --compare eval\n"
         "meshlo run step.hlo --on cpu:8 --mesh x=4,y=2 --shard p0=x,- --input p0=x.npy --output results\n"
-        "meshlo run scalar.hlo --print",
+        "meshlo run scalar.hlo --print\n"
+        "meshlo run loop.hlo --infeed first.npy --infeed second.npy --output results",
     .least_arguments = 1,
     .most_arguments = 1,
     .tables = {&cli_partition_options, &cli_machine_options, &kTable},

@@ -36,8 +36,8 @@ enum { HLO_EVAL_CHANNEL_INFEED = -1, HLO_EVAL_CHANNEL_OUTFEED = -2 };
 // The host that a program sends to and receives from (send, recv with is_host_transfer, infeed, outfeed): called on the
 // thread that runs `device`, those of several devices at once; an error ends the run.
 typedef struct HloEvalHost {
-    HloStatus (*send)(void *context, int64_t device, int64_t channel, const void *data, int64_t bytes);
-    HloStatus (*receive)(void *context, int64_t device, int64_t channel, void *data, int64_t bytes);
+    HloStatus (*send)(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data);
+    HloStatus (*receive)(void *context, int64_t device, int64_t channel, const HloShape *shape, void *data);
     void *context;
 } HloEvalHost;
 

@@ -152,7 +152,7 @@ static HloStatus send_to_host(HloEvalDevice *device, const HloInstruction *instr
         return HLO_SUCCESS;
     }
     if (!hlo_shape_is_array(value->shape)) return HLO_SUCCESS;
-    return host->send(host->context, device->number, channel, value->data, hlo_shape_bytes(value->shape));
+    return host->send(host->context, device->number, channel, value->shape, value->data);
 }
 
 // (data, context, token), where the context means nothing.
@@ -190,7 +190,7 @@ static HloStatus receive_from_host(HloEvalDevice *device, const HloInstruction *
         return HLO_SUCCESS;
     }
     if (!hlo_shape_is_array(value->shape)) return HLO_SUCCESS;
-    return host->receive(host->context, device->number, channel, value->data, hlo_shape_bytes(value->shape));
+    return host->receive(host->context, device->number, channel, value->shape, value->data);
 }
 
 // Zeros where nobody sends; what the host sends comes here, what a device sends at the done.

@@ -16,7 +16,8 @@ enum { CPU_CHANNEL_INFEED = -1, CPU_CHANNEL_OUTFEED = -2 };
 
 // A transfer of one array between a device and the host over a numbered channel.
 typedef struct CpuTransfer {
-    int64_t channel, bytes;
+    int64_t channel;
+    const HloShape *shape;  // without layout
     bool to_host;
 } CpuTransfer;
 
@@ -24,8 +25,8 @@ typedef struct CpuTransfer {
 // `device` is the device's number. Calls of one device come in program order, those of several devices at once. An
 // error ends the execution.
 typedef struct CpuHost {
-    HloStatus (*send)(void *context, int64_t device, int64_t channel, const void *data, int64_t bytes);
-    HloStatus (*receive)(void *context, int64_t device, int64_t channel, void *data, int64_t bytes);
+    HloStatus (*send)(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data);
+    HloStatus (*receive)(void *context, int64_t device, int64_t channel, const HloShape *shape, void *data);
     void *context;
 } CpuHost;
 

@@ -328,7 +328,10 @@ static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *s
     const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
     assert(node->operand_count == (to_host ? 1 : 0)); /* build.c makes one node an array */
     *transfer = (CpuTransfer){
-        .channel = channel_of(node), .bytes = (to_host ? node->operands : node->results)[0]->bytes, .to_host = to_host};
+        .channel = channel_of(node),
+        .shape = hlo_shape_without_layout(
+            lowering->arena, hlo_shape_copy(lowering->arena, (to_host ? node->operands : node->results)[0]->shape)),
+        .to_host = to_host};
     step->kind = CPU_STEP_TRANSFER;
     step->kernel = transfer;
     read_operands_write_results(lowering, node, step);

@@ -165,3 +165,81 @@ exits 0 "an argument of dynamic size on two devices" meshlo run bounded.hlo --on
 says out "f32[3,2] { { 4, 5 }, { 2, 3 }, { 0, 1 } }" "an argument of dynamic size on two devices: reversed"
 exits 2 "an argument above its bound" meshlo run bounded.hlo --input 0=five.npy
 says err "wants f32[<=4,2]" "an argument above its bound: named"
+
+# What infeeds take and outfeeds give.
+cat > feed.hlo <<'HLO'
+HloModule feeds
+more {
+  s = (s32[], f32[1,2], token[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+round {
+  s = (s32[], f32[1,2], token[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1,2] get-tuple-element(s), index=1
+  t = token[] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  feed = ((f32[1,2]), token[]) infeed(t)
+  taken = (f32[1,2]) get-tuple-element(feed), index=0
+  y = f32[1,2] get-tuple-element(taken), index=0
+  u = token[] get-tuple-element(feed), index=1
+  z = f32[1,2] add(x, y)
+  pair = (f32[1,2], s32[]) tuple(z, j)
+  out = token[] outfeed(pair, u), outfeed_shape=(f32[1,2], s32[])
+  ROOT r = (s32[], f32[1,2], token[]) tuple(j, z, out)
+}
+ENTRY e {
+  zero = s32[] constant(0)
+  x = f32[1,2] parameter(0)
+  t = token[] after-all()
+  s = (s32[], f32[1,2], token[]) tuple(zero, x, t)
+  w = (s32[], f32[1,2], token[]) while(s), condition=more, body=round
+  ROOT r = f32[1,2] get-tuple-element(w), index=1
+}
+HLO
+python3 rows.py 1 > one.npy
+python3 - <<'PY'
+import zipfile
+with zipfile.ZipFile("two.npz", "w") as archive:
+    archive.write("one.npy", "arr_0.npy")
+    archive.write("one.npy", "arr_1.npy")
+PY
+for engine in compiled eval; do
+    exits 0 "infeeds from files, $engine" meshlo run feed.hlo --engine $engine --input 0=one.npy --infeed one.npy --infeed one.npy \
+        --print --output fed.$engine
+    says out "f32[1,2] { { 0, 3 } }" "infeeds from files, $engine: added up"
+    says out "outfeed 0.0: f32[1,2] { { 0, 2 } }" "outfeeds, $engine: the first array"
+    says out "outfeed 0.3: s32[] 2" "outfeeds, $engine: the last one"
+    check "outfeeds, $engine: written" test -s fed.$engine/outfeed.0.0.npy -a -s fed.$engine/outfeed.0.3.npy
+done
+check "outfeeds are the same from both engines" cmp fed.compiled/outfeed.0.2.npy fed.eval/outfeed.0.2.npy
+exits 0 "infeeds from an archive, run twice and compared" meshlo run feed.hlo --infeed two.npz --repeat 2 --compare eval
+exits 6 "an infeed that runs dry" meshlo run feed.hlo --infeed one.npy
+says err "the infeed of device 0 has run dry: it wants f32[1,2] more" "an infeed that runs dry: named"
+exits 6 "an infeed of another shape" meshlo run feed.hlo --infeed three.npy --infeed one.npy
+says err "holds f32[3,2], the program wants f32[1,2]" "an infeed of another shape: named"
+exits 2 "an infeed from no file" meshlo run feed.hlo --infeed nowhere.npy
+exits 2 "an infeed of no partition" meshlo run feed.hlo --infeed 1=one.npy
+says err "no partition 1 among 1" "an infeed of no partition: named"
+cat > feeds.hlo <<'HLO'
+HloModule feeds, num_partitions=2
+ENTRY e {
+  t = token[] after-all()
+  feed = (f32[1,2], token[]) infeed(t)
+  x = f32[1,2] get-tuple-element(feed), index=0
+  u = token[] get-tuple-element(feed), index=1
+  y = f32[1,2] negate(x)
+  out = token[] outfeed(y, u), outfeed_shape=f32[1,2]
+  ROOT r = f32[1,2] collective-permute(x), channel_id=1, source_target_pairs={{0,1}}
+}
+HLO
+python3 -c "
+data = open('one.npy', 'rb').read()
+open('other.npy', 'wb').write(data[:-8] + b'\x00\x00\x40\x40' * 2)"
+exits 0 "infeeds of two devices" meshlo run feeds.hlo --partitioned --per-device --on cpu:2 --infeed 1=other.npy --infeed 0=one.npy \
+    --compare eval --print
+says out "f32[2,1,2] {" "infeeds of two devices: a result of each"
+says out "outfeed 1.0: f32[1,2] { { -3, -3 } }" "infeeds of two devices: the second one's"

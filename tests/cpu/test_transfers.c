@@ -20,7 +20,8 @@ typedef struct Host {
     TargetExecutable *nested;
 } Host;
 
-static HloStatus host_send(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+static HloStatus host_send(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     Host *host = context;
     cr_assert_eq(bytes, (int64_t)sizeof(float));
     memcpy(&host->last[place], data, sizeof(float));
@@ -29,7 +30,8 @@ static HloStatus host_send(void *context, int64_t place, int64_t channel, const 
     return host->failure ? hlo_error(host->failure, "the host does not want this") : HLO_SUCCESS;
 }
 
-static HloStatus host_receive(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+static HloStatus host_receive(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     Host *host = context;
     const float answer = host->last[place] + 100;
     cr_assert_eq(bytes, (int64_t)sizeof(float));
@@ -208,7 +210,8 @@ Test(transfers, each_device_speaks_where_nothing_is_said) {
 }
 
 // A callback may run programs of the same client and wait for them, also when both stand in the queue's way.
-static HloStatus nested_receive(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+static HloStatus nested_receive(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     Host *host = context;
     float answer = 0;
     must_succeed(run(target_executable_client(host->nested), host->nested, NULL, 1, host->last[place], &answer));
@@ -287,7 +290,8 @@ typedef struct Feeds {
     int count;
 } Feeds;
 
-static HloStatus drain(void *context, int64_t place, int64_t channel, const void *data, int64_t bytes) {
+static HloStatus drain(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     Feeds *feeds = context;
     cr_expect_eq(place, 0);
     cr_expect_eq(channel, TARGET_CHANNEL_OUTFEED);
@@ -296,7 +300,8 @@ static HloStatus drain(void *context, int64_t place, int64_t channel, const void
     return HLO_SUCCESS;
 }
 
-static HloStatus feed(void *context, int64_t place, int64_t channel, void *data, int64_t bytes) {
+static HloStatus feed(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
+    const int64_t bytes = hlo_shape_bytes(shape);
     Feeds *feeds = context;
     cr_expect_eq(place, 0);
     cr_expect_eq(channel, TARGET_CHANNEL_INFEED);
