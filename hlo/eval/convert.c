@@ -30,8 +30,9 @@ static void float_to_integer(HloType from, const void *in, HloType to, void *out
     hlo_eval_encode_int64(to, numbers, count, out);
 }
 
+// XLA rounds f64 to bf16 by way of f32, and to all other narrow floats at once.
 static void to_float(HloType from, const void *in, HloType to, void *out, int64_t count) {
-    if (from == HLO_F64) {
+    if (from == HLO_F64 && to != HLO_BF16) {
         hlo_eval_encode_double(to, in, count, out);
     } else if (to == HLO_F64) {
         hlo_eval_decode_double(from, in, count, out);

@@ -317,10 +317,23 @@ static CpuValue saturate_narrow(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return cpu_loop_op(b, CPU_OP_CLAMP, lowest, cpu_loop_convert(b, wide, a), highest);
 }
 
+// An f64 cut to the bits of an f32, the last of which is set when any was lost: rounding that to fewer bits gives what
+// rounding the f64 at once gives, where two roundings could meet a tie that is none.
+static CpuValue cut_to_f32(CpuLoopBuilder *b, CpuValue a) {
+    static const int64_t lost = 0x1fffffff, kept = ~INT64_C(0x1fffffff), last = 0x20000000;
+    const CpuValue mask = cpu_loop_constant(b, HLO_S64, &lost), bits = cpu_loop_bitcast(b, HLO_S64, a);
+    const CpuValue below = cpu_loop_op(b, CPU_OP_ADD, cpu_loop_op(b, CPU_OP_AND, bits, mask, -1), mask, -1);
+    const CpuValue any = cpu_loop_op(b, CPU_OP_AND, below, cpu_loop_constant(b, HLO_S64, &last), -1);
+    const CpuValue above = cpu_loop_op(b, CPU_OP_AND, bits, cpu_loop_constant(b, HLO_S64, &kept), -1);
+    return cpu_loop_bitcast(b, HLO_F64, cpu_loop_op(b, CPU_OP_OR, above, any, -1));
+}
+
 CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     a = real_part_first(b, type, a);
     HloType from = cpu_loop_value_type(b, a);
     if (from == type) return a;
+    // XLA rounds f64 to bf16 by way of f32, and to all other narrow floats at once.
+    if (from == HLO_F64 && is_narrow_float(type) && type != HLO_BF16) a = cut_to_f32(b, a);
     if (hlo_type_is_float(from) && is_narrow_integer(type)) {
         a = saturate_narrow(b, type, a);
         from = cpu_loop_value_type(b, a);

@@ -38,9 +38,16 @@ void random_any_type(Generator *g) {
     hlo_text_free(&form);
     value.exact = !is_complex;
     if (is_complex) back = value.type == HLO_C64 ? HLO_F32 : HLO_F64;
+    bool wide = value.type == HLO_U16 || value.type == HLO_S16, widest = value.type == HLO_U64;
     value.type = back;
-    random_begin(g, value);
+    int result = random_begin(g, value);
     hlo_text_format(g->text, "%s(n%d_2)\n", !is_complex ? "convert" : random_chance(g, 50) ? "real" : "imag", number);
+    if (!wide && !widest) return;
+    // What was negative is large now, and sums of such numbers lose what a sum in double keeps: below 1 they do not.
+    g->values[result].unscaled = true;
+    int scale = random_splat(g, value, widest ? "5.4210108624275222e-20" : "0.0000152587890625");
+    random_begin(g, value);
+    hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
 }
 
 static void print_comparator(Generator *g, int number, HloType type, bool pairs) {
