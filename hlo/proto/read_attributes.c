@@ -131,13 +131,19 @@ static HloStatus read_accuracy(const HloProtoSource *source, HloSpan span, const
     return status;
 }
 
-// Repeated fields: one more item behind those read so far. Lists are short; a copy a piece is fine.
+// Repeated fields: one more item behind those read so far. The lists have no capacity of their own: it is the power of
+// two at or above their count, so that a list of many fields takes no more than twice its memory, and linear time.
+static void *room_for_one(HloArena *arena, const void *items, int64_t count, size_t bytes_each) {
+    assert(count >= 0 && (items || count == 0));
+    if (count & (count - 1)) return (void *)(uintptr_t)items;
+    int64_t capacity = count;
+    return hlo_vector_grow(arena, items, count, &capacity, count + 1, bytes_each);
+}
+
 static HloStatus append_pair(const HloProtoSource *source, HloSpan span, HloPairs *pairs) {
     int64_t n[3] = {0};
     HLO_TRY(read_numbers(source, span, n, 3));
-    int64_t capacity = 0;
-    HloPair *items =
-        hlo_vector_grow(source->arena, pairs->items, pairs->count, &capacity, pairs->count + 1, sizeof(HloPair));
+    HloPair *items = room_for_one(source->arena, pairs->items, pairs->count, sizeof(*items));
     items[pairs->count] = (HloPair){n[1], n[2]};
     *pairs = (HloPairs){items, pairs->count + 1};
     return HLO_SUCCESS;
@@ -146,9 +152,7 @@ static HloStatus append_pair(const HloProtoSource *source, HloSpan span, HloPair
 static HloStatus append_alias(const HloProtoSource *source, HloSpan span, HloAliases *aliases) {
     HloAlias alias;
     HLO_TRY(read_alias(source, span, &alias));
-    int64_t capacity = 0;
-    HloAlias *items =
-        hlo_vector_grow(source->arena, aliases->items, aliases->count, &capacity, aliases->count + 1, sizeof(HloAlias));
+    HloAlias *items = room_for_one(source->arena, aliases->items, aliases->count, sizeof(*items));
     items[aliases->count] = alias;
     *aliases = (HloAliases){items, aliases->count + 1};
     return HLO_SUCCESS;
@@ -157,9 +161,7 @@ static HloStatus append_alias(const HloProtoSource *source, HloSpan span, HloAli
 static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloShapes *shapes) {
     const HloShape *shape = NULL;
     HLO_TRY(hlo_proto_read_shape(source, span, &shape));
-    int64_t capacity = 0;
-    const HloShape **items =
-        hlo_vector_grow(source->arena, shapes->items, shapes->count, &capacity, shapes->count + 1, sizeof(*items));
+    const HloShape **items = room_for_one(source->arena, shapes->items, shapes->count, sizeof(*items));
     items[shapes->count] = shape;
     *shapes = (HloShapes){items, shapes->count + 1};
     return HLO_SUCCESS;
@@ -167,9 +169,12 @@ static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloSha
 
 static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wire, HloInts *ints) {
     HloInt64Vector list = {0};
-    for (int64_t i = 0; i < ints->count; i++) hlo_vector_push(source->arena, &list, ints->items[i]);
     HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, wire, &list));
-    *ints = (HloInts){list.items, list.count};
+    for (int64_t i = 0; i < list.count; i++) {
+        int64_t *items = room_for_one(source->arena, ints->items, ints->count, sizeof(*items));
+        items[ints->count] = list.items[i];
+        *ints = (HloInts){items, ints->count + 1};
+    }
     return HLO_SUCCESS;
 }
 
@@ -290,20 +295,23 @@ static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *ro
     return status;
 }
 
-static HloStatus append_replica_group_v1(const HloProtoSource *source, HloSpan span, HloCollectiveAttributes *to) {
-    HloInt64Vector ids = {0};
-    HloWireReader reader = hlo_wire_reader(source->begin, span);
-    HloWireField field;
-    HloStatus status;
-    while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &ids));
-    }
-    HLO_TRY(status);
-    const HloReplicaGroups *old = to->replica_groups;
+// The groups of older files, each a field of its own.
+static HloStatus read_replica_groups_v1(const HloProtoSource *source, const HloWireField *fields, int64_t count,
+                                        HloCollectiveAttributes *to) {
     HLO_VECTOR(HloInts) lists = {0};
-    for (int64_t i = 0; old && i < old->count; i++) hlo_vector_push(source->arena, &lists, old->groups[i]);
-    hlo_vector_push(source->arena, &lists, ((HloInts){ids.items, ids.count}));
-    to->replica_groups = hlo_replica_groups_list(source->arena, lists.items, lists.count);
+    for (int64_t i = 0; i < count; i++) {
+        if (fields[i].number != FIELD_REPLICA_GROUPS_V1) continue;
+        HloInt64Vector ids = {0};
+        HloWireReader reader = hlo_wire_reader(source->begin, fields[i].bytes);
+        HloWireField field;
+        HloStatus status;
+        while (hlo_wire_next(&reader, &field, &status)) {
+            if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &ids));
+        }
+        HLO_TRY(status);
+        hlo_vector_push(source->arena, &lists, ((HloInts){ids.items, ids.count}));
+    }
+    if (lists.count) to->replica_groups = hlo_replica_groups_list(source->arena, lists.items, lists.count);
     return HLO_SUCCESS;
 }
 
@@ -349,12 +357,11 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
     int64_t row_count;
     const HloProtoRow *rows = hlo_proto_rows(family, &row_count);
     // Older files have the groups as plain lists; newer ones write both.
-    bool old_groups = family == HLO_FAMILY_Collective && !has_field(fields, field_count, 87);
+    if (family == HLO_FAMILY_Collective && !has_field(fields, field_count, 87)) {
+        HLO_TRY(read_replica_groups_v1(source, fields, field_count, attributes));
+    }
     for (int64_t i = 0; i < field_count; i++) {
         const HloWireField *field = &fields[i];
-        if (old_groups && field->number == FIELD_REPLICA_GROUPS_V1) {
-            HLO_TRY(append_replica_group_v1(source, field->bytes, attributes));
-        }
         HLO_TRY(dispatch(source, rows, row_count, 0, field, attributes));
         if (family == HLO_FAMILY_Collective &&
             (field->number == HLO_PROTO_IOTA_GROUPS || field->number == HLO_PROTO_MESH_GROUPS)) {
