@@ -25,3 +25,77 @@ exits 0 "optimised == unoptimised: runs" meshlo run step.hlo --on v2-8 --compare
 exits 0 "optimised == unoptimised: the other" meshlo run "$SOURCE/examples/mlp_gradient_512.hlo" --on v2-8 --output plain
 check "optimised == unoptimised: same loss" cmp optimised/0.npy plain/0.npy
 exits 2 "opt: bad expression" meshlo opt twice.hlo --dump-to dumps --dump-pass-re '('
+# Every pass and pipeline by its name, alone, on a program with something for most of them: the results stay.
+cat >many.hlo <<'HLO'
+HloModule many
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+go {
+  s = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+next {
+  s = (s32[], f32[4,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = f32[4,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  w = f32[4,8] tanh(v)
+  ROOT t = (s32[], f32[4,8]) tuple(j, w)
+}
+twice {
+  p = f32[4] parameter(0)
+  ROOT r = f32[4] add(p, p)
+}
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  z = f32[] constant(0)
+  y = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  o = s32[] constant(0)
+  s = (s32[], f32[4,8]) tuple(o, y)
+  l = (s32[], f32[4,8]) while(s), condition=go, body=next
+  v = f32[4,8] get-tuple-element(l), index=1
+  r = f32[4] reduce(v, z), dimensions={1}, to_apply=add
+  q = f32[4] sort(r), dimensions={0}, to_apply=less
+  c = f32[4] call(q), to_apply=twice
+  g = f32[8] constant({1, 2, 3, 4, 5, 6, 7, 8})
+  bn = (f32[4,8], f32[8], f32[8]) batch-norm-training(v, g, g), epsilon=0.001, feature_index=1
+  n = f32[4,8] get-tuple-element(bn), index=0
+  t = f32[8,4] transpose(n), dimensions={1,0}
+  u = f32[32] reshape(t)
+  h = f32[8] slice(u), slice={[0:32:4]}
+  k = f32[10] pad(h, z), padding=1_1
+  m = f32[10] clamp(z, k, k)
+  ROOT out = (f32[4], f32[8,4], f32[10]) tuple(c, t, m)
+}
+HLO
+exits 0 "passes by name: plain" meshlo run many.hlo --output plain_many
+names=$("$MESHLO" opt --list-passes | awk 'NF && $1 != "Pipelines:" { print $1 }')
+check "passes by name: there are many" test "$(echo "$names" | wc -l)" -ge 30
+for name in $names; do
+    exits 0 "pass $name" meshlo opt many.hlo --passes "$name" -o after.hlo
+    exits 0 "pass $name: its output is a program" meshlo run after.hlo --output after_many --compare eval
+    check "pass $name: same results" python3 - <<'PY'
+import glob, os, struct
+def numbers(path):
+    data = open(path, "rb").read()
+    start = 10 + struct.unpack("<H", data[8:10])[0]
+    return struct.unpack("<%df" % ((len(data) - start) // 4), data[start:])
+files = sorted(os.path.basename(p) for p in glob.glob("plain_many/*.npy"))
+assert files == sorted(os.path.basename(p) for p in glob.glob("after_many/*.npy")) and len(files) == 3, files
+for name in files:
+    for a, b in zip(numbers("plain_many/" + name), numbers("after_many/" + name), strict=True):
+        assert abs(a - b) <= 1e-5 * max(1, abs(a)), (name, a, b)
+PY
+done
