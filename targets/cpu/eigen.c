@@ -23,7 +23,7 @@ static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) 
         const int64_t first = s * CPU_STRIPE, left = r->columns - first, n = left < CPU_STRIPE ? left : CPU_STRIPE;
         const CpuVectorKernels *kernels = cpu_isa_vector_kernels(r->matrix->features);
         const CpuVectorType *real = wide ? &kernels->f64 : &kernels->f32;
-        real->rotate(r->count, r->items, n, r->rows + first * (wide ? 8 : 4), r->columns);
+        real->rotate(r->count, r->items, n, r->rows + first * (wide ? 8 : 4), r->stride);
     }
 }
 
@@ -86,14 +86,14 @@ static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotati
     e[last] = 0;
 }
 
-// Eigenvalues of the tridiagonal matrix of diagonal d (n) and off-diagonal e (n, the last one spare) into d, unsorted.
-// Row i of the rotated rows ends as eigenvector i. False where it does not converge.
-static bool tridiagonal_values(double *d, double *e, int64_t n, CpuRotations *rotations) {
-    assert(n >= 0);
+// Eigenvalues of rows [first, end) of the tridiagonal matrix of diagonal d and off-diagonal e (the last one of those
+// rows is spare) into d, unsorted. Row i of the rotated rows ends as eigenvector i. False where it does not converge.
+static bool tridiagonal_values(double *d, double *e, int64_t first, int64_t end, CpuRotations *rotations) {
+    assert(first >= 0 && first <= end);
     enum { kMaximumSteps = 60 };
-    for (int64_t l = 0; l < n; l++) {
+    for (int64_t l = first; l < end; l++) {
         int steps = 0;
-        for (int64_t m; (m = end_of_block(d, e, l, n)) != l;) {
+        for (int64_t m; (m = end_of_block(d, e, l, end)) != l;) {
             if (steps++ == kMaximumSteps) return false;
             ql_step(d, e, l, m, rotations);
         }
@@ -112,9 +112,15 @@ typedef struct EighJob {
     int32_t *info;
 } EighJob;
 
-// The whole matrix from one triangle, divided by a power of two that brings its elements near one. Returns that power;
-// NAN where an element is not finite.
-static double load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
+// What rounding leaves of a matrix of low rank fades from row to row until it is subnormal, where no step converges:
+// far below what counts (the largest element is near one) it becomes zero.
+static void drop_faint(int64_t n, double *x) {
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(x[i]) < 1e-140) x[i] = 0;
+}
+
+// The whole matrix from one triangle; returns the size of its largest element, or NAN where one is not finite.
+static double load_complex(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++) {
@@ -127,7 +133,60 @@ static double load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, cha
             cpu_matrix_set(matrix, a, i * n + j, value);
             cpu_matrix_set(matrix, a, j * n + i, conj(value));
         }
+    return largest;
+}
+
+// The same, the vectors and their signs for a type of real numbers.
+#define REAL_MATRICES(T, S)                                                                             \
+    static double load_##S(int64_t n, bool lower, T *a, const T *in) {                                  \
+        double largest = 0;                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                                 \
+            for (int64_t j = 0; j <= i; j++) {                                                          \
+                const T value = lower ? in[i * n + j] : in[j * n + i];                                  \
+                const double size = fabs((double)value);                                                \
+                if (!(size <= DBL_MAX)) return NAN;                                                     \
+                if (size > largest) largest = size;                                                     \
+                a[i * n + j] = a[j * n + i] = value;                                                    \
+            }                                                                                           \
+        return largest;                                                                                 \
+    }                                                                                                   \
+    /* Row number pairs[j].place becomes column j. */                                                   \
+    static void turn_rows_##S(int64_t n, const Pair *pairs, const T *rows, T *z) {                      \
+        for (int64_t i = 0; i < n; i++)                                                                 \
+            for (int64_t j = 0; j < n; j++) z[i * n + j] = rows[pairs[j].place * n + i];                \
+    }                                                                                                   \
+    /* As cpu_settled_phase() says, for all columns; `largest` and `signs` have room for n. */          \
+    static void settle_signs_##S(int64_t n, T *z, T *largest, T *signs) {                               \
+        for (int64_t j = 0; j < n; j++) largest[j] = signs[j] = 0;                                      \
+        for (int64_t i = 0; i < n; i++)                                                                 \
+            for (int64_t j = 0; j < n; j++) {                                                           \
+                const T size = z[i * n + j] < 0 ? -z[i * n + j] : z[i * n + j];                         \
+                largest[j] = size > largest[j] ? size : largest[j];                                     \
+            }                                                                                           \
+        for (int64_t i = 0; i < n; i++)                                                                 \
+            for (int64_t j = 0; j < n; j++)                                                             \
+                if (signs[j] == 0 && fabs((double)z[i * n + j]) > 0.9 * (double)largest[j])             \
+                    signs[j] = z[i * n + j] < 0 ? -1 : 1;                                               \
+        for (int64_t i = 0; i < n; i++)                                                                 \
+            for (int64_t j = 0; j < n; j++) z[i * n + j] = signs[j] < 0 ? -z[i * n + j] : z[i * n + j]; \
+    }
+
+typedef struct Pair {
+    double value;
+    int64_t place;
+} Pair;
+
+REAL_MATRICES(float, f32)
+REAL_MATRICES(double, f64)
+
+// The whole matrix from one triangle, divided by a power of two that brings its elements near one. Returns that power;
+// NAN where an element is not finite.
+static double load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
+    const double largest = matrix->type == HLO_F32   ? load_f32(n, lower, (void *)a, (const void *)in)
+                           : matrix->type == HLO_F64 ? load_f64(n, lower, (void *)a, (const void *)in)
+                                                     : load_complex(matrix, n, lower, a, in);
     int exponent = 0;
+    if (isnan(largest)) return NAN;
     frexp(largest, &exponent);
     if (largest == 0 || (exponent > -30 && exponent < 30)) return 1;
     for (int64_t i = 0; i < n * n; i++) {
@@ -163,8 +222,8 @@ static void subtract_task(void *argument, int64_t begin, int64_t end, int worker
     (void)worker;
     for (int64_t i = begin * kRows; i < end * kRows && i < r->n; i++) {
         char *row = cpu_matrix_at(r->matrix, r->a, i * r->stride);
-        r->matrix->vector->axpy(r->n, -cpu_matrix_get(r->matrix, r->v, i), r->w_conjugate, row);
-        r->matrix->vector->axpy(r->n, -cpu_matrix_get(r->matrix, r->w, i), r->v_conjugate, row);
+        r->matrix->vector->axpy_pair(r->n, -cpu_matrix_get(r->matrix, r->v, i), r->w_conjugate,
+                                     -cpu_matrix_get(r->matrix, r->w, i), r->v_conjugate, row);
     }
 }
 
@@ -208,11 +267,6 @@ static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_
     }
 }
 
-typedef struct Pair {
-    double value;
-    int64_t place;
-} Pair;
-
 static int by_value(const void *a, const void *b) {
     const Pair *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
@@ -232,7 +286,16 @@ static double get_real(const CpuMatrix *matrix, const void *from, int64_t i) {
 
 // Makes each column's first large element real and positive: a vector's phase is free, and this settles it.
 static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
-    char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width);
+    char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width),
+         *other = cpu_matrix_work(matrix, n, (size_t)matrix->width);
+    if (matrix->type == HLO_F32) {
+        settle_signs_f32(n, (void *)z, (void *)column, (void *)other);
+        return;
+    }
+    if (matrix->type == HLO_F64) {
+        settle_signs_f64(n, (void *)z, (void *)column, (void *)other);
+        return;
+    }
     for (int64_t j = 0; j < n; j++) {
         matrix->vector->turn(n, 1, column, n, cpu_matrix_at(matrix, z, j), n);
         const double _Complex phase = cpu_settled_phase(matrix, n, column);
@@ -245,11 +308,44 @@ static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
 // The vectors from the rows that were rotated, sorted, then turned back.
 static void finish_vectors(CpuMatrix *matrix, const char *a, const char *taus, int64_t n, const Pair *pairs,
                            const char *rows, char *z) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++)
-            cpu_matrix_set(matrix, z, i * n + j, get_real(matrix, rows, pairs[j].place * n + i));
+    if (matrix->type == HLO_F32)
+        turn_rows_f32(n, pairs, (const void *)rows, (void *)z);
+    else if (matrix->type == HLO_F64)
+        turn_rows_f64(n, pairs, (const void *)rows, (void *)z);
+    else
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++)
+                cpu_matrix_set(matrix, z, i * n + j, get_real(matrix, rows, pairs[j].place * n + i));
     turn_back(matrix, a, taus, n, z);
     settle_phases(matrix, n, z);
+}
+
+// What solves the small parts of a matrix that is solved by halves.
+typedef struct SmallParts {
+    double *d, *e;
+    CpuRotations *rotations;
+} SmallParts;
+
+static bool solve_small(void *context, int64_t first, int64_t n) {
+    const SmallParts *parts = context;
+    CpuRotations *all = parts->rotations, part = *all;
+    // The rows' other columns are zero.
+    const int64_t real = all->matrix->type == HLO_F64 || all->matrix->type == HLO_C128 ? 8 : 4;
+    part.rows = all->rows + first * real, part.columns = n, part.stride = all->stride;
+    return tridiagonal_values(parts->d, parts->e, first, first + n, &part);
+}
+
+static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n, CpuRotations *rotations) {
+    SmallParts parts = {d, e, rotations};
+    CpuEigenHalves halves = {.matrix = matrix,
+                             .is_double = matrix->type == HLO_F64 || matrix->type == HLO_C128,
+                             .n = n,
+                             .d = d,
+                             .e = e,
+                             .rows = rotations->rows,
+                             .small = solve_small,
+                             .context = &parts};
+    return cpu_eigen_halves(&halves);
 }
 
 static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
@@ -262,15 +358,18 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     char *rows = cpu_matrix_work(matrix, z ? n * n : 0, (size_t)real);
     double *d = cpu_matrix_work(matrix, n, sizeof(double)), *e = cpu_matrix_work(matrix, n, sizeof(double));
     Pair *pairs = cpu_matrix_work(matrix, n, sizeof(Pair));
-    CpuRotations rotations = {matrix, cpu_matrix_work(matrix, CPU_ROTATIONS, sizeof(CpuRotation)), 0, z ? rows : NULL,
-                              n};
+    CpuRotations rotations = {
+        matrix, cpu_matrix_work(matrix, CPU_ROTATIONS, sizeof(CpuRotation)), 0, z ? rows : NULL, n, n};
     const double scale = load_hermitian(matrix, n, job->lower, a, job->in + index * n * n * matrix->width);
     bool done = isfinite(scale);
     if (done) {
         if (z) memset(rows, 0, (size_t)(n * n * real));
         for (int64_t i = 0; z && i < n; i++) set_real(matrix, rows, i * n + i, 1);
         tridiagonalise(matrix, a, n, d, e, taus);
-        done = tridiagonal_values(d, e, n, &rotations);
+        drop_faint(n, d);
+        drop_faint(n, e);
+        done = z && job->sort && n > CPU_EIGEN_SMALL ? values_by_halves(matrix, d, e, n, &rotations)
+                                                     : tridiagonal_values(d, e, 0, n, &rotations);
     }
     for (int64_t i = 0; i < n; i++) pairs[i] = (Pair){done ? d[i] : NAN, i};
     if (done && job->sort) qsort(pairs, (size_t)n, sizeof(Pair), by_value);
@@ -285,8 +384,11 @@ HloStatus cpu_eigh(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool l
     assert(batch >= 0 && n >= 0);
     const EighJob job = {n, lower, sort, vectors, values, in, info};
     const size_t width = (size_t)hlo_type_bytes(type);
-    const size_t bytes = 2 * cpu_work_bytes(n * n, width) + 5 * cpu_work_bytes(n, width) +
-                         2 * cpu_work_bytes(n, sizeof(double)) + cpu_work_bytes(n, sizeof(Pair)) +
-                         cpu_work_bytes(CPU_ROTATIONS, sizeof(CpuRotation)) + cpu_reflections_bytes(pool, type, n);
+    const size_t bytes =
+        2 * cpu_work_bytes(n * n, width) + 6 * cpu_work_bytes(n, width) + 2 * cpu_work_bytes(n, sizeof(double)) +
+        cpu_work_bytes(n, sizeof(Pair)) + cpu_work_bytes(CPU_ROTATIONS, sizeof(CpuRotation)) +
+        cpu_reflections_bytes(pool, type, n) +
+        (vectors && sort && n > CPU_EIGEN_SMALL ? cpu_eigen_halves_bytes(pool, type == HLO_F64 || type == HLO_C128, n)
+                                                : 0);
     return cpu_matrix_batch(pool, type, batch, bytes, 9.0 * (double)n * (double)n * (double)n, eigh_task, &job);
 }

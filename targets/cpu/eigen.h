@@ -16,14 +16,40 @@ typedef struct CpuRotations {
     const CpuMatrix *matrix;
     CpuRotation *items;  // room for CPU_ROTATIONS
     int64_t count;
-    char *rows;       // NULL: nothing is turned
-    int64_t columns;  // also the distance of two rows
+    char *rows;               // NULL: nothing is turned
+    int64_t columns, stride;  // that are turned; the distance of two rows
 } CpuRotations;
 
 // Adds one; applies all when the room is used up.
 void cpu_rotations_push(CpuRotations *rotations, int64_t row, double cosine, double sine);
 // Applies what was collected.
 void cpu_rotations_flush(CpuRotations *rotations);
+
+// Matrices of more rows than this are solved by halves: below, rotating the vectors costs less than merging.
+enum { CPU_EIGEN_SMALL = 48 };
+
+// A symmetric tridiagonal matrix on its way to its eigenvalues and vectors. The caller sets the first part.
+typedef struct CpuEigenHalves {
+    CpuMatrix *matrix;
+    bool is_double;  // the type of the rows: f64 or f32
+    int64_t n;
+    double *d, *e;  // the diagonal, then the eigenvalues; the n - 1 elements beside it, which are used up
+    char *rows;     // n x n: ones on the diagonal, then the eigenvectors, one a row
+    // Solves rows [first, first + n) of the matrix in place, at most CPU_EIGEN_SMALL of them. False where it cannot.
+    bool (*small)(void *context, int64_t first, int64_t n);
+    void *context;
+    // Scratch memory, which cpu_eigen_halves() takes from the matrix.
+    char *held, *coefficients, *scratch;
+    size_t scratch_each;
+    double *gaps, *roots, *z, *weights, *shifted;
+    int64_t *grouped;
+    struct Pole *poles, *all, *stay;
+} CpuEigenHalves;
+
+// Scratch memory that it needs.
+size_t cpu_eigen_halves_bytes(const CpuPool *pool, bool is_double, int64_t n);
+// Solves; eigenvalues are in no order. The bits do not depend on the pool. False where `small` failed.
+bool cpu_eigen_halves(CpuEigenHalves *halves);
 
 HLO_END_C
 

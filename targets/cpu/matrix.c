@@ -271,18 +271,34 @@ void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64
 
 // ---- reflections
 
+// Raises a vector so small that quotients of its elements would be those of subnormal numbers; returns the factor, a
+// power of two.
+static double raise_faint(const CpuMatrix *matrix, int64_t n, void *x, double size) {
+    const bool narrow = matrix->type == HLO_F32 || matrix->type == HLO_C64;
+    if (!(size > 0) || size > (narrow ? 1e-30 : 1e-280)) return 1;
+    const double factor = narrow ? 0x1p64 : 0x1p300;
+    for (int64_t i = 0; i < n; i++) cpu_matrix_set(matrix, x, i, cpu_matrix_get(matrix, x, i) * factor);
+    return factor;
+}
+
 double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta) {
-    const double _Complex alpha = cpu_matrix_get(matrix, x, 0);
-    const double below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
-    *beta = creal(alpha);
+    double _Complex alpha = cpu_matrix_get(matrix, x, 0);
+    double below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
+    const double raised = raise_faint(matrix, n, x, hypot(cabs(alpha), below));
+    if (raised != 1) {
+        alpha = cpu_matrix_get(matrix, x, 0);
+        below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
+    }
+    *beta = creal(alpha) / raised;
     cpu_matrix_set(matrix, x, 0, 1);
     if (below == 0 && cimag(alpha) == 0) {
         memset(cpu_matrix_at(matrix, x, 1), 0, (size_t)((n - 1) * matrix->width));
         return 0;
     }
-    *beta = -copysign(hypot(cabs(alpha), below), creal(alpha));
-    cpu_matrix_divide(matrix, n - 1, alpha - *beta, cpu_matrix_at(matrix, x, 1));
-    return CMPLX((*beta - creal(alpha)) / *beta, -cimag(alpha) / *beta);
+    const double size = -copysign(hypot(cabs(alpha), below), creal(alpha));
+    *beta = size / raised;
+    cpu_matrix_divide(matrix, n - 1, alpha - size, cpu_matrix_at(matrix, x, 1));
+    return CMPLX((size - creal(alpha)) / size, -cimag(alpha) / size);
 }
 
 // The larger of the products of one stripe.

@@ -249,3 +249,76 @@ Test(decompositions, eigh_unsorted_keeps_padding_in_place) {
     }
     hlo_free(a);
 }
+
+// ---- halves
+
+// Matrices whose eigenvalues coincide, nearly coincide, or differ by many orders: what a solver by halves leaves out,
+// turns away or must keep apart.
+static double hard_element(int kind, int64_t n, int64_t i, int64_t j) {
+    const double distance = fabs((double)(i - j));
+    switch (kind) {
+        case 0: return 0;
+        case 1: return i == j ? 3 : 0;
+        case 2: return 1;                                                                      // rank one
+        case 3: return distance == 0 ? 2 : distance == 1 ? -1 : 0;                             // a string
+        case 4: return distance == 0 ? fabs((double)i - (double)(n - 1) / 2) : distance == 1;  // Wilkinson's: pairs
+        case 5: return i / 7 == j / 7 ? 1 + distance : 0;                                      // equal blocks
+        case 6: return distance == 0 ? ldexp(1, (int)(-i % 40)) : distance == 1 ? ldexp(1, (int)(-(i + j) % 60)) : 0;
+        case 7: return distance == 0 ? (double)(i % 3) : distance == 1 ? 1e-9 : 0;  // three clusters
+        case 8: return distance == 0 ? 1 : distance == 1 && (i + j) / 2 % 20 == 0 ? 1e-3 : 0;
+        default: return cos((double)(i * j));
+    }
+}
+enum { kHardCount = 10 };
+
+typedef struct HardCase {
+    int kind;
+    HloType type;
+    int64_t n;
+} HardCase;
+
+ParameterizedTestParameters(decompositions, eigh_of_hard_matrices) {
+    static const int64_t sizes[] = {49, 50, 97, 130, 211};
+    HardCase *cases = cr_malloc(sizeof(HardCase) * kHardCount * 10);
+    size_t count = 0;
+    for (int kind = 0; kind < kHardCount; kind++)
+        for (int s = 0; s < 5; s++)
+            for (int wide = 0; wide < 2; wide++) cases[count++] = (HardCase){kind, wide ? HLO_F64 : HLO_F32, sizes[s]};
+    return cr_make_param_array(HardCase, cases, count);
+}
+
+// Vectors are orthogonal and solve, values ascend, and two workers give the bits of one.
+ParameterizedTest(HardCase *c, decompositions, eigh_of_hard_matrices) {
+    const int64_t n = c->n, all = n * n;
+    const Case as = {c->type, 1, n, n, CPU_FEATURES_BASELINE};
+    void *a = new_array(&as, all), *v = new_array(&as, all), *w = new_array(&as, n), *again = new_array(&as, all);
+    for (int64_t i = 0; i < all; i++) {
+        const double value = hard_element(c->kind, n, i / n, i % n) + hard_element(c->kind, n, i % n, i / n);
+        if (c->type == HLO_F64)
+            ((double *)a)[i] = value;
+        else
+            ((float *)a)[i] = (float)value;
+    }
+    for (int workers = 2; workers >= 1; workers--) {
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(workers, cpu_features_detect(), &pool));
+        cr_assert_null(cpu_eigh(pool, c->type, 1, n, true, true, workers == 2 ? again : v, w, NULL, a));
+        cpu_pool_free(pool);
+    }
+    cr_expect_eq(memcmp(v, again, (size_t)(all * hlo_type_bytes(c->type))), 0);
+    double worst = 0, largest = 1;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(creal(get(c->type, w, i))));
+    for (int64_t i = 0; i < all; i++) {
+        const int64_t row = i / n, column = i % n;
+        double sum = 0, overlap = 0;
+        for (int64_t j = 0; j < n; j++) {
+            sum += creal(get(c->type, a, row * n + j)) * creal(get(c->type, v, j * n + column));
+            overlap += creal(get(c->type, v, j * n + row)) * creal(get(c->type, v, j * n + column));
+        }
+        sum -= creal(get(c->type, w, column)) * creal(get(c->type, v, i));
+        worst = fmax(worst, fmax(fabs(sum) / largest, fabs(overlap - (row == column))));
+        if (column > 0) cr_assert(creal(get(c->type, w, column)) >= creal(get(c->type, w, column - 1)));
+    }
+    cr_expect(worst < (c->type == HLO_F64 ? 2e-13 : 2e-5), "kind %d, n %d: error %g", c->kind, (int)n, worst);
+    hlo_free(a), hlo_free(v), hlo_free(w), hlo_free(again);
+}

@@ -18,7 +18,9 @@ typedef struct CpuRotation {
 // to real types); elements follow each other in memory.
 typedef struct CpuVectorType {
     void (*axpy)(int64_t n, double _Complex a, const void *x, void *y);  // y += a x
-    double _Complex (*dot)(int64_t n, const void *x, const void *y);     // the sum of conj(x) y
+    // y += a x + b z
+    void (*axpy_pair)(int64_t n, double _Complex a, const void *x, double _Complex b, const void *z, void *y);
+    double _Complex (*dot)(int64_t n, const void *x, const void *y);  // the sum of conj(x) y
     // `count` rotations, in order, of rows of n elements that start `stride` elements apart.
     void (*rotate)(int64_t count, const CpuRotation *rotations, int64_t n, void *rows, int64_t stride);
     // to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
