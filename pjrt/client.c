@@ -91,6 +91,8 @@ static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, b
     return true;
 }
 
+// All objects that the C API hands out addresses of are made here once, in arrays: clients compare those addresses, and
+// devices have the same one in every list.
 static HloStatus make_client(const char *spec, PjrtClient **result) {
     assert(spec && result);
     PjrtClient *client = hlo_allocate_zeroed(1, sizeof(*client));
@@ -134,6 +136,7 @@ HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const ch
     return HLO_SUCCESS;
 }
 
+// The option `topology` of Client_Create, else the environment, else the eight cores of a TPU v2 host.
 HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
     const char *environment = getenv("MESHLO_TOPOLOGY");
     const char *chosen = environment && *environment ? environment : "v2-8";
@@ -188,6 +191,7 @@ PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device) {
     return &client->devices[device->index];
 }
 
+// By address: both sides have one object a memory.
 PjrtMemory *pjrt_memory_of(PjrtClient *client, const TargetMemory *memory) {
     PjrtDevice *device = pjrt_device_of(client, memory->device);
     for (size_t i = 0; i < device->memory_count; i++) {

@@ -40,6 +40,8 @@ static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, dou
     }
 }
 
+// Rotations that each make one pair of elements zero, over all pairs, until what is off the diagonal is below the
+// rounding of a double (1e-16, squared). Slow and accurate: an oracle's choice.
 static void jacobi(Complex *a, Complex *v, int64_t n) {
     assert(n >= 0);
     double total = off_diagonal(a, n);
@@ -74,6 +76,8 @@ static void scale_column(Complex *a, int64_t n, int64_t j, Complex factor) {
     for (int64_t i = 0; i < n; i++) a[i * n + j] = times(a[i * n + j], factor);
 }
 
+// The upper triangle becomes the mirror of the lower one first. Values are sorted by selection, eigenvectors along with
+// them.
 void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, bool sort) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {
@@ -99,6 +103,8 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, boo
     }
 }
 
+// Householder reflections from both sides keep the matrix Hermitian; each leaves its vector below the diagonal, where
+// LAPACK's zhetrd leaves it.
 void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Complex *taus, Complex *v) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++)
@@ -117,6 +123,8 @@ void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Comple
 
 // ---- Hessenberg form
 
+// Reflections from both sides make everything below the first subdiagonal zero; [low, high) are the rows that balancing
+// has left to do.
 void hlo_eval_hessenberg(Complex *a, int64_t n, int64_t low, int64_t high, Complex *taus, Complex *v) {
     assert(n >= 0 && low >= 0 && high <= n);
     for (int64_t k = 0; k + 1 < n; k++) taus[k] = 0;
@@ -212,6 +220,9 @@ static void complex_step(Complex *h, Complex *z, int64_t n, int64_t first, int64
     }
 }
 
+// QR steps from the end: as soon as the last subdiagonal element is negligible one eigenvalue is done. The shift is the
+// eigenvalue of the last two rows that is nearer (Wilkinson's); every tenth step takes another one, since a shift may
+// repeat itself for ever.
 bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
     assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);

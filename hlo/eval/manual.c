@@ -88,6 +88,7 @@ static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t r
     return true;
 }
 
+// One part of one in every dimension: what replication is.
 static Part whole_part(void) {
     Part part = {{0}, {0}};
     for (int64_t i = 0; i < MAX_RANK; i++) part.count[i] = 1;

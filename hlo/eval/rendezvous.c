@@ -95,6 +95,8 @@ static void check_deadlock(HloEvalWorld *world) {
     hlo_text_free(&text);
 }
 
+// A slot is the right to work: no more devices compute at once than there are processors, however many threads there
+// are.
 static void take_slot(HloEvalRendezvous *rendezvous) {
     while (rendezvous->free_slots == 0) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
     rendezvous->free_slots--;
@@ -211,6 +213,7 @@ static HloStatus stopped_status(void) {
     return hlo_error(HLO_ABORTED, "another device has failed");
 }
 
+// Results are made by the last to come and fetched by each as it leaves; the last to leave frees the meeting.
 static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instruction, HloInts group, int64_t position,
                              HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
     assert(position >= 0 && position < group.count);

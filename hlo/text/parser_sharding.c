@@ -39,6 +39,8 @@ static int64_t product_of(HloInts ints) {
     return product;
 }
 
+// One order can be written in many ways ([2,1,4]T(...) and [8] may mean the same). XLA prints the shortest: dimensions
+// of one are dropped, and neighbours that stay neighbours are one.
 void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota) {
     assert(iota->dims.count > 0);
     int64_t rank = iota->dims.count;

@@ -31,6 +31,8 @@ typedef struct Windowed {
     SpmdReason reason;
 } Windowed;
 
+// A dimension that is windowed may still stay whole: spmd_choose() decides, by the bytes that its neighbours' edges
+// would cost.
 static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bool windows) {
     Windowed windowed = {.rule = partitioner->plan->rules[op->id],
                          .reason = {.op = op, .what = "neighbours' elements"}};
@@ -57,6 +59,8 @@ static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_
     windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, interval, fill, &windowed->reason);
 }
 
+// Shard number i of the result begins at element i * size, which is element start + stride * i * size of the operand,
+// and its last element is (size - 1) strides further.
 static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                    int64_t size) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
@@ -88,6 +92,8 @@ static HloInstruction *without_padding_behind(HloInstruction *operand, const int
     return operand->operands[0];
 }
 
+// Along windowed dimensions the window holds exactly what the device needs, so the slice there starts at 0; along
+// others it is the program's own.
 static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SLICE));
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
@@ -195,6 +201,7 @@ static void reverse_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+// Shard i of the result is the mirror of the shard as far from the end: intervals run backwards.
 static SpmdInterval reverse_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                      int64_t size) {
     (void)mesh;
@@ -219,6 +226,8 @@ static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstru
 const SpmdOp spmd_op_reverse = {
     .name = "reverse", .rule = reverse_rule, .partition = reverse_partition, .moved = reverse_moved};
 
+// All parts are cut alike along the joined dimension, which has a factor of the result's size; elements of one part
+// rarely stay on their device, so that it counts as moved.
 static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     for (int32_t d = 0; d < op->shape->rank; d++) {

@@ -42,6 +42,7 @@ static int row_dimension(const CpuConvolution *c) {
     return -1;
 }
 
+// Only groups of few features: those of many are matrix products, which the other file makes of them.
 static bool is_across(const CpuConvolution *c, const CpuConvolutionSizes *s) {
     if (c->output_feature_stride != 1 || c->output_features < kFewestLanes) return false;
     if (c->batch_groups > 1) return s->group_batch == 1 && s->group_outputs == 1 && c->input_batch_stride == 1;
@@ -57,6 +58,7 @@ static bool is_along(const CpuConvolution *c, const CpuConvolutionSizes *s) {
     return d->output_size >= kFewestLanes && d->kernel_size <= 4 * d->output_size;
 }
 
+// Narrow types and the many-pass precisions go through products, which know how to widen and to split.
 static Form form_of(const CpuConvolution *c) {
     const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
     if ((c->lhs_type != HLO_F32 && c->lhs_type != HLO_F64) || c->out_type != c->lhs_type ||
@@ -147,6 +149,8 @@ typedef struct Sums {
     double numbers[kTaps];  // f32 or f64
 } Sums;
 
+// Weights come as rows where a row is the groups (each has its own), as single numbers where a row is neighbours of one
+// output feature.
 static void sums_flush(Sums *sums) {
     const CpuTapType *kernels = sums->job->kernels;
     if (sums->taps == 0 && sums->accumulate) return;
@@ -272,6 +276,8 @@ static void pack_weights(const DirectJob *job, CpuConvolution *to, CpuConvolutio
     cpu_copy_strided(NULL, c->rank + 2, sizes, (int)job->width, packed, strides, job->kernel, from);
 }
 
+// The input is rearranged when features of a group are several or apart in memory, the kernel when its output features
+// are apart: then all rows are contiguous, and the inner loop has one form.
 static HloStatus run_across(CpuPool *pool, DirectJob *job) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionSizes *sizes = &job->sizes;

@@ -101,6 +101,8 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
+// By panels of CPU_PANEL columns: factoring a panel is slow and small, updating the rest is a product and fast.
+// Exchanges of rows are applied to whole stripes, left of the panel too, so that the factors come out in order.
 static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const LuJob *job = argument;
     const int64_t rows = job->rows, columns = job->columns, steps = smaller(rows, columns), size = rows * columns;
