@@ -5,6 +5,10 @@
 
 #include "hlo/ir/attributes.h"
 
+// Fields of HloInstructionProto about which there is more to do than what a row of fields.def says: lists of dimensions
+// that some opcodes have as a number, the three lists of a slice as one of messages, and whether operand layouts count.
+enum { HLO_PROTO_DIMENSIONS = 14, HLO_PROTO_SLICES = 17, HLO_PROTO_CONSTRAIN_LAYOUT = 56 };
+
 typedef struct HloProtoRow {
     HloFamily family;
     size_t offset;    // of the field in the family's struct

@@ -5,7 +5,7 @@
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
-enum { FIELD_REPLICA_GROUPS_V1 = 49, FIELD_SLICES = 17, FIELD_CONSTRAIN_LAYOUT = 56 };
+enum { FIELD_REPLICA_GROUPS_V1 = 49 };
 
 // Reads the numbered varints of a small message into out[number]; numbers from `limit` on are skipped.
 static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_t *out, int32_t limit) {
@@ -326,7 +326,7 @@ static HloStatus read_slices(const HloProtoSource *source, const HloWireField *f
                              HloSliceAttributes *slice) {
     HloInt64Vector starts = {0}, limits = {0}, strides = {0};
     for (int64_t i = 0; i < count; i++) {
-        if (fields[i].number != FIELD_SLICES) continue;
+        if (fields[i].number != HLO_PROTO_SLICES) continue;
         int64_t n[4] = {0};
         HLO_TRY(read_numbers(source, fields[i].bytes, n, 4));
         hlo_vector_push(source->arena, &starts, n[1]);
@@ -368,7 +368,7 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
             HLO_TRY(hlo_proto_read_group_form(source, field->number, field->bytes,
                                               &((HloCollectiveAttributes *)attributes)->replica_groups));
         }
-        if (family == HLO_FAMILY_CustomCall && field->number == FIELD_CONSTRAIN_LAYOUT && field->value) {
+        if (family == HLO_FAMILY_CustomCall && field->number == HLO_PROTO_CONSTRAIN_LAYOUT && field->value) {
             HloShapes *layouts = &((HloCustomCallAttributes *)attributes)->operand_layouts;
             if (!layouts->items) layouts->items = HLO_ARENA_NEW(source->arena, const HloShape *, 1);  // a list of none
         }

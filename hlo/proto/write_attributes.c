@@ -5,9 +5,6 @@
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
-// Numbers of HloInstructionProto that are more here than what a row of fields.def says.
-enum { FIELD_DIMENSIONS = 14, FIELD_SLICES = 17, FIELD_CONSTRAIN_LAYOUT = 56 };
-
 static void write_window(HloText *text, int32_t number, const HloWindow *window) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; window && i < window->count; i++) {
@@ -97,7 +94,7 @@ static void write_small_numbers(HloText *text, int32_t number, const void *items
 }
 
 static void write_int(HloText *text, int32_t number, int64_t value) {
-    if (number == FIELD_DIMENSIONS) {
+    if (number == HLO_PROTO_DIMENSIONS) {
         hlo_wire_ints(text, number, (HloInts){&value, 1});
     } else {
         hlo_wire_varint(text, number, (uint64_t)value);
@@ -114,7 +111,7 @@ static void write_enum(HloText *text, const HloProtoRow *row, const HloField *fi
 
 static void write_optional_int(HloText *text, int32_t number, int64_t value) {
     if (value == HLO_ABSENT) return;
-    if (number == FIELD_DIMENSIONS) {
+    if (number == HLO_PROTO_DIMENSIONS) {
         write_int(text, number, value);
     } else {
         hlo_wire_varint_always(text, number, (uint64_t)value);
@@ -123,7 +120,7 @@ static void write_optional_int(HloText *text, int32_t number, int64_t value) {
 
 // Operand layouts count only where the call says that layouts are constrained.
 static void write_operand_layouts(HloText *text, int32_t number, const HloShapes *shapes) {
-    hlo_wire_varint(text, FIELD_CONSTRAIN_LAYOUT, shapes->items != NULL);
+    hlo_wire_varint(text, HLO_PROTO_CONSTRAIN_LAYOUT, shapes->items != NULL);
     for (int64_t i = 0; i < shapes->count; i++) hlo_proto_write_shape(text, number, shapes->items[i]);
 }
 
@@ -191,7 +188,7 @@ static void write_field(HloText *text, const HloProtoRow *row, const HloField *f
 
 static void write_slices(HloText *text, const HloSliceAttributes *slice) {
     for (int64_t i = 0; i < slice->starts.count; i++) {
-        size_t mark = hlo_wire_begin(text, FIELD_SLICES);
+        size_t mark = hlo_wire_begin(text, HLO_PROTO_SLICES);
         hlo_wire_varint(text, 1, (uint64_t)slice->starts.items[i]);
         hlo_wire_varint(text, 2, (uint64_t)slice->limits.items[i]);
         hlo_wire_varint(text, 3, (uint64_t)slice->strides.items[i]);
