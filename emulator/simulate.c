@@ -77,7 +77,8 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     return simulation->ops.count - 1;
 }
 
-// Runs a kernel of the device.
+// Runs a kernel of the device. `repeat` counts the trips of all loops around: a body is timed once and counted as often
+// as it runs.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
@@ -97,7 +98,8 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));
 }
 
-// Lets the device wait until `when` for the network.
+// Lets the device wait until `when` for the network. That is time which a better schedule could hide, so it is reported
+// apart.
 static void wait_until(Simulation *simulation, int64_t when) {
     if (when <= simulation->now) return;
     int64_t *exposed = &simulation->report->exposed_picoseconds;

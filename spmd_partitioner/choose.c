@@ -171,7 +171,8 @@ static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     return true;
 }
 
-// Takes the axes from windowed factors; true if there were any.
+// Takes the axes from windowed factors; true if there were any. A windowed dimension that is cut needs the edges of its
+// neighbours' shards, which may be dearer than having it whole.
 static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
     bool dropped = false;
     for (int64_t f = 0; f < rule->factors.count; f++) {

@@ -29,7 +29,9 @@ static int64_t product_of(HloInts ints) {
     return product;
 }
 
-// Takes `size` devices off the major end of the transposed reshape list; false when it does not split evenly.
+// Takes `size` devices off the major end of the transposed reshape list; false when it does not split evenly. A tile
+// dimension may end inside of a run, which is then cut in two: [8] for tiles of 2 and 4 devices is a run of stride 4
+// and one of stride 1.
 static bool take_factors(HloArena *arena, Segments *rest, int64_t *first, int64_t size, Segments *out) {
     assert(size > 0 && out);
     while (size > 1) {
@@ -160,7 +162,8 @@ static bool add_cut(Cuts *cuts, int64_t cut) {
     return true;
 }
 
-// Adds the strides of one annotation, all or none of them.
+// Adds the strides of one annotation, all or none of them. Half of the strides of one that does not fit would cut the
+// mesh for nothing, and more atoms make every later search slower.
 static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
     Tiles tiles;
     if (sharding->kind == HLO_SHARDING_TUPLE) {

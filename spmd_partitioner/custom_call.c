@@ -53,6 +53,8 @@ static bool mark(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, S
     return news;
 }
 
+// Code inside of a manual region is code whose operands come from it: manual axes spread along data, since HLO has no
+// brackets around a region.
 static SpmdAtomSet manual_of_operands(const SpmdPlan *plan, const HloInstruction *op) {
     SpmdAtomSet axes = 0;
     for (int32_t i = 0; i < op->operand_count; i++) {
@@ -87,6 +89,7 @@ static bool mark_instruction(const SpmdPlan *plan, const HloInstruction *op) {
     return mark_all(plan, op, axes) || news;
 }
 
+// Until nothing changes: axes flow through loops, whose results come back as their operands.
 void spmd_plan_manual(SpmdPlan *plan) {
     bool any = false;
     for (int64_t c = 0; c < plan->computation_count; c++) {

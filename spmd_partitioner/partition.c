@@ -102,7 +102,8 @@ HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *
     return *clone;
 }
 
-// Makes `op` the one that instructions are emitted for.
+// Makes `op` the one that instructions are emitted for. They carry its metadata, so that profiles and explanations
+// point at the user's source line.
 static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
     partitioner->op = op;
     partitioner->metadata = NULL;

@@ -341,7 +341,8 @@ static void add_flow_edges(Builder *builder, const HloInstruction *op) {
     }
 }
 
-// The stage in which an op starts to take part.
+// The stage in which an op starts to take part. Elementwise ops say for certain how their operands are best cut, a dot
+// or a reduction only guesses: guesses wait until all that is certain has spread.
 static int32_t first_stage(const HloInstruction *op) {
     if (hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE)) return 0;
     switch (op->opcode) {

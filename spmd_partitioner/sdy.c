@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardy's annotations as they survive in HLO: text in frontend attributes. Whatever is not understood makes a function
+// return false, and the caller falls back on the HLO sharding beside it.
 #include "spmd_partitioner/sdy.h"
 
 #include <stdlib.h>
@@ -57,6 +59,8 @@ static bool take_mesh(HloArena *arena, Scanner *scanner, SpmdMeshAxis *axes, int
     return take(scanner, ">");
 }
 
+// A module may have several meshes; the first that has as many devices as the program is the one that its axes are
+// named by.
 int64_t spmd_sdy_mesh(HloArena *arena, const char *text, int64_t device_count, const SpmdMeshAxis **axes) {
     SpmdMeshAxis found[64];
     for (const char *at = strstr(text, "#sdy.mesh<"); at; at = strstr(at + 1, "#sdy.mesh<")) {

@@ -56,6 +56,8 @@ static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
     return position < 0 ? device : position;
 }
 
+// Written forms are read one device at a time: splitting a literal needs no mesh, and works for any annotation that a
+// file may have.
 HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
     assert(global && sharding && offsets);
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
@@ -95,6 +97,7 @@ HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSha
 }
 
 // Copies the part of `global` at `offsets` to or from a shard; what lies outside of the global array is left alone.
+// Shards at the end of an uneven cut reach beyond the array.
 static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *global, const HloShape *local,
                        const int64_t *offsets, bool split) {
     assert(from->shape->type == to->shape->type && offsets);
@@ -170,6 +173,7 @@ typedef struct Job {
     HloArena *arena;
 } Job;
 
+// The opposite of join(): what is split and joined again is what it was.
 static HloStatus split(void *argument) {
     Job *job = argument;
     const HloShape *global = job->global->shape, *local;
@@ -203,6 +207,8 @@ HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *shardi
     return status;
 }
 
+// Replicas hold the same values; going from the last device to the first, what stands in the end is the first one's.
+// Unreduced parts are put together place by place and added.
 static HloStatus join(void *argument) {
     Job *job = argument;
     const HloShape *local;

@@ -26,6 +26,7 @@ static int64_t edit_distance(const char *a, size_t a_length, const char *b) {
     return row[b_length];
 }
 
+// Two letters are what people mistype; farther names are no help.
 static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length) {
     assert(name && axis_count >= 0);
     HloText known = {0};

@@ -129,7 +129,8 @@ static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *p
 
 // ---- reductions
 
-// The reduction of operand `index` over all parties, in group order.
+// The reduction of operand `index` over all parties, in group order. The fixed order makes the result the same on every
+// device and in every run.
 static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalParty *parties,
                                 int64_t count, int32_t index, HloEvalFold **fold) {
     assert(count > 0 && index >= 0 && fold);

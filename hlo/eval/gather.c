@@ -174,7 +174,8 @@ static void prepare_window(HloEvalDevice *device, Scatter *scatter, const int64_
     scatter->run = together ? window->dims[last] : 1;
 }
 
-// True if the window at `start` lies within the operand.
+// True if the window at `start` lies within the operand. A scatter leaves out what does not, unlike a gather, which
+// moves its window inside.
 static bool window_fits(const Scatter *scatter, const int64_t *start) {
     const HloShape *shape = scatter->inputs[0]->shape;
     int64_t w = 0;

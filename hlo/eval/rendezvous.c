@@ -71,7 +71,8 @@ static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t devi
     }
 }
 
-// Called with the lock held whenever a device stops working.
+// Called with the lock held whenever a device stops working. If nobody works and somebody waits, what they wait for
+// cannot come any more.
 static void check_deadlock(HloEvalWorld *world) {
     HloEvalRendezvous *rendezvous = world->rendezvous;
     if (rendezvous->active > 0 || rendezvous->stopped) return;
@@ -107,7 +108,9 @@ static void give_slot(HloEvalRendezvous *rendezvous) {
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
-// The open meeting of this instruction and group, made if need be. NULL when memory is short.
+// The open meeting of this instruction and group, made if need be. NULL when memory is short. In a loop an instruction
+// may be met again while slow devices still leave the last meeting, which is closed then. Groups do not overlap, so the
+// first member tells them apart.
 static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
     assert(group.count > 0);
     for (Meeting *m = rendezvous->meetings; m; m = m->next) {

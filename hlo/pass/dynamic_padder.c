@@ -29,7 +29,8 @@ static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
         for (int32_t dim = 0; dim < hlo_shape_leaf((shape), leaf)->rank; dim++)                 \
             if (hlo_shape_leaf((shape), leaf)->dynamic && hlo_shape_leaf((shape), leaf)->dynamic[dim])
 
-// (value, sizes of the dynamic dimensions of `declared`). UNIMPLEMENTED if the value has others.
+// (value, sizes of the dynamic dimensions of `declared`). UNIMPLEMENTED if the value has others. Calls and loops pass
+// sizes along in this form, in the order of FOR_DYNAMIC on both sides.
 static HloStatus pack(const HloPadder *padder, const HloInstruction *like, HloInstruction *value,
                       const HloShape *declared, HloInstruction **packed) {
     int64_t count = 1, known = 0;

@@ -16,7 +16,8 @@ static HloInstruction *meet(const HloInstruction *like, HloInstruction *a, HloIn
     return hlo_pass_select(like, single, high, low);
 }
 
-// `value`, or where its size along `dim` is one and the result's is not, its first slice everywhere.
+// `value`, or where its size along `dim` is one and the result's is not, its first slice everywhere. Which of the two
+// it will be is only known at run time, so both are made and chosen between.
 static HloInstruction *repeated(const HloInstruction *like, HloInstruction *value, int64_t dim, HloInstruction *own,
                                 HloInstruction *size) {
     const HloShape *shape = value->shape;

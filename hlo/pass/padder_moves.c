@@ -72,7 +72,8 @@ HloStatus hlo_padder_set_dimension_size(HloPadder *padder, HloInstruction *op, H
 
 // ---- reshapes
 
-// s32 or s64 scalars: products over the dimensions behind each one.
+// s32 or s64 scalars: products over the dimensions behind each one. The strides of an array whose sizes are only known
+// at run time.
 static HloInstruction **strides_of(const HloInstruction *like, HloInstruction *const *sizes, int64_t rank,
                                    HloType type) {
     HloInstruction **strides = HLO_ARENA_NEW(like->parent->module->arena, HloInstruction *, rank);
@@ -88,6 +89,9 @@ static HloInstruction *spread(const HloInstruction *like, HloInstruction *scalar
     return hlo_pass_broadcast(like, scalar, dims, (HloInts){NULL, 0});
 }
 
+// Where a reshape moves elements across dynamic dimensions nothing static can say where each goes: its number among
+// those that are there is computed, and from that its place within the bounds. What is beyond the sizes reads some
+// element or other, which means nothing.
 HloInstruction *hlo_padder_rearrange(HloPadder *padder, HloInstruction *like, HloInstruction *value,
                                      const HloShape *shape, HloInstruction *const *sizes) {
     const HloShape *from = value->shape;
@@ -160,6 +164,8 @@ typedef struct Regroup {
     bool moves;            // elements stand elsewhere
 } Regroup;
 
+// A reshape splits into groups of dimensions that are reshaped among themselves. In a group one dimension of the result
+// stays open: its size is the number of elements divided by the others' sizes.
 static Regroup regroup(HloPadder *padder, HloInstruction *op, HloReshapeGroup dims) {
     const HloInstruction *value = op->operands[0];
     const HloShape *from = value->shape, *declared = padder->declared;
@@ -289,6 +295,7 @@ static void set_starts(const HloInstruction *like, HloInstruction **operands, in
     for (int64_t d = 0; d < rank; d++) operands[first + d] = d == dim ? at : hlo_padder_number(like, 0);
 }
 
+// The parts follow each other without gaps at run time, so each begins where the real sizes of those before it end.
 HloStatus hlo_padder_concatenate(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     const int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], rank = op->shape->rank;

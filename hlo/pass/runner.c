@@ -62,7 +62,8 @@ static HloStatus pass_body(void *argument) {
     return status;
 }
 
-// True when operands and control predecessors stand first; `passed` has a mark for every id of the module.
+// True when operands and control predecessors stand first; `passed` has a mark for every id of the module. Passes
+// append what they make and leave the order to the runner; looking is much cheaper than sorting.
 static bool is_in_order(const HloComputation *computation, bool *passed) {
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         for (int64_t k = 0; k < i->operand_count; k++) {

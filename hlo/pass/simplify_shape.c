@@ -120,6 +120,7 @@ static HloInstruction *broadcast_same(HloInstruction *i) {
     return same ? i->operands[0] : NULL;
 }
 
+// Repeating what is repeated: the mappings of dimensions follow one after the other.
 static HloInstruction *broadcast_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
@@ -171,6 +172,7 @@ static HloInstruction *broadcast_of_iota(HloInstruction *i) {
                                                .has_dims = true});
 }
 
+// Counting along a dimension of size one (or none) gives zeros.
 static HloInstruction *iota_of_one(HloInstruction *i) {
     if (i->shape->dims[HLO_ATTRIBUTES(i, Iota)->dimension] > 1) return NULL;
     return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
@@ -201,6 +203,7 @@ static HloInstruction *reverse_nothing(HloInstruction *i) {
     return count == dimensions.count ? NULL : reverse_dims(i, x, (HloInts){kept, count});
 }
 
+// A dimension that is reversed in both stands as it was.
 static HloInstruction *reverse_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REVERSE));
     HloInstruction *x = i->operands[0];

@@ -176,7 +176,8 @@ void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloRepl
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading
 
-// An iota permutation that is the identity is kept as absent.
+// An iota permutation that is the identity is kept as absent. Writers differ in whether they write it; both mean the
+// same sharding, which has one form here.
 static HloInts permutation_or_none(HloInt64Vector permutation) {
     for (int64_t i = 0; i < permutation.count; i++) {
         if (permutation.items[i] != i) return (HloInts){permutation.items, permutation.count};

@@ -82,7 +82,8 @@ typedef struct Renumbering {
     int64_t *frame_of;                              // new number by old one; 0: not yet, -1: invalid
 } Renumbering;
 
-// The number of `key` in a map of rows, adding it as number `next` if it is new.
+// The number of `key` in a map of rows, adding it as number `next` if it is new. Rows count from 1, so that a number
+// kept as a pointer is never NULL.
 static int64_t number_of(Renumbering *work, HloStringMap *map, const void *key, size_t length, int64_t next) {
     assert(next > 0);
     void *found = hlo_string_map_get(map, key, length);
@@ -112,7 +113,8 @@ static int64_t add_place(Renumbering *work, int64_t id) {
     return number;
 }
 
-// The new number of a frame: its ancestors are added first. 0 when it, or an ancestor, does not exist.
+// The new number of a frame: its ancestors are added first. 0 when it, or an ancestor, does not exist. A loop and no
+// recursion, since the stacks of recursive programs are deep.
 static int64_t add_frame(Renumbering *work, int64_t id) {
     HloInt64Vector path = {0};
     int64_t frame_count = work->from->frames.count;

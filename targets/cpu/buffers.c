@@ -214,7 +214,8 @@ static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStora
     return false;
 }
 
-// Lets the two arrays share one place if they may.
+// Lets the two arrays share one place if they may. The caller names arrays whose sharing would save a copy; they may if
+// nothing that already lives in either place meets.
 static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
     assert(a && b);
     a = cpu_array_root(a);
@@ -236,11 +237,14 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
 
 typedef enum Round { ROUND_STRUCTURE, ROUND_UPDATES, ROUND_ELEMENTWISE } Round;
 
+// What a region ends with goes where its owner wants it; joined, nothing has to be copied there.
 static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArray *const *targets) {
     for (int64_t i = 0; i < region->region->results.count; i++)
         join(buffers, targets[i], region->region->results.items[i]);
 }
 
+// Three rounds, the most valuable first: a loop's state that has to be copied costs in every round of the loop, an
+// update in place saves a copy of the whole array, an elementwise loop over its operand only saves memory.
 static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -266,6 +270,8 @@ static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
 
 // ---- results
 
+// Results are made where the caller will find them, unless the value is already bound to another place (an argument, a
+// constant, or an earlier result): then it is copied at the end.
 static void fix_results(Buffers *buffers) {
     CpuAssignment *assignment = buffers->assignment;
     const CpuRegion *entry = buffers->program->entry;
@@ -303,6 +309,7 @@ static bool may_take_over(const Buffers *buffers, const CpuSteps *steps, CpuArra
     return false;
 }
 
+// Donated arguments: a result takes the memory over only if nothing reads the argument any more when it is written.
 static void choose_aliases(Buffers *buffers, const CpuSteps *steps, const int64_t *alias_argument) {
     CpuAssignment *assignment = buffers->assignment;
     const CpuRegion *entry = buffers->program->entry;
@@ -345,6 +352,7 @@ static int compare_end(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+// The smallest gap that is large enough; without one the arena grows, using what is free at its top.
 static int64_t take_gap(Packing *packing, int64_t bytes) {
     assert(bytes >= 0);
     int64_t best = -1;
@@ -373,6 +381,7 @@ static int64_t take_gap(Packing *packing, int64_t bytes) {
     return offset;
 }
 
+// Gaps stay sorted, and neighbours become one.
 static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t bytes) {
     assert(offset >= 0 && bytes >= 0);
     if (bytes == 0) return;

@@ -253,7 +253,7 @@ static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const C
     return result;
 }
 
-// The reduction of the whole rows of the loop.
+// The reduction of the whole rows of the loop. Any other reduction needs a loop of its own first.
 static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     const HloShape *operand = node->operands[0]->shape;

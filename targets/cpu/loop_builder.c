@@ -183,7 +183,8 @@ CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuInd
     return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
 }
 
-// The same constant made before, or -1.
+// The same constant made before, or -1. Looks only a few values back: numbers that recur stand near each other, and a
+// search through all would make long programs quadratic.
 static CpuValue find_constant(const CpuLoopBuilder *b, HloType type, const void *bits, size_t width) {
     enum { kLooksBack = 64 };
     if (b->in_combiner) return -1;

@@ -293,7 +293,8 @@ static void run_columns(CpuRegisterType held, const void *in, int64_t stride, in
 
 enum { kColumnBlock = 256 };
 
-// A column block of a narrow float, decoded row by row.
+// A column block of a narrow float, decoded row by row. As in the functions above, a NaN wins over numbers, and the
+// first one stays.
 static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t *position) {
     float best[kColumnBlock], row[kColumnBlock];
     const int width = hlo_type_bytes(job->type);

@@ -212,7 +212,8 @@ static const char *element_address(const CpuSort *s, const void *array, int oper
     return (const char *)array + (base + i * s->inner) * hlo_type_bytes(s->types[operand]);
 }
 
-// Rearranges one row of every operand; `line` holds a row of the widest type.
+// Rearranges one row of every operand; `line` holds a row of the widest type. Only keys and numbers are sorted; the
+// operands, which may be wide or many, move once, at the end.
 static void apply_permutation(const SortJob *job, int64_t base, const uint32_t *index, char *line) {
     const CpuSort *s = job->sort;
     for (int o = 0; o < s->count; o++) {
@@ -265,6 +266,8 @@ static RowMemory row_memory(const SortJob *job, int worker) {
                        .line = at + 24 * n};
 }
 
+// One operand by one key whose bits say everything needs no numbers beside it: sorted keys are turned back into
+// elements.
 static void sort_one_row(const SortJob *job, int64_t base, int worker) {
     const CpuSort *s = job->sort;
     const RowMemory m = row_memory(job, worker);
@@ -311,6 +314,8 @@ static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t ri
     return s->less(s->context, a, b);
 }
 
+// Any comparator of the program: a stable merge sort from below. It ends whatever the comparator answers, also where
+// that is no order at all.
 static void compare_one_row(const SortJob *job, int64_t base, int worker) {
     const int64_t n = job->sort->length;
     const RowMemory m = row_memory(job, worker);
