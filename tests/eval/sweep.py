@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sixty JAX programs of every kind, each through three doors into both engines, against JAX's own results.
+"""Ninety-six JAX programs of every kind, each through three doors into both engines, against JAX's own results.
 
 usage: sweep.py [--meshlo PATH] [--only PATTERN] [--keep FOLDER]     needs JAX 0.10.2
 
-Each function of sweep_programs.py is lowered to HLO text, StableHLO text and portable bytecode. `meshlo run` takes every one of
+Each function of sweep_programs.py and sweep_library.py is lowered to HLO text, StableHLO text and portable bytecode. `meshlo run` takes every one of
 them with the inputs that JAX had (sharded programs on eight virtual devices), writes its results, and compares the compiled
 engine with the evaluator; the results are compared with JAX's. Prints what differs and a last line "N passed, N failed".
 """
@@ -24,6 +24,7 @@ import numpy as np
 from jaxlib import _jax
 
 jax.config.update("jax_enable_x64", True)
+import sweep_library  # noqa: E402, F401  (adds its programs to those of sweep_programs)
 import sweep_programs  # noqa: E402  (makes arrays, so after the configuration)
 
 DEVICES = 8

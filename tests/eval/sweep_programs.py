@@ -31,6 +31,7 @@ def complexes(*shape):
 
 def program(*inputs, sharded=False):
     def add(function):
+        assert function.__name__ not in PROGRAMS, function.__name__
         PROGRAMS[function.__name__] = (function, list(inputs), sharded)
         return function
     return add
