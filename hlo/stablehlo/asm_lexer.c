@@ -234,6 +234,14 @@ bool asm_double(AsmParser *parser, double *value) {
     bool negative = asm_eat(parser, '-');
     if (!is_digit(asm_peek(parser))) return asm_expected(parser, "a number");
     const char *start = parser->at, *at = start;
+    if (at[0] == '0' && at[1] == 'x' && hex_digit(at[2]) >= 0) {
+        // The bits of a number that has no short decimal form.
+        int64_t bits;
+        if (!asm_integer(parser, &bits)) return false;
+        memcpy(value, &bits, sizeof(*value));
+        if (negative) *value = -*value;
+        return true;
+    }
     while (is_digit(*at)) at++;
     if (*at == '.') {
         for (at++; is_digit(*at);) at++;

@@ -121,6 +121,8 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
 static HloStatus enum_value(const ImportPlace *place, const MlirAttribute *attribute, const HloEnumTable *table,
                             int32_t *value) {
     int64_t number = attribute->integer;
+    if (attribute->kind != MLIR_ENUM && attribute->kind != MLIR_INTEGER)
+        return import_error(place, HLO_INVALID_ARGUMENT, "an attribute is no %s", table->name);
     bool known = number >= 0 && number < table->count && table->texts[number];
     if (!known) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s", table->name);
     *value = (int32_t)number;

@@ -39,9 +39,17 @@ static HloStatus set_dimension(ImportPlace *place, const char *name, HloCollecti
     return HLO_SUCCESS;
 }
 
+// The same for reductions, where global device numbers are those of a channel.
+static HloStatus import_common_reduction(ImportPlace *place, HloCollectiveAttributes *attributes) {
+    HLO_TRY(import_common(place, attributes));
+    bool fits = !attributes->use_global_device_ids || attributes->channel_id;
+    return fits ? HLO_SUCCESS
+                : import_error(place, HLO_INVALID_ARGUMENT, "use_global_device_ids needs a channel_handle");
+}
+
 static HloStatus import_all_reduce(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
-    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(import_common_reduction(place, &attributes));
     return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
 }
 
@@ -64,7 +72,7 @@ static HloStatus import_cross_replica_sum(ImportPlace *place) {
 
 static HloStatus import_reduce_scatter(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
-    HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(import_common_reduction(place, &attributes));
     HLO_TRY(set_dimension(place, "scatter_dimension", &attributes));
     return import_with_region(place, HLO_OP_REDUCE_SCATTER, &attributes);
 }

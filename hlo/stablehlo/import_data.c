@@ -11,6 +11,10 @@ static HloStatus import_constant(ImportPlace *place) {
     }
     const HloShape *shape = NULL;
     HLO_TRY(import_result_shape(place, &shape));
+    // The value is read by the result's shape.
+    if (!hlo_shape_equal(value->literal->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
+    }
     HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), value->literal);
     literal->shape = shape;
     HloConstantAttributes attributes = {.literal = literal};

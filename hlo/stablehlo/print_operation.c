@@ -64,7 +64,10 @@ static bool is_complex_pair(const MlirOperation *operation) {
 
 static void print_types_of(Printer *printer, const MlirOperation *operation, MlirOpTypes types) {
     bool by_operands = types == MLIR_TYPES_PAIRS || types == MLIR_TYPES_RETURN;
-    if (by_operands && operation->operand_count == 0) return;
+    if (by_operands && operation->operand_count == 0) {
+        if (types == MLIR_TYPES_PAIRS) hlo_text_string(printer->text, " ()");
+        return;
+    }
     hlo_text_string(printer->text, " : ");
     bool result_says_all = types == MLIR_TYPES_RESULT || (types == MLIR_TYPES_SAME && all_same(operation, 0)) ||
                            (types == MLIR_TYPES_COMPLEX && is_complex_pair(operation));

@@ -236,6 +236,11 @@ static const Form forms[] = {
     {"a module called as a type is",
      "module @f32 {\nfunc.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}\n}",
      "HloModule f32_,"},
+    {"a tolerance as the bits of a number",
+     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = \"stablehlo.tanh\"(%x) {result_accuracy = "
+     "#stablehlo.result_accuracy<atol = 0x3FF8000000000000, rtol = 0.0, ulps = 1, mode = "
+     "#stablehlo.result_accuracy_mode<TOLERANCE>>} : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}",
+     "atol=1.5"},
     {"a sharding of no bytes, which is replicated",
      "func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\"}) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
      "parameter(0), sharding={replicated}"},
@@ -304,6 +309,20 @@ static const Refusal refusals[] = {
           "(tensor<i1>) -> tensor<2xf32>"),
      6, 10, "abs"},
     {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
+    {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1.0> : tensor<f32>} : () -> tensor<1000000xf32>"), 2, 8,
+     "another type than its result"},
+    {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1> : tensor<i32>} : () -> tensor<?xi32>"), 2, 8,
+     "another type than its result"},
+    {BODY("  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %s = stablehlo.constant dense<2> : tensor<1xi64>\n  "
+          "%0 = "
+          "\"stablehlo.rng\"(%z, %z, %s) {rng_distribution} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
+          "tensor<2xf32>"),
+     4, 8, "no RandomDistribution"},
+    {BODY("  %0 = \"stablehlo.all_reduce\"(%a) ({\n    ^bb0(%p: tensor<f32>, %q: tensor<f32>):\n      stablehlo.return "
+          "%p : "
+          "tensor<f32>\n  }) {replica_groups = dense<0> : tensor<1x1xi64>, use_global_device_ids} : (tensor<2xf32>) -> "
+          "tensor<2xf32>"),
+     2, 8, "needs a channel_handle"},
     {GROUPS("@none", "#stablehlo.axis_ref<name = \"b\">"), 4, 10, "a mesh that does not exist"},
     {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"z\">"), 4, 10, "the axis \"z\""},
     {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"b\", sub_axis_info = (2)2>"), 4, 10, "does not fit"},
