@@ -267,24 +267,44 @@ static HloStatus pad_identity(HloPadder *padder, HloInstruction *op, HloInstruct
 
 // ---- the boundary's own calls, in programs that another compiler has padded, and annotations
 
+// Whether a call's scalars from `first` on are as many sizes as `array` has dimensions.
+static bool has_sizes(const HloShape *array, int64_t count, const HloShape *(*part)(const HloInstruction *, int64_t),
+                      const HloInstruction *call) {
+    bool fits = hlo_shape_is_array(array) && count == array->rank + 1;
+    for (int64_t i = 1; i < count && fits; i++)
+        fits = hlo_shape_is_scalar(part(call, i)) && part(call, i)->type == HLO_S32;
+    return fits && hlo_shape_equal(part(call, 0), array, HLO_COMPARE_BOUNDS);
+}
+
+static const HloShape *operand_part(const HloInstruction *call, int64_t index) {
+    return call->operands[index]->shape;
+}
+
+static const HloShape *result_part(const HloInstruction *call, int64_t index) {
+    return call->shape->elements[index];
+}
+
 static HloStatus pad_custom_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     HloInstruction *array = op->operand_count ? op->operands[0] : NULL;
-    if (target && array && !strcmp(target, "PadToStatic")) {
-        HloInstruction **parts =
-            HLO_ARENA_NEW(padder->scratch, HloInstruction *, op->operand_count + array->shape->rank);
+    const bool apart = target && !strcmp(target, "PadToStatic"), together = target && !strcmp(target, "SliceToDynamic");
+    if (apart && op->operand_count == 1 && hlo_shape_is_tuple(op->shape) &&
+        has_sizes(array->shape, op->shape->element_count, result_part, op)) {
+        HloInstruction **parts = HLO_ARENA_NEW(padder->scratch, HloInstruction *, array->shape->rank + 1);
         parts[0] = array;
         for (int32_t d = 0; d < array->shape->rank; d++) parts[d + 1] = hlo_padder_any_size(padder, op, array, 0, d);
         *result = hlo_pass_tuple(op, parts, array->shape->rank + 1);
         return HLO_SUCCESS;
     }
-    if (target && array && !strcmp(target, "SliceToDynamic") && op->operand_count == op->shape->rank + 1) {
+    if (together && has_sizes(op->shape, op->operand_count, operand_part, op)) {
         *result = hlo_pass_unary(op, HLO_OP_COPY, array);
         for (int32_t d = 0; d < op->shape->rank; d++)
             hlo_padder_set_size(padder, *result, 0, d,
                                 hlo_padder_between(op, op->operands[d + 1], 0, op->shape->dims[d]));
         return HLO_SUCCESS;
     }
+    HLO_FAIL_IF(apart || together, HLO_INVALID_ARGUMENT, "%%%s (%s): operands and results do not fit", op->name,
+                target);
     if (op->operand_count == 1 && hlo_shape_equal(op->shape, array->shape, HLO_COMPARE_IGNORE_LAYOUT))
         return pad_identity(padder, op, result);
     return hlo_padder_refuse(op, "an array");
@@ -404,6 +424,25 @@ static HloStatus pad_computation(HloPadder *padder, HloComputation *computation,
     return HLO_SUCCESS;
 }
 
+// Sizes without a bound have no static form.
+static HloStatus check_bounds(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
+            const int64_t leaves = hlo_shape_leaf_count(i->shape);
+            for (int64_t leaf = 0; leaf < leaves; leaf++) {
+                const HloShape *shape = hlo_shape_leaf(i->shape, leaf);
+                for (int32_t d = 0; d < shape->rank; d++) {
+                    HLO_FAIL_IF(shape->dims[d] == HLO_UNBOUNDED, HLO_UNIMPLEMENTED,
+                                "%%%s: a dimension of dynamic size without a bound", i->name);
+                    HLO_FAIL_IF(shape->dims[d] > INT32_MAX && shape->dynamic && shape->dynamic[d], HLO_UNIMPLEMENTED,
+                                "%%%s: a dimension of dynamic size above 2^31", i->name);
+                }
+            }
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 static bool is_dynamic(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
@@ -415,6 +454,7 @@ static bool is_dynamic(const HloModule *module) {
 
 HloStatus hlo_pass_dynamic_padder(HloModule *module, const HloPassEnv *env, bool *changed) {
     if (!is_dynamic(module) || !module->entry) return HLO_SUCCESS;
+    HLO_TRY(check_bounds(module));
     HloPadder padder = {.module = module, .scratch = env->scratch};
     HLO_TRY(pad_computation(&padder, module->entry, true));
     *changed = true;

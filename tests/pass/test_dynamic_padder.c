@@ -109,3 +109,32 @@ ParameterizedTest(const int *index, dynamic_padder, refuses_by_name) {
     hlo_text_free(&message);
     hlo_module_free(module);
 }
+
+// Boundary calls that do not fit, and sizes without a bound, come from outside: errors, never assertions.
+static const char *const kMisfits[] = {
+    "  p = f32[<=8] parameter(0)\n  k = f32[] constant(1)\n"
+    "  ROOT r = f32[<=8] custom-call(p, k), custom_call_target=\"SliceToDynamic\"\n",
+    "  p = f32[<=8] parameter(0)\n  ROOT r = f32[8] custom-call(p), custom_call_target=\"PadToStatic\"\n",
+    "  p = f32[<=8] parameter(0)\n  ROOT r = (f32[8], f32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n",
+    "  p = f32[?] parameter(0)\n  ROOT r = f32[?] negate(p)\n",
+    "  p = f32[<=4294967296] parameter(0)\n  ROOT r = f32[<=4294967296] negate(p)\n",
+    "  t = token[] after-all()\n  i = (f32[<=4], token[]) infeed(t)\n"
+    "  ROOT r = f32[<=4] get-tuple-element(i), index=0\n",
+};
+
+ParameterizedTestParameters(dynamic_padder, misfits_are_errors) {
+    return cases_numbered(HLO_COUNT_OF(kMisfits));
+}
+
+ParameterizedTest(const int *index, dynamic_padder, misfits_are_errors) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\nENTRY e {\n%s}\n", kMisfits[*index]);
+    HloModule *module = check_parse(text.data);
+    HloStatus status = pad(module);
+    const HloCode code = hlo_status_code(status);
+    cr_expect(code == HLO_INVALID_ARGUMENT || code == HLO_UNIMPLEMENTED, "%s", kMisfits[*index]);
+    cr_expect(status && strchr(hlo_status_message(status), '%'), "no instruction is named");
+    hlo_status_free(status);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
