@@ -9,7 +9,7 @@ typedef struct Norm {
     HloInts dims;     // of x
     HloInts reduced;  // all dimensions but the feature's
     int64_t feature;
-    double count;  // elements that one mean is of
+    double count;  // elements that one mean is of, dimensions of dynamic size left out
     HloType type;
 } Norm;
 
@@ -22,7 +22,7 @@ static Norm describe(HloInstruction *i) {
     for (int64_t d = 0; d < norm.dims.count; d++) {
         if (d == norm.feature) continue;
         reduced[count++] = d;
-        norm.count *= (double)norm.dims.items[d];
+        if (!hlo_shape_dimension_is_dynamic(norm.x->shape, d)) norm.count *= (double)norm.dims.items[d];
     }
     norm.reduced = (HloInts){reduced, count};
     return norm;
@@ -39,6 +39,24 @@ static HloInstruction *op(const Norm *norm, HloOpcode opcode, HloInstruction *a,
 
 static HloInstruction *constant(const Norm *norm, const HloInstruction *as, double value) {
     return hlo_pass_splat(norm->like, as->shape->type, hlo_shape_dims(as->shape), value);
+}
+
+// How many elements one mean is of, for every feature: what is there of x counts.
+static HloInstruction *counted(const Norm *norm, const HloInstruction *as) {
+    HloInstruction *count = NULL;
+    for (int64_t d = 0; d < norm->dims.count; d++) {
+        if (d == norm->feature || !hlo_shape_dimension_is_dynamic(norm->x->shape, d)) continue;
+        HloInstruction *size =
+            hlo_pass_make(norm->like, &(HloBuildRequest){.opcode = HLO_OP_GET_DIMENSION_SIZE,
+                                                         .operands = &norm->like->operands[0],
+                                                         .operand_count = 1,
+                                                         .attributes = &(HloDimensionsAttributes){HLO_DIMS(d)}});
+        size = hlo_pass_convert(norm->like, size, norm->type);
+        count = count ? op(norm, HLO_OP_MULTIPLY, count, size) : size;
+    }
+    if (!count) return constant(norm, as, norm->count);
+    count = op(norm, HLO_OP_MULTIPLY, count, hlo_pass_scalar(norm->like, norm->type, norm->count));
+    return hlo_pass_broadcast(norm->like, count, hlo_shape_dims(as->shape), (HloInts){NULL, 0});
 }
 
 // add(a, b) of two scalars, made once a module.
@@ -62,7 +80,7 @@ static HloInstruction *sum(const Norm *norm, HloInstruction *x) {
 
 static HloInstruction *mean(const Norm *norm, HloInstruction *x) {
     HloInstruction *total = sum(norm, x);
-    return op(norm, HLO_OP_DIVIDE, total, constant(norm, total, norm->count));
+    return op(norm, HLO_OP_DIVIDE, total, counted(norm, total));
 }
 
 // variance + epsilon, a vector.
@@ -104,7 +122,7 @@ static HloInstruction *expand_grad(HloInstruction *i) {
     HloInstruction *factor = hlo_pass_unary(i, HLO_OP_RSQRT, shifted(&norm, i->operands[3]));
     HloInstruction *total = sum(&norm, gradient);
     HloInstruction *weighted = sum(&norm, op(&norm, HLO_OP_MULTIPLY, gradient, differences));
-    HloInstruction *n = constant(&norm, total, norm.count);
+    HloInstruction *n = counted(&norm, total);
     HloInstruction *slope =
         op(&norm, HLO_OP_DIVIDE, op(&norm, HLO_OP_DIVIDE, weighted, n), shifted(&norm, i->operands[3]));
     HloInstruction *centred = op(&norm, HLO_OP_SUBTRACT, gradient, spread(&norm, op(&norm, HLO_OP_DIVIDE, total, n)));
@@ -121,7 +139,10 @@ static bool expand(HloInstruction *i) {
     if (!known || !hlo_pass_may_replace(i)) return false;
     for (int64_t k = 0; k < i->operand_count; k++) {
         const HloShape *shape = i->operands[k]->shape;
-        if (hlo_shape_is_dynamic(shape) || shape->type != i->operands[0]->shape->type) return false;
+        if (shape->type != i->operands[0]->shape->type) return false;
+        // Vectors of features are static; so is x along that dimension.
+        const int64_t feature = shape->rank == 1 ? 0 : HLO_ATTRIBUTES(i, BatchNorm)->feature_index;
+        if (hlo_shape_dimension_is_dynamic(shape, feature)) return false;
     }
     HloInstruction *result = i->opcode == HLO_OP_BATCH_NORM_TRAINING    ? expand_training(i)
                              : i->opcode == HLO_OP_BATCH_NORM_INFERENCE ? expand_inference(i)

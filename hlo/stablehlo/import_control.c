@@ -483,8 +483,19 @@ static HloStatus import_device_placement(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
+// mhlo.topk as a call keeps the op's attributes in a dictionary: which end of the order is wanted stands nowhere else.
+static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fields) {
+    const MlirAttribute *k = mlir_entry(fields, "k"), *largest = mlir_entry(fields, "largest");
+    const bool fits = k && k->kind == MLIR_INTEGER && (!largest || largest->kind == MLIR_BOOL);
+    if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "@mhlo.topk wants the attributes k and largest");
+    const HloTopKAttributes attributes = {.k = k->integer, .largest = !largest || largest->integer};
+    return import_plain(place, HLO_OP_TOPK, &attributes);
+}
+
 static HloStatus import_custom_call(ImportPlace *place) {
     const char *target = import_string(place, "call_target_name");
+    const MlirAttribute *fields = mlir_attribute(place->operation, "mhlo.attributes");
+    if (target && fields && strcmp(target, "mhlo.topk") == 0) return import_top_k_call(place, fields);
     if (target && strcmp(target, "annotate_device_placement") == 0) return import_device_placement(place);
     const ImportRow *row = find_row(import_dynamic_calls, target);
     if (row && row->operands && row->operands != place->operation->operand_count)

@@ -11,8 +11,8 @@
 #include "tests/support/compiled.h"
 
 static HloStatus pad(HloModule *module) {
-    const char *names[] = {"dynamic-padder", "dce"};
-    return hlo_run_passes(module, names, 2, NULL);
+    const char *names[] = {"batch-norm-expander", "dynamic-padder", "dce"};
+    return hlo_run_passes(module, names, 3, NULL);
 }
 
 // Only the two calls at the boundary, and what stands in front of and behind them, may still know of dynamic sizes.

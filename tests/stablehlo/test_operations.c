@@ -30,6 +30,20 @@ typedef struct Program {
 #define IOTA23 "  %x = stablehlo.iota dim = 1 : tensor<2x3xi32>\n"
 
 static const Program programs[] = {
+    {"mhlo.topk of the smallest",
+     MAIN("tensor<2xi32>",
+          "  %x = stablehlo.constant dense<[3, 1, 2, 5, 4, 0]> : tensor<6xi32>\n"
+          "  %0:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {k = 2 : i64, largest = false}, "
+          "mhlo.version = 1 : i64} : (tensor<6xi32>) -> (tensor<2xi32>, tensor<2xi32>)",
+          "%0#0"),
+     "{0, 1}"},
+    {"mhlo.topk of the largest",
+     MAIN("tensor<2xi32>",
+          "  %x = stablehlo.constant dense<[3, 1, 2, 5, 4, 0]> : tensor<6xi32>\n"
+          "  %0:2 = stablehlo.custom_call @mhlo.topk(%x) {mhlo.attributes = {k = 2 : i64}, mhlo.version = 1 : i64} : "
+          "(tensor<6xi32>) -> (tensor<2xi32>, tensor<2xi32>)",
+          "%0#1"),
+     "{3, 4}"},
     {"dynamic_reshape",
      MAIN("tensor<3x2xi32>",
           IOTA23 "  %s = stablehlo.constant dense<[3, 2]> : tensor<2xi64>\n"
