@@ -6,7 +6,7 @@
 
 #include "targets/cpu/index_plan.h"
 
-enum { kParallelBytes = 64 << 10 };
+enum { kParallelBytes = 64 << 10, kAhead = 32 };  // elements that are fetched ahead
 
 // ---- gather
 
@@ -52,27 +52,34 @@ static void copy_slice(const GatherJob *job, char *to, const char *from) {
 }
 
 // Elements of one width, each at its own place.
-#define GATHER_ELEMENTS(T)                                                                           \
-    static void gather_##T(const CpuIndexBlock *block, void *result, const void *operand) {          \
-        T *to = result;                                                                              \
-        const T *from = operand;                                                                     \
-        for (int64_t i = 0; i < block->count; i++) to[block->results[i]] = from[block->operands[i]]; \
+#define GATHER_ELEMENTS(T)                                                                  \
+    static void gather_##T(const CpuIndexBlock *block, void *result, const void *operand) { \
+        T *to = result;                                                                     \
+        const T *from = operand;                                                            \
+        const int64_t count = block->count, early = count > kAhead ? count - kAhead : 0;    \
+        int64_t i = 0;                                                                      \
+        for (; i < early; i++) {                                                            \
+            __builtin_prefetch(from + block->operands[i + kAhead]);                         \
+            to[block->results[i]] = from[block->operands[i]];                               \
+        }                                                                                   \
+        for (; i < count; i++) to[block->results[i]] = from[block->operands[i]];            \
     }
 GATHER_ELEMENTS(uint8_t)
 GATHER_ELEMENTS(uint16_t)
 GATHER_ELEMENTS(uint32_t)
 GATHER_ELEMENTS(uint64_t)
 
-// Rows of 16 to 256 bytes without a call for each: moves of 16 bytes, of which the last two may overlap.
-static void gather_rows(const GatherJob *job, const CpuIndexBlock *block, int64_t bytes) {
+// Rows of 16 to 256 bytes without a call for each: moves of 16 bytes, of which the last two may overlap. One copy of
+// the code for each common length.
+static inline __attribute__((always_inline)) void gather_rows(const GatherJob *job, const CpuIndexBlock *block,
+                                                              const int64_t bytes) {
     enum { kMove = 16 };
     assert(bytes >= kMove);
     for (int64_t i = 0; i < block->count; i++) {
         char *to = job->result + block->results[i] * job->width;
         const char *from = job->operand + block->operands[i] * job->width;
-        cpu_index_fetch(&job->fetch, block, i);
         for (int64_t at = 0; at + kMove <= bytes; at += kMove) memcpy(to + at, from + at, kMove);
-        memcpy(to + bytes - kMove, from + bytes - kMove, kMove);
+        if (bytes % kMove) memcpy(to + bytes - kMove, from + bytes - kMove, kMove);
     }
 }
 
@@ -88,8 +95,14 @@ static void gather_block(const GatherJob *job, const CpuIndexBlock *block) {
         }
     }
     if (job->plan.window_rank == 1 && run->operand == 1 && run->result == 1 && bytes >= 16 && bytes <= 256) {
-        gather_rows(job, block, bytes);
-        return;
+        for (int64_t i = 0; job->fetch.base && i < block->count; i++) cpu_index_fetch(&job->fetch, block, i);
+        switch (bytes) {
+            case 16: gather_rows(job, block, 16); return;
+            case 32: gather_rows(job, block, 32); return;
+            case 64: gather_rows(job, block, 64); return;
+            case 128: gather_rows(job, block, 128); return;
+            default: gather_rows(job, block, bytes); return;
+        }
     }
     for (int64_t i = 0; i < block->count; i++) {
         cpu_index_fetch(&job->fetch, block, i);

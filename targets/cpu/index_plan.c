@@ -120,19 +120,41 @@ static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
     return !clamp ? kNowhere : start < 0 ? 0 : step.largest * step.operand;
 }
 
-// Adds one component of `count` index vectors, the first at element `at` of the indices, to the offsets.
-static void add_starts(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, int64_t step, int64_t count,
-                       bool clamp, int64_t *operands) {
-    if (plan->index_type == HLO_S32) {  // nearly always: by a loop without a switch inside
-        const int32_t *indices = (const int32_t *)(const void *)plan->indices + at;
-        for (int64_t i = 0; i < count; i++) operands[i] += placed(start, indices[i * step], clamp);
+// Nearly all indices are s32: their loop has no switch inside, and a function of its own so that all it needs stays in
+// registers.
+__attribute__((noinline)) static void set_places_s32(int64_t *operands, const int32_t *indices, int64_t step,
+                                                     int64_t count, int64_t first, int64_t first_step,
+                                                     CpuStartStep start, bool clamp) {
+    if (clamp)
+        for (int64_t i = 0; i < count; i++, indices += step, first += first_step)
+            operands[i] = first + placed(start, *indices, true);
+    else
+        for (int64_t i = 0; i < count; i++, indices += step, first += first_step)
+            operands[i] = first + placed(start, *indices, false);
+}
+
+// Offsets of `count` slices: `first` and what the batch dimension adds at each step, and one component of the index
+// vectors, the first of which is at element `at` of the indices.
+static void set_places(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, CpuBatchStep inner, int64_t count,
+                       bool clamp, int64_t first, int64_t *operands) {
+    if (plan->index_type == HLO_S32) {
+        set_places_s32(operands, (const int32_t *)(const void *)plan->indices + at, inner.indices, count, first,
+                       inner.operand, start, clamp);
         return;
     }
+    for (int64_t i = 0; i < count; i++, first += inner.operand)
+        operands[i] =
+            first + placed(start, cpu_read_integer(plan->indices, plan->index_type, at + i * inner.indices), clamp);
+}
+
+// Adds another component.
+static void add_places(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, int64_t step, int64_t count,
+                       bool clamp, int64_t *operands) {
     for (int64_t i = 0; i < count; i++)
         operands[i] += placed(start, cpu_read_integer(plan->indices, plan->index_type, at + i * step), clamp);
 }
 
-static void add_steps(int64_t *offsets, int64_t first, int64_t step, int64_t count) {
+static void set_steps(int64_t *offsets, int64_t first, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; i++, first += step) offsets[i] = first;
 }
 
@@ -152,11 +174,14 @@ void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool 
             operand += index * step->operand;
             indices += index * step->indices;
         }
-        add_steps(block->results + block->count, result, inner.result, run);
-        add_steps(block->operands + block->count, operand, inner.operand, run);
-        for (int s = 0; s < plan->start_count; s++)
-            add_starts(plan, plan->starts[s], indices + s * plan->start_stride, inner.indices, run, clamp,
-                       block->operands + block->count);
+        int64_t *operands = block->operands + block->count;
+        set_steps(block->results + block->count, result, inner.result, run);
+        if (plan->start_count > 0)
+            set_places(plan, plan->starts[0], indices, inner, run, clamp, operand, operands);
+        else
+            set_steps(operands, operand, inner.operand, run);
+        for (int s = 1; s < plan->start_count; s++)
+            add_places(plan, plan->starts[s], indices + s * plan->start_stride, inner.indices, run, clamp, operands);
         block->count += run;
     }
 }
