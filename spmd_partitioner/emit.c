@@ -88,7 +88,7 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
 
 // The largest or smallest value of an integer type, as the low bits of a 64-bit number.
 static int64_t integer_limit(HloType type, bool largest) {
-    assert(hlo_type_is_integer(type));
+    assert(hlo_type_is_integer(type) || type == HLO_PRED);
     int bits = hlo_type_info(type)->bits;
     if (hlo_type_kind(type) == HLO_KIND_PRED) return largest;
     if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) {

@@ -205,6 +205,20 @@ static HloInstruction *next_state(SpmdPartitioner *partitioner, const HloShape *
     return spmd_emit_concatenate(partitioner, words, rank, 0);
 }
 
+// Unsigned words as the bits of another type, of which they may have more than it takes.
+static HloInstruction *as_bits_of(SpmdPartitioner *partitioner, HloInstruction *words, HloType type) {
+    int bits = hlo_type_info(type)->bits;
+    if (!hlo_type_is_float(type) || bits < 8) return spmd_emit_convert(partitioner, words, type);
+    assert(bits <= 64);
+    words = spmd_emit_convert(partitioner, words,
+                              bits > 32   ? HLO_U64
+                              : bits > 16 ? HLO_U32
+                              : bits > 8  ? HLO_U16
+                                          : HLO_U8);
+    const HloShape *shape = hlo_shape_with_type(spmd_arena(partitioner), words->shape, type);
+    return spmd_emit(partitioner, HLO_OP_BITCAST_CONVERT, shape, &words, 1, NULL);
+}
+
 static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -219,7 +233,7 @@ static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const
     bits.local = spmd_local_shape(partitioner->module->arena, partitioner->mesh, bits.global, bits.sharding);
     bool wide = hlo_type_info(bits.global->type)->bits == 64;
     HloInstruction *words = is_threefry ? threefry_bits(&bits, state, wide) : philox_bits(&bits, state, wide);
-    words = spmd_emit_convert(partitioner, words, bits.global->type);
+    words = as_bits_of(partitioner, words, bits.global->type);
     HloInstruction *after = next_state(partitioner, bits.global, state, is_threefry, wide);
     SpmdSharding *whole = spmd_sharding_new(partitioner->arena, 1, spmd_manual_axes(partitioner, op));
     spmd_define(partitioner, 0, after, whole, 0, HLO_OPCODE_COUNT);

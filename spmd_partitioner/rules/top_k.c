@@ -69,6 +69,7 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
                                     const SpmdAxes *factors) {
     const HloShape *global = op->operands[0]->shape;
     int32_t last = global->rank - 1;
+    HLO_FAIL_IF(hlo_type_is_complex(global->type), HLO_UNIMPLEMENTED, "complex numbers have no order");
     SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
     const SpmdAxes *axes = &local.sharding->dims[last];
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(op, TopK);

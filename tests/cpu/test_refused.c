@@ -37,6 +37,9 @@ static const RefusedProgram programs[] = {
      "buffer_donor names a parameter that is not there"},
     {"buffer_donor={ (0, {0}) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
      "buffer_donor names a parameter that is not there"},
+    // types: only an op's verifier looks at them, a custom call may have any
+    {"", "| p = s32[3] parameter(0)\n ROOT r = s32[3] custom-call(p), custom_call_target=\"mhlo.tan\"\n",
+     HLO_UNIMPLEMENTED, "%r: tan of s32"},
     // transfers
     {"num_partitions=2",
      "|" WHOLE " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"

@@ -165,6 +165,10 @@ static const Cut cuts[] = {
      LESS "ENTRY e {\n p = f32[B] parameter(0)\n ROOT c = f32[B] sort(p), dimensions={0}, "
           "to_apply=less\n}\n",
      ALL},
+    {"topk of truth values",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n zs = f32[A,B] broadcast(z), dimensions={}\n"
+     " q = pred[A,B] compare(p, zs), direction=GT\n ROOT c = (pred[A,3], s32[A,3]) topk(q), k=3, largest=true\n}\n",
+     ALL},
     {"topk", "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = (f32[A,3], s32[A,3]) topk(p), k=3, largest=true\n}\n",
      ALL},
     {"fft", "ENTRY e {\n p = c64[A,B,C] parameter(0)\n ROOT c = c64[A,B,C] fft(p), fft_type=FFT, fft_length={B,C}\n}\n",

@@ -49,6 +49,10 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "instruction %c: copy of this form cannot be partitioned"},
     {ON(4, " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n"),
      HLO_UNIMPLEMENTED, "instruction %r: rng-bit-generator without a u64[2] or u64[3] state"},
+    {ON(4,
+        " p = c64[8] parameter(0), sharding={devices=[4]<=[4]}\n ROOT r = (c64[3], s32[3]) topk(p), k=3, largest=true, "
+        "sharding={{devices=[4]<=[4]}, {devices=[4]<=[4]}}\n"),
+     HLO_UNIMPLEMENTED, "instruction %r: complex numbers have no order"},
     {ON(4, " a = pred[] constant(0)\n b = pred[] constant(1)\n ROOT r = pred[8] rng(a, b), distribution=rng_uniform\n"),
      HLO_UNIMPLEMENTED, "instruction %r: rng of pred cannot be partitioned"},
     // what has a meaning on one device only

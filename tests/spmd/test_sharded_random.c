@@ -98,6 +98,12 @@ static const struct {
      "s = u64[2] constant({7, 9})\n r = (u64[2], u8[11,6]) rng-bit-generator(s), algorithm=rng_philox\n"
      " ROOT b = u8[11,6] get-tuple-element(r), index=1",
      "r0=y,x", 0, 256},
+    {"signs of bf16 numbers",  // the bits were once taken for numbers, none of which is negative
+     "s = u64[2] constant({7, 9})\n r = (u64[2], bf16[11,6]) rng-bit-generator(s), algorithm=rng_three_fry\n"
+     " f = bf16[11,6] get-tuple-element(r), index=1\n z = bf16[] constant(0)\n"
+     " zs = bf16[11,6] broadcast(z), dimensions={}\n p = pred[11,6] compare(f, zs), direction=LT\n"
+     " ROOT n = s32[11,6] convert(p)",
+     "r0=x,y", 0, 2},
     {"uniform",
      "a = f32[] constant(-2)\n b = f32[] constant(3)\n ROOT r = f32[9,7] rng(a, b), distribution=rng_uniform", "r0=x,y",
      -2, 3},
