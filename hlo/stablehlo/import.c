@@ -630,7 +630,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
         if (strcmp(operation->name, "sdy.mesh") == 0) {
             hlo_vector_push(importer->arena, &meshes, operation);
         } else if (strcmp(operation->name, "func.func") == 0) {
-            HLO_FAIL_IF(!name || !name->string, HLO_INVALID_ARGUMENT, "a function has no name");
+            HLO_FAIL_IF(!name || !name->string || !*name->string, HLO_INVALID_ARGUMENT, "a function has no name");
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
             function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;

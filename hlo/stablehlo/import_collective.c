@@ -101,6 +101,8 @@ static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes
         return import_emit(place, HLO_OP_ALL_TO_ALL, shape, &value, 1, &attributes, NULL, 0, &result->lowered);
     }
     int64_t rank = value->shape->rank;
+    if (hlo_shape_is_dynamic(value->shape))
+        return import_error(place, HLO_UNIMPLEMENTED, "another dimension is joined than split, and sizes are open");
     if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 ||
         value->shape->dims[split] % pieces) {
         return import_error(place, HLO_INVALID_ARGUMENT, "dimension %lld does not split into %lld", (long long)split,
