@@ -346,6 +346,7 @@ static const PadRow kRows[] = {
     {HLO_OP_MAP, hlo_padder_pointwise},
     {HLO_OP_REDUCE, hlo_padder_reduce},
     {HLO_OP_REDUCE_WINDOW, hlo_padder_reduce_window},
+    {HLO_OP_SELECT_AND_SCATTER, hlo_padder_select_and_scatter},
     {HLO_OP_DOT, hlo_padder_dot},
     {HLO_OP_CONVOLUTION, hlo_padder_convolution},
     {HLO_OP_SORT, hlo_padder_sort},

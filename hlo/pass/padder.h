@@ -67,7 +67,7 @@ HloPadderRule hlo_padder_broadcast, hlo_padder_transpose, hlo_padder_reshape, hl
     hlo_padder_slice, hlo_padder_dynamic_slice, hlo_padder_dynamic_update_slice, hlo_padder_concatenate, hlo_padder_pad,
     hlo_padder_reverse, hlo_padder_gather, hlo_padder_same_dims, hlo_padder_get_dimension_size,
     hlo_padder_set_dimension_size, hlo_padder_leading_dims;
-HloPadderRule hlo_padder_pointwise, hlo_padder_reduce, hlo_padder_reduce_window, hlo_padder_dot, hlo_padder_convolution,
-    hlo_padder_sort, hlo_padder_topk, hlo_padder_scatter, hlo_padder_batched;
+HloPadderRule hlo_padder_pointwise, hlo_padder_reduce, hlo_padder_reduce_window, hlo_padder_select_and_scatter,
+    hlo_padder_dot, hlo_padder_convolution, hlo_padder_sort, hlo_padder_topk, hlo_padder_scatter, hlo_padder_batched;
 
 #endif

@@ -241,6 +241,84 @@ HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloIns
     return HLO_SUCCESS;
 }
 
+// ---- select-and-scatter: the chosen element's place in each window, and a scatter to these places
+
+// The combiner of (valid, x, place): of two that are there, the one that `select` chooses.
+static HloComputation *chooser(const HloPadder *padder, const HloInstruction *op) {
+    HloArena *arena = padder->module->arena;
+    HloComputation *made = hlo_computation_new(padder->module, op->called[0]->name);
+    const HloShape *shapes[] = {hlo_shape_scalar(arena, HLO_PRED),
+                                hlo_shape_scalar(arena, op->operands[0]->shape->type),
+                                hlo_shape_scalar(arena, HLO_S32)};
+    HloInstruction *sides[6], *results[3];
+    for (int64_t p = 0; p < 6; p++) sides[p] = new_parameter(made, op, p, shapes[p % 3]);
+    HloInstruction *at = marker(sides[0]), *values[] = {sides[1], sides[4]};
+    HloInstruction *chosen = hlo_pass_inline(at, op->called[0], values, padder->scratch);
+    // The left one stays if it is there and the right one is not, or is not chosen.
+    HloInstruction *missing = hlo_pass_unary(at, HLO_OP_NOT, sides[3]);
+    HloInstruction *left = hlo_pass_binary(at, HLO_OP_AND, sides[0], hlo_pass_binary(at, HLO_OP_OR, missing, chosen));
+    results[0] = hlo_pass_binary(at, HLO_OP_OR, sides[0], sides[3]);
+    for (int64_t v = 1; v < 3; v++) results[v] = hlo_pass_select(at, left, sides[v], sides[v + 3]);
+    hlo_computation_set_root(made, hlo_pass_tuple(at, results, 3));
+    hlo_instruction_remove(at);
+    return made;
+}
+
+// Where the chosen element of each window stands in the flat operand; -1 in windows without elements.
+static HloInstruction *chosen_places(const HloPadder *padder, HloInstruction *op) {
+    HloInstruction *array = op->operands[0];
+    const HloShape *shape = array->shape;
+    const int64_t count = hlo_shape_elements(shape);
+    HloInstruction *place = hlo_pass_make(op, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
+                                                                 .attributes = &(HloIotaAttributes){0},
+                                                                 .type = HLO_S32,
+                                                                 .dims = HLO_DIMS(count),
+                                                                 .has_dims = true});
+    HloInstruction *inside = hlo_padder_all_inside(padder, op, array);
+    if (!inside) inside = hlo_pass_splat(op, HLO_PRED, hlo_shape_dims(shape), 1);
+    HloInstruction *operands[] = {inside,
+                                  array,
+                                  hlo_pass_reshape(op, place, hlo_shape_dims(shape)),
+                                  hlo_pass_integer(op, HLO_PRED, 0),
+                                  hlo_pass_scalar(op, shape->type, 0),
+                                  hlo_padder_number(op, -1)};
+    HloComputation *combiner = chooser(padder, op);
+    HloInstruction *windows = hlo_pass_make(op, &(HloBuildRequest){.opcode = HLO_OP_REDUCE_WINDOW,
+                                                                   .operands = operands,
+                                                                   .operand_count = 6,
+                                                                   .attributes = op->attributes,
+                                                                   .called = &combiner,
+                                                                   .called_count = 1});
+    return hlo_pass_get(op, windows, 2);
+}
+
+HloStatus hlo_padder_select_and_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    assert(hlo_is(op, HLO_OP_SELECT_AND_SCATTER));
+    HloInstruction *source = op->operands[1];
+    const int64_t count = hlo_shape_elements(op->shape), sources = hlo_shape_elements(source->shape);
+    const HloOpcode opcode = hlo_computation_binary_opcode(op->called[1]);
+    // The order of operands in the other computations, and places above 2^31, are more than this says.
+    if (opcode == HLO_OPCODE_COUNT || !hlo_op_is(opcode, HLO_OP_IS_COMMUTES) || count > INT32_MAX)
+        return hlo_padder_refuse(op, "an array");
+    HloInstruction *places = chosen_places(padder, op);
+    HloInstruction *inside = hlo_padder_all_inside(padder, op, source);
+    if (inside) places = fill_outside(op, inside, places, hlo_padder_number(op, -1));
+    HloInstruction *operands[] = {hlo_pass_broadcast(op, op->operands[2], HLO_DIMS(count), (HloInts){NULL, 0}),
+                                  hlo_pass_reshape(op, places, HLO_DIMS(sources, 1)),
+                                  hlo_pass_reshape(op, source, HLO_DIMS(sources))};
+    const HloScatterAttributes scatter = {
+        .inserted_window_dims = HLO_DIMS(0), .scatter_dims_to_operand_dims = HLO_DIMS(0), .index_vector_dim = 1};
+    HloInstruction *flat = hlo_pass_make(op, &(HloBuildRequest){.opcode = HLO_OP_SCATTER,
+                                                                .operands = operands,
+                                                                .operand_count = 3,
+                                                                .attributes = &scatter,
+                                                                .called = &op->called[1],
+                                                                .called_count = 1});
+    *result = hlo_pass_reshape(op, flat, hlo_shape_dims(op->shape));
+    hlo_padder_copy_sizes(padder, op->operands[0], *result);
+    return HLO_SUCCESS;
+}
+
 // ---- products
 
 // Zeros beyond the size of a dimension that is added over, on both sides: what is there may be infinite.
