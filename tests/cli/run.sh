@@ -30,6 +30,33 @@ report() {
     fi
 }
 
+# deadlocked_program FILE: writes a program of two devices of which only the first joins an all-reduce (line 9).
+deadlocked_program() {
+    cat >"$1" <<'HLO'
+HloModule deadlock, num_partitions=2
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+left {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+}
+right {
+  x = f32[2] parameter(0)
+  ROOT r = f32[2] negate(x)
+}
+ENTRY main {
+  p = f32[2] parameter(0)
+  i = u32[] partition-id()
+  z = u32[] constant(0)
+  first = pred[] compare(i, z), direction=EQ
+  ROOT c = f32[2] conditional(first, p, p), true_computation=left, false_computation=right
+}
+HLO
+}
+
 # exits CODE NAME COMMAND…: the exit code is CODE; output goes to the files out and err. A failure must say why.
 exits() {
     local code=$1 name=$2 got

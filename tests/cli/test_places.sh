@@ -32,29 +32,7 @@ ENTRY e {
 HLO
 place "a custom call that nobody knows" 4 5:8 "nobody_knows" run program.hlo
 place "a custom call that nobody knows, evaluated" 4 5:8 "nobody_knows" run program.hlo --engine eval
-cat >program.hlo <<'HLO'
-HloModule m, num_partitions=2
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = f32[] add(a, b)
-}
-left {
-  x = f32[2] parameter(0)
-  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
-}
-right {
-  x = f32[2] parameter(0)
-  ROOT r = f32[2] negate(x)
-}
-ENTRY main {
-  p = f32[2] parameter(0)
-  i = u32[] partition-id()
-  z = u32[] constant(0)
-  first = pred[] compare(i, z), direction=EQ
-  ROOT c = f32[2] conditional(first, p, p), true_computation=left, false_computation=right
-}
-HLO
+deadlocked_program program.hlo
 place "a deadlock" 6 9:8 "device 0 would wait for ever for device 1, which %c sends another way" run program.hlo --partitioned
 cp program.hlo elsewhere.hlo
 exits 4 "a program on standard input" bash -c '"$MESHLO" partition - <elsewhere.hlo'

@@ -75,29 +75,7 @@ exits 0 "a partitioned program" meshlo run part.hlo --on cpu:4 --compare eval --
 check "a partitioned program: same result" cmp one/1.npy joined/1.npy
 exits 0 "per device" meshlo run part.hlo --on cpu:4 --per-device --output rows
 check "per device: a leading axis" python3 -c "assert b'(4, 2, 4)' in open('rows/0.npy','rb').read(128)"
-cat >deadlock.hlo <<'HLO'
-HloModule deadlock, num_partitions=2
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT s = f32[] add(a, b)
-}
-left {
-  x = f32[2] parameter(0)
-  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
-}
-right {
-  x = f32[2] parameter(0)
-  ROOT r = f32[2] negate(x)
-}
-ENTRY main {
-  p = f32[2] parameter(0)
-  i = u32[] partition-id()
-  z = u32[] constant(0)
-  first = pred[] compare(i, z), direction=EQ
-  ROOT c = f32[2] conditional(first, p, p), true_computation=left, false_computation=right
-}
-HLO
+deadlocked_program deadlock.hlo
 exits 6 "mismatched collectives" meshlo run deadlock.hlo --partitioned --on cpu:2
 cat >foreign.hlo <<'HLO'
 HloModule step, is_scheduled=true, num_partitions=2
