@@ -5,15 +5,6 @@
 
 #include "hlo/text/printer.h"
 
-static void print_ints(HloText *text, HloInts ints) {
-    hlo_text_char(text, '{');
-    for (int64_t i = 0; i < ints.count; i++) {
-        if (i > 0) hlo_text_char(text, ',');
-        hlo_text_int64(text, ints.items[i]);
-    }
-    hlo_text_char(text, '}');
-}
-
 void hlo_printer_index(HloText *text, HloInts index) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < index.count; i++) {
@@ -32,6 +23,8 @@ void hlo_printer_bools(HloText *text, HloBools bools) {
     hlo_text_char(text, '}');
 }
 
+// XLA prints a value that is a JSON object as it is and quotes any other. What counts here is only where the object
+// ends, so strings are skipped with their escapes and nothing else is looked at.
 bool hlo_printer_is_json(const char *value) {
     int64_t depth = 0;
     if (value[0] != '{') return false;
@@ -198,7 +191,7 @@ static void print_ints_list(HloText *text, const HloIntsList *list) {
     hlo_text_char(text, '{');
     for (int64_t i = 0; i < list->count; i++) {
         if (i > 0) hlo_text_char(text, ',');
-        print_ints(text, list->items[i]);
+        hlo_printer_index(text, list->items[i]);
     }
     hlo_text_char(text, '}');
 }
@@ -267,7 +260,7 @@ static void print_value(HloText *text, const HloField *field, const void *value)
         case HLO_FIELD_STRING:
             hlo_quoted_print(text, *(const char *const *)value ? *(const char *const *)value : "");
             break;
-        case HLO_FIELD_INTS: print_ints(text, *(const HloInts *)value); break;
+        case HLO_FIELD_INTS: hlo_printer_index(text, *(const HloInts *)value); break;
         case HLO_FIELD_INTS_LIST: print_ints_list(text, value); break;
         case HLO_FIELD_BOOL_LIST: hlo_printer_bools(text, *(const HloBools *)value); break;
         case HLO_FIELD_PAIRS: print_pairs(text, value); break;
