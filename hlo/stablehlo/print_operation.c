@@ -51,6 +51,7 @@ static bool all_same(const MlirOperation *operation, int64_t first) {
     return true;
 }
 
+// True if the operands are the real and the imaginary part of the result: the short form then says all.
 static bool is_complex_pair(const MlirOperation *operation) {
     const HloShape *result = operation->results[0]->type->shape;
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -62,6 +63,8 @@ static bool is_complex_pair(const MlirOperation *operation) {
     return true;
 }
 
+// MLIR's printers leave out what a reader can infer, and fall back on the whole function type where it cannot; both
+// must be what theirs are, byte for byte.
 static void print_types_of(Printer *printer, const MlirOperation *operation, MlirOpTypes types) {
     bool by_operands = types == MLIR_TYPES_PAIRS || types == MLIR_TYPES_RETURN;
     if (by_operands && operation->operand_count == 0) {
@@ -126,6 +129,7 @@ static void print_flags(Printer *printer, HloInts flags) {
     hlo_text_char(printer->text, ']');
 }
 
+// Attributes that are missing have their default, and are not printed.
 static void print_window(Printer *printer, const MlirOperation *operation) {
     static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "window_reversal"};
     static const char *const words[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};

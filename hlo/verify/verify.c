@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What makes a module valid, in the order in which later checks rely on earlier ones: counts, structure (nothing
+// dangles, operands first), then each instruction by itself, then what the header says about the entry. Structure comes
+// first because everything after it follows pointers.
 #include "hlo/verify/verify.h"
 
 #include <assert.h>
@@ -10,6 +13,7 @@ const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) 
     return hlo_shape_message(verifier->arena, shape);
 }
 
+// Errors that have a place already keep it: it is the more exact one.
 HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) {
     assert(instruction->parent && instruction->parent->name);
     if (!status || hlo_status_place(status)) return status;
@@ -24,6 +28,7 @@ static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *
     return hlo_verify_async(verifier, instruction);
 }
 
+// Scratch memory is given back after each instruction: programs have millions.
 static HloStatus check_all(HloVerifier *verifier) {
     assert(verifier->module && verifier->seen);
     HLO_TRY(hlo_verify_counts(verifier->module));

@@ -133,6 +133,8 @@ static void turn_factor(const Factoring *f) {
     }
 }
 
+// The corner is factored first, what stands beside it is solved with that, the triangle below loses their product, and
+// the rest is factored in turn.
 static void factor_upper(Factoring *f, char *corner, int64_t n) {
     if (n <= CPU_TRIANGLE) {
         f->matrix->triangle->factor(n, corner, f->stride);
@@ -150,7 +152,8 @@ static void factor_upper(Factoring *f, char *corner, int64_t n) {
     factor_upper(f, cpu_matrix_at(f->matrix, corner, half * (f->stride + 1)), rest);
 }
 
-// The upper triangle from the named one.
+// The upper triangle from the named one. A lower triangle is turned, and conjugated since the factor of the adjoint is
+// the adjoint of the factor.
 static void load_upper(const CpuMatrix *matrix, int64_t n, bool lower, void *to, const void *from) {
     if (lower) turn_triangle(matrix, n, to, n, from, n, true);
     for (int64_t i = 0; i < n; i++) {
@@ -220,6 +223,7 @@ static size_t factor_product_bytes(HloType type, int64_t n) {
     return a > b ? a : b;
 }
 
+// Memory is taken for the largest step before anything runs: workers must not find that there is none.
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
     assert(batch >= 0 && n >= 0);
     HLO_FAIL_IF(!cpu_matrix_has(type), HLO_UNIMPLEMENTED, "Cholesky factor of %s", hlo_type_text(type));
