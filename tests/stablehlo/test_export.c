@@ -70,7 +70,9 @@ ParameterizedTest(const int *index, stablehlo_export, programs_of_jax) {
     const Golden *golden = &goldens[*index];
     HloModule *module = NULL;
     must(hlo_module_from_stablehlo_bytecode(golden->bytes, golden->length, &module), golden->name);
-    HloStatus status = hlo_module_to_stablehlo_text(module, true, &(HloText){0});
+    HloText text = {0};
+    HloStatus status = hlo_module_to_stablehlo_text(module, true, &text);
+    hlo_text_free(&text);
     if (hlo_status_code(status) != HLO_UNIMPLEMENTED) {
         hlo_status_free(status);
         check_doors(module, NULL, golden->name);
