@@ -376,5 +376,10 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
         for (int64_t j = 0; j < row_count; j++) nested |= rows[j].message && rows[j].message == field->number;
         if (nested) HLO_TRY(read_nested(source, rows, row_count, field, field->number, attributes));
     }
+    // A collective that names no groups has one of all devices: an empty list, as in text.
+    HloCollectiveAttributes *collective = family == HLO_FAMILY_Collective ? attributes : NULL;
+    if (collective && !collective->replica_groups) {
+        collective->replica_groups = hlo_replica_groups_list(source->arena, NULL, 0);
+    }
     return HLO_SUCCESS;
 }

@@ -152,6 +152,23 @@ Test(proto, lists_of_several_fields) {
         "{})}\n}\n");
 }
 
+// What verified as a collective of all devices could not be written.
+Test(proto, a_collective_without_groups_is_of_all_devices) {
+    static const unsigned char groups[] = {0xe2, 5, 12, 8, 2, 16, 2, 26, 2, 2, 2, 34, 2, 1, 0};
+    unsigned char bytes[sizeof(jaxlib_iota_groups)];
+    memcpy(bytes, jaxlib_iota_groups, sizeof(bytes));
+    unsigned char *field = memmem(bytes, sizeof(bytes), groups, sizeof(groups));
+    cr_assert(field);
+    field[0] = 0xda;  // another field of the same length, which nobody reads
+    field[1] = 7;
+    HloModule *module = read_bytes(bytes, sizeof(bytes));
+    expect_text(module, "replica_groups={}");
+    HloText again = {0};
+    cr_expect_null(hlo_module_to_proto(module, &again));
+    hlo_text_free(&again);
+    hlo_module_free(module);
+}
+
 // Each pair copied all before it: 100,000 of them took 80 gigabytes.
 Test(proto, long_lists_take_linear_memory) {
     enum { COUNT = 100000 };

@@ -169,6 +169,19 @@ static const Refusal refusals[] = {
     {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "no release"},
 };
 
+// The options of a call are text to HLO: one that names a type which bytecode has no number for was an internal error.
+Test(stablehlo_export, options_of_unusual_types_stay_text) {
+    const char *program =
+        "HloModule m\n\nENTRY e {\n  p = f32[2]{0} parameter(0)\n  ROOT c = f32[2]{0} custom-call(p), "
+        "custom_call_target=\"f\", api_version=API_VERSION_TYPED_FFI, backend_config={a = 7 : i13}\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(program, strlen(program), NULL, &module), "parse");
+    HloText bytes = {0};
+    must(hlo_module_to_stablehlo_bytecode(module, NULL, &bytes), "write");
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+}
+
 ParameterizedTestParameters(stablehlo_export, refuses) {
     return cases_numbered(HLO_COUNT_OF(refusals));
 }
