@@ -149,6 +149,20 @@ static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t 
     return dynamic;
 }
 
+// INVALID_ARGUMENT unless the layout orders each dimension once: literals are moved by it before anybody verifies.
+static HloStatus check_order(const HloProtoSource *source, const HloShape *shape) {
+    if (!shape->layout) return HLO_SUCCESS;
+    const HloInts order = shape->layout->minor_to_major;
+    bool *seen = HLO_ARENA_NEW(source->arena, bool, order.count);
+    for (int64_t i = 0; i < order.count; i++) {
+        const int64_t dimension = order.items[i];
+        HLO_FAIL_IF(dimension < 0 || dimension >= order.count || seen[dimension], HLO_INVALID_ARGUMENT,
+                    "the order of a layout is no permutation of %lld dimensions", (long long)order.count);
+        seen[dimension] = true;
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
     assert(result);
     HloProtoSource inner;
@@ -190,6 +204,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
     HLO_FAIL_IF(shape->layout && shape->layout->minor_to_major.count != shape->rank, HLO_INVALID_ARGUMENT,
                 "a shape of rank %d has a layout of rank %lld", shape->rank,
                 (long long)shape->layout->minor_to_major.count);
+    HLO_TRY(check_order(source, shape));
     *result = shape;
     return HLO_SUCCESS;
 }

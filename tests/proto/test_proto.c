@@ -152,6 +152,30 @@ Test(proto, lists_of_several_fields) {
         "{})}\n}\n");
 }
 
+// A literal was moved by the numbers of its layout, whatever they were: to places outside of it.
+Test(proto, layouts_that_are_no_permutation_are_refused) {
+    const char *program =
+        "HloModule m\n\nENTRY e {\n  ROOT c = s32[2,3]{0,1} constant({ { 1, 2, 3 }, { 4, 5, 6 } })\n}\n";
+    HloModule *module = NULL;
+    HloText bytes = {0};
+    cr_assert_null(hlo_parse(program, strlen(program), NULL, &module));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    const char order[] = {10, 2, 0, 1}, *const bent[] = {"\12\2\1\1", "\12\2\7\1", "\12\2\0\0"};
+    for (size_t i = 0; i < HLO_COUNT_OF(bent); i++) {
+        HloText copy = {0};
+        hlo_text_append(&copy, bytes.data, bytes.length);
+        int found = 0;
+        for (char *at; (at = memmem(copy.data, copy.length, order, sizeof(order))); found++) memcpy(at, bent[i], 4);
+        cr_assert_gt(found, 0);
+        HloStatus status = hlo_module_from_proto(copy.data, copy.length, &module);
+        cr_expect(status && hlo_status_code(status) == HLO_INVALID_ARGUMENT, "order %zu is taken", i);
+        hlo_status_free(status);
+        hlo_text_free(&copy);
+    }
+    hlo_text_free(&bytes);
+}
+
 // What verified as a collective of all devices could not be written.
 Test(proto, a_collective_without_groups_is_of_all_devices) {
     static const unsigned char groups[] = {0xe2, 5, 12, 8, 2, 16, 2, 26, 2, 2, 2, 34, 2, 1, 0};
