@@ -9,6 +9,7 @@
 
 static const CliOption kExplainOptions[] = {
     {"json", CLI_FLAG, NULL, "Print the report as JSON."},
+    {"o", CLI_TEXT, "OUT", "Write the report to OUT."},
 };
 static const CliOptionTable kExplainTable = CLI_TABLE(kExplainOptions);
 
@@ -22,14 +23,18 @@ static const CliOptionTable kCheckTable = CLI_TABLE(kCheckOptions);
 
 static HloStatus run_explain(CliContext *context) {
     CliProgram program = {0};
+    HloText text = {0};
     HloStatus status = cli_program_prepare(context, &program);
     if (!status && cli_flag(context, "json")) {
-        HloJsonWriter writer = {.text = &context->out, .lines = 2};
+        HloJsonWriter writer = {.text = &text, .lines = 2};
         spmd_report_json(&writer, program.report);
-        hlo_text_char(&context->out, '\n');
+        hlo_text_char(&text, '\n');
     } else if (!status) {
-        spmd_report_print(&context->out, program.report);
+        spmd_report_print(&text, program.report);
     }
+    if (!status) context->stage = CLI_STAGE_USAGE;  // what is left to fail is writing
+    if (!status) status = cli_write_output(context, &text);
+    hlo_text_free(&text);
     cli_program_free(&program);
     return status;
 }

@@ -179,9 +179,31 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
 
 // ---- the pipeline
 
+static bool has_bounds(const HloShape *shape) {
+    for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
+        const HloShape *part = hlo_shape_leaf(shape, leaf);
+        for (int32_t d = 0; hlo_shape_is_array(part) && d < part->rank; d++)
+            if (part->dims[d] == HLO_UNBOUNDED) return false;
+    }
+    return true;
+}
+
+// Everything below counts bytes by bounds.
+static HloStatus check_bounds(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (has_bounds(at->shape)) continue;
+            HloStatus status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound", at->name);
+            return hlo_status_at_instruction(status, at);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
+    HLO_TRY(check_bounds(call->module));
     // Piece by piece, so that the executable owns what there is when memory runs out half-way.
     executable->module = hlo_module_new(call->module->name);
     HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");

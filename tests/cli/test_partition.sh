@@ -14,6 +14,11 @@ json "any('mlp_gradient.py' in c['source'] for c in j['collectives'])" "partitio
 exits 0 "explain" meshlo explain "$large"
 says out "all-reduce" "explain: a collective"
 says out "mlp_gradient.py" "explain: a source line"
+exits 0 "explain to a file" meshlo explain "$large" -o reasons.txt
+check "explain to a file: the table" grep -q "all-reduce" reasons.txt
+exits 0 "explain to a file as JSON" meshlo explain "$large" --json -o reasons.json
+check "explain to a file as JSON: is it" python3 -c "import json; assert json.load(open('reasons.json'))['collectives']"
+exits 2 "explain to a folder that is not there" meshlo explain "$large" -o /nonexistent/reasons.txt
 exits 0 "propagate only" meshlo partition "$small" --propagate-only
 says out "sharding={" "propagate only: shardings"
 

@@ -89,6 +89,10 @@ static const RefusedProgram programs[] = {
      "|" WHOLE " q = f32[8] parameter(1)\n o = s32[2] constant({2, 2})\n"
      " ROOT r = f32[8] ragged-all-to-all(p, q, o, o, o, o), channel_id=1, replica_groups={{0,1,2}}\n",
      HLO_INVALID_ARGUMENT, "ragged-all-to-all %r"},
+    {"", "| p = f32[?] parameter(0)\n ROOT r = f32[?] negate(p)\n", HLO_UNIMPLEMENTED,
+     "%p: a dimension without a bound"},
+    {"", "| p = (f32[4], f32[4,?]) parameter(0)\n ROOT r = f32[4] get-tuple-element(p), index=0\n", HLO_UNIMPLEMENTED,
+     "%p: a dimension without a bound"},
     // what no kernel and no evaluator has
     {"", "|" WHOLE " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "|" WHOLE " ROOT r = f32[<=8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, ""},
