@@ -172,6 +172,9 @@ static double default_relative(HloType type, const CliTolerance *tolerance) {
         bits = hlo_type_info(tolerance->narrowest)->mantissa_bits;
     }
     if (tolerance->low_precision && bits > 10) return 1e-2;  // an operand may round the other way
+    // An activation beside zero may be on in one run and off in the other: one sample of 8,192 in a sum of random
+    // signs, 4 % of its root mean square. Seen in 2 of 150 million gradients of the shared corpus's mlp_dp8.
+    if (tolerance->low_precision) return ldexp(8, -bits);
     return ldexp(bits > 16 ? 1024 : 4, -bits);
 }
 
