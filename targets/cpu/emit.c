@@ -131,10 +131,11 @@ static int read_buffer(Emitter *emitter, CpuArray *root) {
     return new_buffer(emitter, (CpuLoopBuffer){.array = root, .in_place = emitter->store_linear != NULL});
 }
 
-// Without terms of loop dimensions of size 1, which never move.
+// Without terms of loop dimensions of size 1, which never move. Those of size 0 stay: what depends on one is not there
+// to be read.
 static int64_t *significant(const Emitter *emitter, int64_t *linear) {
     for (int64_t k = 0; k < emitter->loop_rank; k++)
-        if (emitter->loop_dims[k] <= 1) linear[1 + k] = 0;
+        if (emitter->loop_dims[k] == 1) linear[1 + k] = 0;
     return linear;
 }
 

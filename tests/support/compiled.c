@@ -187,6 +187,7 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
                  ***outputs = calloc((size_t)devices, sizeof *outputs);
     bool ok = true;
     for (int64_t d = 0; d < devices; d++) {
+        results[d] = NULL;
         inputs[d] = calloc((size_t)count + 1, sizeof **inputs);
         outputs[d] = calloc((size_t)result_count + 1, sizeof **outputs);
         int64_t next = 0;
@@ -219,6 +220,10 @@ static bool run_on_client(TargetClient *client, const HloModule *module, HloLite
         for (int64_t i = 0; i < result_count; i++) target_buffer_release(outputs[d][i]);
         free(inputs[d]);
         free(outputs[d]);
+    }
+    for (int64_t d = 0; d < devices && !ok; d++) {
+        hlo_literal_free(results[d]);
+        results[d] = NULL;
     }
     free(inputs);
     free(outputs);

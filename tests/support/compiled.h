@@ -37,8 +37,8 @@ void compiled_fill(HloLiteral *literal, uint64_t seed);
 // A literal of this shape (tuples too), filled. Never NULL: aborts when memory is short.
 HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
 
-// Runs the module on all its devices with arguments from the seed. results[device] become heap literals. False with a
-// message on failure.
+// Runs the module on all its devices with arguments from the seed. results[device] become heap literals, which
+// the caller frees. False with a message on failure; there are no results then.
 bool compiled_run(const HloModule *module, const CompiledCheck *check, HloLiteral **results, HloText *message);
 
 // Runs the module on these arguments: arguments[device][parameter]. As compiled_run().
