@@ -24,7 +24,8 @@ void hlo_pass_row_starts(HloInstruction *matrix, HloInstruction *row, HloInts to
 // A while over rows 0 .. rows-1 with state (row, carried...): calls step(context, state, row) to make the body's new
 // carried values from those in `carried`, and gives the loop's result, whose element 1 + i is carried value i.
 typedef void HloRowStep(void *context, HloInstruction *row, HloInstruction **carried);
-// The loop, beside `like`; `carried` holds `count` initial values. Of no rows, the tuple of the initial state, and no step.
+// The loop, beside `like`; `carried` holds `count` initial values. Of no rows, the tuple of the initial state, and no
+// step.
 HloInstruction *hlo_pass_row_loop(const HloInstruction *like, int64_t rows, HloInstruction *const *carried,
                                   int64_t count, HloRowStep *step, void *context);
 

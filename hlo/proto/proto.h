@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules as protobuf: HloModuleProto (in HloProto, HloModuleProtoWithConfig or HloSnapshot too) in and out. What text and
-// protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message of
-// its own in XLA's files.
+// Modules as protobuf: HloModuleProto (in HloProto, HloModuleProtoWithConfig or HloSnapshot too) in and out. What text
+// and protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message
+// of its own in XLA's files.
 #ifndef MESHLO_HLO_PROTO_PROTO_H_
 #define MESHLO_HLO_PROTO_PROTO_H_
 

@@ -59,8 +59,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse(const char *text, size_t length, co
                                              HloModule **module);
 
 // Gives an error about the module that hlo_parse() made of this text (one of the verifier's, say) a place in the text:
-// that of the instruction it names (none if the text has no such instruction), else the module's first. A place in the user's own program moves into the message. Takes
-// and returns ownership; NULL stays NULL. The text is parsed once more.
+// that of the instruction it names (none if the text has no such instruction), else the module's first. A place in the
+// user's own program moves into the message. Takes and returns ownership; NULL stays NULL. The text is parsed once
+// more.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length,
                                                             const HloParseOptions *options);
 
