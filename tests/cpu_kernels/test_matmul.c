@@ -330,7 +330,7 @@ ParameterizedTestParameters(cpu_matmul, integers_wrap) {
 
 ParameterizedTest(SizeCase *size, cpu_matmul, integers_wrap) {
     static const HloType kIntegers[] = {HLO_S8, HLO_U16, HLO_S32, HLO_U32, HLO_S64, HLO_U64};
-    static uint64_t a[8000], b[21000], out[116000];
+    static uint64_t a[26800], b[21000], out[116000];  // the largest of the sizes
     for (int t = 0; t < 6; t++)
         for (int turned = 0; turned < 2; turned++) {
             const HloType type = kIntegers[t];
@@ -340,8 +340,10 @@ ParameterizedTest(SizeCase *size, cpu_matmul, integers_wrap) {
             mm.lhs_m_stride = k, mm.lhs_k_stride = 1;
             mm.rhs_k_stride = turned ? 1 : n, mm.rhs_n_stride = turned ? k : 1;
             mm.out_m_stride = n, mm.out_n_stride = 1;
-            for (int64_t i = 0; i < 8000; i++) a[i] = (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-            for (int64_t i = 0; i < 21000; i++) b[i] = (uint64_t)(i + 7) * UINT64_C(0xd1342543de82ef95);
+            for (int64_t i = 0; i < (int64_t)HLO_COUNT_OF(a); i++)
+                a[i] = (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+            for (int64_t i = 0; i < (int64_t)HLO_COUNT_OF(b); i++)
+                b[i] = (uint64_t)(i + 7) * UINT64_C(0xd1342543de82ef95);
             for (int set = 0; set <= CPU_FEATURES_AMX; set++) {
                 CpuPool *pool;
                 if (set > (int)cpu_features_detect()) continue;
