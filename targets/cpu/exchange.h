@@ -25,8 +25,8 @@ typedef HloStatus CpuExchangeFunction(const CpuCollective *collective, const Cpu
 typedef struct CpuCollectiveArray {
     const HloShape *operand, *result;
     int64_t outer, chunk_bytes;  // an operand as outer pieces of chunk bytes along the collective's dimension
-    const CpuLoop *loop;         // reductions: group size operands to one or all results, a part of `loop_elements`
-    const CpuLoop *tail;         // the last part
+    const CpuLoop **loops;       // reductions, by group: its operands to one or all results, a part of `loop_elements`
+    const CpuLoop **tails;       // the last part
     int64_t loop_elements;
 } CpuCollectiveArray;
 

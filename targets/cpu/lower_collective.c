@@ -37,7 +37,8 @@ static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuColl
         buffers[m] = (char *)addresses[index][m] + offset;
         buffers[group->count + m] = (char *)addresses[collective->array_count + index][m] + offset;
     }
-    return cpu_loop_run(tail ? array->tail : array->loop, pool, buffers);
+    const int64_t number = group - collective->groups;
+    return cpu_loop_run(tail ? array->tails[number] : array->loops[number], pool, buffers);
 }
 
 // A worker that is alone takes the exchange as one part, and so all pieces: `parts` says how many share them.
@@ -69,7 +70,7 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
         for (int64_t r = part; r < group->count && !status; r += parts) {
             for (int64_t m = 0; m < group->count; m++) buffers[m] = (char *)addresses[i][m] + r * array->chunk_bytes;
             buffers[group->count] = addresses[collective->array_count + i][r];
-            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loop, pool, buffers);
+            if (hlo_shape_elements(array->result)) status = cpu_loop_run(array->loops[0], pool, buffers);
         }
     }
     if (buffers != small) hlo_free(buffers);
@@ -224,19 +225,41 @@ static HloStatus make_loop(const CollectiveLowering *context, HloType type, cons
 }
 
 // Pieces of equal length share one loop; a last piece that is shorter has its own.
-static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
+static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollectiveArray *array, const CpuLoop **loop,
+                             const CpuLoop **tail) {
     static const int64_t kOne = 1;
     const CpuIndexMap map = {0, &kOne};
-    const int64_t elements = hlo_shape_elements(array->operand), parts = context->collective->parts;
+    const CpuLoopDomain domain = {.outer = 1, .dims = &array->loop_elements};
+    HLO_TRY(make_loop(context, array->operand->type, &domain, &map, &map, context->group_size, loop));
+    *tail = *loop;
+    const int64_t rest = hlo_shape_elements(array->operand) % array->loop_elements;
+    if (rest == 0) return HLO_SUCCESS;
+    const CpuLoopDomain shorter = {.outer = 1, .dims = &rest};
+    return make_loop(context, array->operand->type, &shorter, &map, &map, context->group_size, tail);
+}
+
+// A loop has as many operands as the group has members: groups of one size share theirs.
+static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
+    const CpuCollective *collective = context->collective;
+    const int64_t elements = hlo_shape_elements(array->operand), parts = collective->parts;
     array->loop_elements = (elements + parts - 1) / parts;
     if (elements == 0) return HLO_SUCCESS;
-    const CpuLoopDomain domain = {.outer = 1, .dims = &array->loop_elements};
-    HLO_TRY(make_loop(context, array->operand->type, &domain, &map, &map, context->group_size, &array->loop));
-    array->tail = array->loop;
-    const int64_t rest = elements % array->loop_elements;
-    if (rest == 0) return HLO_SUCCESS;
-    const CpuLoopDomain tail = {.outer = 1, .dims = &rest};
-    return make_loop(context, array->operand->type, &tail, &map, &map, context->group_size, &array->tail);
+    HloArena *arena = context->lowering->arena;
+    array->loops = HLO_ARENA_NEW(arena, const CpuLoop *, collective->group_count);
+    array->tails = HLO_ARENA_NEW(arena, const CpuLoop *, collective->group_count);
+    for (int64_t g = 0; g < collective->group_count; g++) {
+        int64_t like = 0;
+        while (collective->groups[like].count != collective->groups[g].count) like++;
+        if (like < g) {
+            array->loops[g] = array->loops[like];
+            array->tails[g] = array->tails[like];
+            continue;
+        }
+        CollectiveLowering of_size = *context;
+        of_size.group_size = collective->groups[g].count;
+        HLO_TRY(make_pieces(&of_size, array, &array->loops[g], &array->tails[g]));
+    }
+    return HLO_SUCCESS;
 }
 
 static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, CpuCollectiveArray *array) {
@@ -245,13 +268,17 @@ static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, Cpu
     const int64_t from[2] = {chunk * context->group_size, 1}, to[2] = {chunk, 1};
     const CpuIndexMap load = {0, from}, store = {0, to};
     const CpuLoopDomain domain = {.outer = 2, .dims = dims};
-    return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loop);
+    array->loops = HLO_ARENA_NEW(context->lowering->arena, const CpuLoop *, 1);  // all groups are of one size
+    return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loops[0]);
 }
 
 // ---- lowering
 
+// Where shapes do not depend on the number of members, groups may differ in it.
 static HloStatus check_groups(const CollectiveLowering *context) {
     const CpuCollective *collective = context->collective;
+    const HloOpcode opcode = context->node->opcode;
+    if (opcode == HLO_OP_ALL_REDUCE || opcode == HLO_OP_COLLECTIVE_BROADCAST) return HLO_SUCCESS;
     for (int64_t g = 1; g < collective->group_count; g++)
         HLO_FAIL_IF(collective->groups[g].count != context->group_size, HLO_UNIMPLEMENTED,
                     "%s %%%s: groups of different sizes", hlo_op_text(context->node->opcode),

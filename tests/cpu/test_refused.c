@@ -52,10 +52,9 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "%s: a transfer of several arrays at once"},
     // collectives
     {"num_partitions=4",
-     ADD "|" WHOLE
-         " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2},{3}}, "
-         "to_apply=add\n",
-     HLO_UNIMPLEMENTED, "all-reduce %r: groups of different sizes"},
+     "|" WHOLE " ROOT r = f32[16] all-gather(p), channel_id=1, use_global_device_ids=true, "
+     "replica_groups={{0,1},{2},{3}}, dimensions={0}\n",
+     HLO_UNIMPLEMENTED, "all-gather %r: groups of different sizes"},
     {"num_partitions=4",
      ADD "|" WHOLE
          " ROOT r = f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,9}}, "
