@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo run: real numbers on virtual devices, compared with the reference evaluator where asked.
 #include <assert.h>
+#include <complex.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@ static const CliOption kOptions[] = {
     {"rtol", CLI_NUMBER, "R", "Relative tolerance of the comparison (default: by type)."},
     {"atol", CLI_NUMBER, "A", "Absolute tolerance of the comparison (default: by type and size of the array)."},
     {"numerics", CLI_TEXT, "exact|tpu", "f32 matrix products: exact, or as a TPU rounds them (default: by machine)."},
+    {"trap-nan", CLI_FLAG, NULL, "Fail (exit code 6) when a result holds a NaN; the results are written all the same."},
     {"repeat", CLI_INTEGER, "N", "Run N times."},
     {"print", CLI_FLAG, NULL, "Print the results; with --json, as its key results."},
     {"per-device", CLI_FLAG, NULL, "Inputs and outputs carry a leading axis of devices."},
@@ -155,6 +158,32 @@ static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
         flat %= below;
     }
     hlo_text_char(text, ']');
+}
+
+// The first element that is a NaN, in either part; -1 without one.
+static int64_t first_nan(const HloLiteral *literal) {
+    const HloType type = literal->shape->type;
+    if (!hlo_shape_is_array(literal->shape) || !hlo_type_is_float(hlo_type_real_part(type))) return -1;
+    const int64_t elements = hlo_shape_elements(literal->shape);
+    for (int64_t i = 0; i < elements; ++i) {
+        const double _Complex element = hlo_literal_get_complex(literal, i);
+        if (isnan(creal(element)) || isnan(cimag(element))) return i;
+    }
+    return -1;
+}
+
+static HloStatus trap_nan(Run *run) {
+    for (int64_t i = 0; i < run->results.count; ++i) {
+        const int64_t at = first_nan(run->results.items[i]);
+        if (at < 0) continue;
+        HloText place = {0};
+        print_index(&place, run->results.items[i]->shape, at);
+        const HloStatus status = cli_fail(run->context, CLI_EXIT_RUN_TIME, "error: result %lld is not a number at %s",
+                                          (long long)i, place.data ? place.data : "?");
+        hlo_text_free(&place);
+        return status;
+    }
+    return HLO_SUCCESS;
 }
 
 // Compares one array; the first that differs ends the verb with exit code 1. *worst grows to the largest relative
@@ -319,6 +348,7 @@ static HloStatus report(Run *run) {
     context->stage = CLI_STAGE_USAGE;
     if (folder) HLO_TRY(cli_arrays_write(folder, &run->results));
     if (folder) HLO_TRY(cli_feeds_write(folder, &run->feeds));
+    if (cli_flag(context, "trap-nan")) HLO_TRY(trap_nan(run));
     if (cli_flag(context, "json")) {
         print_json(run, compared ? &worst : NULL);
         return HLO_SUCCESS;

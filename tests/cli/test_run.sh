@@ -221,3 +221,22 @@ exits 0 "infeeds of two devices" meshlo run feeds.hlo --partitioned --per-device
     --compare eval --print
 says out "f32[2,1,2] {" "infeeds of two devices: a result of each"
 says out "outfeed 1.0: f32[1,2] { { -3, -3 } }" "infeeds of two devices: the second one's"
+
+# A NaN trap: the first of them is named, and the results are there.
+cat >nan.hlo <<'HLO'
+HloModule logarithms
+ENTRY main {
+  x = f32[2,3] iota(), iota_dimension=1
+  two = f32[] constant(2)
+  b = f32[2,3] broadcast(two), dimensions={}
+  y = f32[2,3] subtract(x, b)
+  l = f32[2,3] log(y)
+  n = s32[] constant(7)
+  ROOT r = (s32[], f32[2,3]) tuple(n, l)
+}
+HLO
+exits 0 "NaN without a trap" meshlo run nan.hlo
+exits 6 "NaN trap" meshlo run nan.hlo --trap-nan --output trapped
+says err "result 1 is not a number at [0,0]" "NaN trap: place"
+check "NaN trap: results" test -s trapped/1.npy
+exits 0 "NaN trap without a NaN" meshlo run dot.hlo --trap-nan
