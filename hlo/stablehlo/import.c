@@ -118,9 +118,22 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
     return HLO_SUCCESS;
 }
 
+// Enumerations of dialects that bytecode cannot hold, such as chlo's in the attributes of a composite, come as their
+// words: "HIGHEST".
+static HloStatus enum_word(const ImportPlace *place, const char *word, const HloEnumTable *table, int32_t *value) {
+    char text[32];
+    size_t length = 0;
+    for (; word[length] && length < sizeof text; length++)
+        text[length] = (char)(word[length] >= 'A' && word[length] <= 'Z' ? word[length] - 'A' + 'a' : word[length]);
+    *value = hlo_enum_from_text(table, text, length);
+    if (*value < 0) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s '%s'", table->name, word);
+    return HLO_SUCCESS;
+}
+
 static HloStatus enum_value(const ImportPlace *place, const MlirAttribute *attribute, const HloEnumTable *table,
                             int32_t *value) {
     int64_t number = attribute->integer;
+    if (attribute->kind == MLIR_STRING) return enum_word(place, attribute->string, table, value);
     if (attribute->kind != MLIR_ENUM && attribute->kind != MLIR_INTEGER)
         return import_error(place, HLO_INVALID_ARGUMENT, "an attribute is no %s", table->name);
     bool known = number >= 0 && number < table->count && table->texts[number];

@@ -363,3 +363,49 @@ Test(stablehlo_text, deep_nesting_is_refused) {
         hlo_text_free(&text);
     }
 }
+
+// Bytecode has no enumerations of chlo: a composite's come as words, and were all taken for the first, then for errors.
+Test(stablehlo_text, bug_enumerations_of_composites_are_words) {
+    static const struct {
+        const char *words, *precision;
+    } cases[] = {{"[\"HIGHEST\", \"DEFAULT\"]", "operand_precision={highest,default}"},
+                 {"[\"DEFAULT\", \"HIGH\"]", "operand_precision={default,high}"},
+                 {"[\"DEFAULT\", \"DEFAULT\"]", NULL},
+                 {"[\"DEFAULT\", \"UTMOST\"]", "unknown Precision 'UTMOST'"},
+                 {"[\"a word that is longer than any of them\", \"HIGH\"]", "unknown Precision 'a word that"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "func.func @main(%%a: tensor<8x4xf32>, %%b: tensor<3x4x5xf32>, %%g: tensor<3xi32>) -> tensor<8x5xf32> {\n"
+            "  %%0 = stablehlo.composite \"chlo.ragged_dot\" %%a, %%b, %%g {composite_attributes = {precision_config = "
+            "%s, "
+            "ragged_dot_dimension_numbers = [dense<> : tensor<0xi64>, dense<> : tensor<0xi64>, dense<1> : "
+            "tensor<1xi64>, "
+            "dense<1> : tensor<1xi64>, dense<0> : tensor<1xi64>, dense<0> : tensor<1xi64>]}, decomposition = @impl, "
+            "version = 1 : i32} : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<8x5xf32>\n"
+            "  return %%0 : tensor<8x5xf32>\n}\n"
+            "func.func private @impl(%%a: tensor<8x4xf32>, %%b: tensor<3x4x5xf32>, %%g: tensor<3xi32>) -> "
+            "tensor<8x5xf32> {\n"
+            "  %%z = stablehlo.constant dense<0.0> : tensor<8x5xf32>\n  return %%z : tensor<8x5xf32>\n}\n",
+            cases[i].words);
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "test.mlir", &module);
+        if (status) {
+            cr_expect(strstr(hlo_status_message(status), cases[i].precision), "%s", hlo_status_message(status));
+        } else {
+            HloText hlo = print(module);
+            const char *found = strstr(hlo.data, "operand_precision=");
+            cr_assert(strstr(hlo.data, "ragged-dot("), "%s", hlo.data);
+            if (cases[i].precision)
+                cr_expect(found && strstr(hlo.data, cases[i].precision), "%s", hlo.data);
+            else
+                cr_expect_null(found, "%s", hlo.data);
+            hlo_text_free(&hlo);
+        }
+        cr_expect_eq(status != NULL, i >= 3, "%s", cases[i].words);
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
