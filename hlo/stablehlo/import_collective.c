@@ -225,10 +225,17 @@ static void take_apart(ImportPlace *place, HloInstruction *pair) {
     place->operation->results[values]->lowered = element_of(place, pair, 1);
 }
 
+// Bytecode writes an empty list, of any rank, where a text says nothing: transfers with the host have no pairs.
+static bool has_pairs(const MlirAttribute *pairs) {
+    if (!pairs) return false;
+    return pairs->kind == MLIR_TENSOR ? hlo_shape_elements(pairs->literal->shape) > 0
+                                      : pairs->kind != MLIR_INTS || pairs->ints.count > 0;
+}
+
 // HLO says who sends to whom in a frontend attribute.
 static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
     HloPairs pairs;
-    if (!mlir_attribute(place->operation, "source_target_pairs")) return HLO_SUCCESS;
+    if (!has_pairs(mlir_attribute(place->operation, "source_target_pairs"))) return HLO_SUCCESS;
     HLO_TRY(import_pairs(place, &pairs));
     HloText text = {0};
     hlo_text_char(&text, '{');

@@ -409,3 +409,33 @@ Test(stablehlo_text, bug_enumerations_of_composites_are_words) {
         hlo_text_free(&text);
     }
 }
+
+// Bytecode gives a transfer with the host an empty list of pairs, of whatever rank: JAX's callbacks were refused.
+Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
+    static const char *const lists[] = {"", ", source_target_pairs = dense<> : tensor<0xi64>",
+                                        ", source_target_pairs = dense<> : tensor<0x2xi64>",
+                                        ", source_target_pairs = dense<> : tensor<0x0xi64>"};
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) {
+        HloText text = {0}, bytes = {0};
+        hlo_text_format(&text,
+                        "func.func @main(%%x: tensor<3xf32>) -> !stablehlo.token {\n"
+                        "  %%0 = stablehlo.create_token : !stablehlo.token\n"
+                        "  %%1 = \"stablehlo.send\"(%%x, %%0) <{channel_handle = #stablehlo.channel_handle<handle = 2, "
+                        "type = 2>, is_host_transfer = true%s}> : (tensor<3xf32>, !stablehlo.token) -> "
+                        "!stablehlo.token\n  return %%1 : !stablehlo.token\n}\n",
+                        lists[i]);
+        HloModule *module = read_text(text.data, lists[i]), *again = NULL;
+        must(hlo_module_to_stablehlo_bytecode(module, NULL, &bytes), lists[i]);
+        must(hlo_module_from_stablehlo_bytecode(bytes.data, bytes.length, &again), lists[i]);
+        HloText first = print(module), second = print(again);
+        cr_expect_null(strstr(first.data, "source_target_pairs"), "%s", first.data);
+        cr_expect_null(strstr(second.data, "source_target_pairs"), "%s", second.data);
+        cr_expect(strstr(second.data, "is_host_transfer=true"), "%s", second.data);
+        hlo_text_free(&first);
+        hlo_text_free(&second);
+        hlo_text_free(&bytes);
+        hlo_text_free(&text);
+        hlo_module_free(again);
+        hlo_module_free(module);
+    }
+}
