@@ -304,7 +304,8 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     return NULL;
 }
 
-// True for programs that only tell the host something. Their launches are over when the call returns, as on XLA's CPU:
+// True for programs that only tell the host something; what they receive and never read is its sign that it has heard,
+// which JAX adds to every callback without results. Their launches are over when the call returns, as on XLA's CPU:
 // what jax.debug.print writes stands before what the caller prints next. A program that asks the host something may be
 // answered by the very thread that launches it, once that has its hands free: such a launch returns at once, and its
 // results become ready when all callbacks are over.
@@ -313,7 +314,7 @@ static bool only_tells(const TargetExecutable *executable) {
     for (int64_t i = 0; i < count; i++) {
         bool to_host;
         (void)target_executable_transfer(executable, i, &to_host);
-        if (!to_host) return false;
+        if (!to_host && !target_executable_transfer_is_unread(executable, i)) return false;
     }
     return count > 0;
 }

@@ -319,6 +319,9 @@ HLO_EXPORT bool target_executable_argument_is_donated(const TargetExecutable *ex
 HLO_EXPORT int64_t target_executable_transfer_count(const TargetExecutable *executable);
 // The channel of transfer `index`; *to_host tells its direction.
 HLO_EXPORT int64_t target_executable_transfer(const TargetExecutable *executable, int64_t index, bool *to_host);
+// True for what the program receives and uses nowhere: a sign that the host is done, as JAX lets a callback without
+// results give.
+HLO_EXPORT bool target_executable_transfer_is_unread(const TargetExecutable *executable, int64_t index);
 // The same for equal programs compiled with equal options.
 HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *executable);
 

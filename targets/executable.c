@@ -251,6 +251,9 @@ int64_t target_executable_transfer(const TargetExecutable *executable, int64_t i
     *to_host = executable->signature->transfers[index].to_host;
     return executable->signature->transfers[index].channel;
 }
+bool target_executable_transfer_is_unread(const TargetExecutable *executable, int64_t index) {
+    return executable->signature->transfers[index].unread;
+}
 uint64_t target_executable_fingerprint(const TargetExecutable *executable) {
     return executable->fingerprint;
 }

@@ -19,6 +19,7 @@ typedef struct CpuTransfer {
     int64_t channel;
     const HloShape *shape;  // without layout
     bool to_host;
+    bool unread;  // received, and used by nothing
 } CpuTransfer;
 
 // What an execution calls for its transfers with the host, on the thread that runs the device, which waits meanwhile.

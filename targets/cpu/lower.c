@@ -335,7 +335,8 @@ static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *s
         .channel = channel_of(node),
         .shape = hlo_shape_without_layout(
             lowering->arena, hlo_shape_copy(lowering->arena, (to_host ? node->operands : node->results)[0]->shape)),
-        .to_host = to_host};
+        .to_host = to_host,
+        .unread = !to_host && node->results[0]->use_count == 0};
     step->kind = CPU_STEP_TRANSFER;
     step->kernel = transfer;
     read_operands_write_results(lowering, node, step);
