@@ -245,6 +245,14 @@ static const char kTell[] =
     " s = (f32[2,3], u32[], token[]) send(p, t), channel_id=7, is_host_transfer=true\n"
     " sd = token[] send-done(s), channel_id=7, is_host_transfer=true\n ROOT a = f32[2,3] add(p, p)\n}\n";
 
+// As JAX writes it: the host gives a sign back that nobody reads.
+static const char kTellWithSign[] =
+    "HloModule sign\nENTRY e {\n p = f32[2,3] parameter(0)\n t = token[] after-all()\n"
+    " s = (f32[2,3], u32[], token[]) send(p, t), channel_id=7, is_host_transfer=true\n"
+    " sd = token[] send-done(s), channel_id=7, is_host_transfer=true\n"
+    " r = (f32[2,3], u32[], token[]) recv(sd), channel_id=8, is_host_transfer=true\n"
+    " rd = (f32[2,3], token[]) recv-done(r), channel_id=8, is_host_transfer=true\n ROOT a = f32[2,3] add(p, p)\n}\n";
+
 static bool is_ready(PjrtBuffer *buffer) {
     PjrtBufferReadyEventArgs args = {.struct_size = sizeof(args), .buffer = buffer};
     harness_must(CALL(Buffer_ReadyEvent, &args), "ReadyEvent");
@@ -255,20 +263,29 @@ static bool is_ready(PjrtBuffer *buffer) {
 }
 
 // What a callback prints has to stand before what the program prints after its launch.
-Test(pjrt_callbacks, are_over_when_the_launch_returns) {
+static void expect_over(const char *text, bool late) {
     PjrtClient *client = harness_client("v2-8");
-    PjrtLoadedExecutable *executable = harness_compile_text(client, kTell);
+    PjrtLoadedExecutable *executable = harness_compile_text(client, text);
     for (int i = 0; i < 20; i++) {
         PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *result = NULL;
-        Callback callback = {0};
+        Callback callback = {.late = late};
         harness_must(launch(executable, argument, &callback, 1, &result, NULL), "Execute");
         cr_expect_eq(callback.values[5], 12.0f);
         cr_expect(is_ready(result));
+        if (late) pthread_join(callback.thread, NULL);
         harness_destroy_buffer(argument);
         harness_destroy_buffer(result);
     }
     harness_destroy_executable(executable);
     harness_destroy_client(client);
+}
+
+Test(pjrt_callbacks, are_over_when_the_launch_returns) {
+    expect_over(kTell, false);
+}
+
+Test(pjrt_callbacks, bug_a_sign_that_nobody_reads_is_no_answer) {
+    expect_over(kTellWithSign, true);
 }
 
 // A program that asks is answered by the thread that launched it, afterwards: the launch must not wait for that.
