@@ -249,6 +249,15 @@ static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape *
     return HLO_SUCCESS;
 }
 
+// The name in a field, in `arena`; *name stays what it is without one. An empty name is none: writers leave it out.
+static HloStatus read_name(HloArena *arena, const HloWireField *field, const char **name) {
+    assert(arena && name);
+    if (!field || field->bytes.length == 0) return HLO_SUCCESS;
+    HLO_FAIL_IF(memchr(field->bytes.data, 0, field->bytes.length), HLO_INVALID_ARGUMENT, "a name holds a zero byte");
+    *name = hlo_wire_string(arena, field->bytes);
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
     assert(computation->module == reader->module);
     reader->fields.count = 0;
@@ -260,7 +269,8 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     HloOpcode opcode = hlo_op_from_text((const char *)opcode_field->bytes.data, opcode_field->bytes.length);
     HLO_FAIL_IF(opcode == HLO_OPCODE_COUNT, HLO_INVALID_ARGUMENT, "unknown opcode \"%.*s\"",
                 (int)opcode_field->bytes.length, (const char *)opcode_field->bytes.data);
-    const char *name = name_field ? hlo_wire_string(reader->scratch, name_field->bytes) : hlo_op_text(opcode);
+    const char *name = hlo_op_text(opcode);
+    HLO_TRY(read_name(reader->scratch, name_field, &name));
     const HloShape *shape = NULL;
     HLO_TRY(read_shape(reader, shape_field->bytes, &shape));
     HloInt64Vector operand_ids = {0}, control_ids = {0};
@@ -332,9 +342,10 @@ static void order_computations(ModuleReader *reader) {
 static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
-    const HloWireField *name = find_field(&fields, 1), *thread = find_field(&fields, 8);
-    HloComputation *computation =
-        hlo_computation_new(reader->module, name ? hlo_wire_string(reader->scratch, name->bytes) : NULL);
+    const HloWireField *thread = find_field(&fields, 8);
+    const char *name = NULL;
+    HLO_TRY(read_name(reader->scratch, find_field(&fields, 1), &name));
+    HloComputation *computation = hlo_computation_new(reader->module, name);
     if (thread && thread->bytes.length && !(thread->bytes.length == 4 && memcmp(thread->bytes.data, "main", 4) == 0)) {
         computation->execution_thread = hlo_wire_string(reader->module->arena, thread->bytes);
     }
@@ -567,8 +578,7 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
         HLO_TRY(split_fields(&reader->source, inner, reader->scratch, &fields));
         if (config && is_module(&fields)) HLO_TRY(read_config(reader, config->bytes));
     }
-    const HloWireField *name = find_field(&fields, 1);
-    if (name) reader->module->name = hlo_wire_string(reader->module->arena, name->bytes);
+    HLO_TRY(read_name(reader->module->arena, find_field(&fields, 1), &reader->module->name));
     for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));
     }

@@ -224,6 +224,35 @@ Test(proto, an_opcode_that_is_a_number) {
     cr_expect_null(module);
 }
 
+// A name with a zero byte was cut there: "\0add" was written as no name and read again as another.
+Test(proto, bug_a_name_is_cut_at_a_zero_byte) {
+    static const char *const bent[] = {"\0rs1", "pa\0s", "par\0"};
+    const char *program = "HloModule m\n\nENTRY e {\n  ROOT pars = s32[] parameter(0)\n}\n";
+    HloModule *module = NULL;
+    HloText bytes = {0};
+    cr_assert_null(hlo_parse(program, strlen(program), NULL, &module));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    char *name = memmem(bytes.data, bytes.length, "\4pars", 5);
+    cr_assert_not_null(name);
+    for (size_t i = 0; i < HLO_COUNT_OF(bent); i++) {
+        memcpy(name + 1, bent[i], 4);
+        HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
+        cr_expect(status && strstr(hlo_status_message(status), "a name holds a zero byte"), "name %zu is taken", i);
+        hlo_status_free(status);
+    }
+    hlo_text_free(&bytes);
+}
+
+// An empty name is what a writer leaves out: it is read as none.
+Test(proto, bug_an_empty_name_is_kept_in_one_reading) {
+    static const char bytes[] = {0x1A, 22,  0x0A, 1,   'e', 0x12, 17,  0x0A, 0, 0x12, 9,  'p',  'a',
+                                 'r',  'a', 'm',  'e', 't', 'e',  'r', 0x1A, 2, 0x10, 11, 0x30, 0};
+    HloModule *module = read_bytes(bytes, sizeof(bytes));
+    cr_expect_str_eq(module->entry->root->name, "parameter");
+    hlo_module_free(module);
+}
+
 // Any byte of a good module replaced by others: read or refused, under the sanitizers.
 Test(proto, bent_bytes_are_read_or_refused) {
     static const unsigned char others[] = {0, 8, 16, 26, 127, 255};
