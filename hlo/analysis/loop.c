@@ -47,17 +47,6 @@ static bool known_in_loop(const HloInstruction *loop, const HloInstruction *inst
            integer_constant(element_of(loop->operands[0], index), value);
 }
 
-// The direction with the operands swapped.
-static int32_t swapped(int32_t direction) {
-    switch (direction) {
-        case HLO_ComparisonDirection_GE: return HLO_ComparisonDirection_LE;
-        case HLO_ComparisonDirection_GT: return HLO_ComparisonDirection_LT;
-        case HLO_ComparisonDirection_LE: return HLO_ComparisonDirection_GE;
-        case HLO_ComparisonDirection_LT: return HLO_ComparisonDirection_GT;
-        default: return direction;
-    }
-}
-
 // Reads the condition `counter OP limit`.
 static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) {
     assert(hlo_is(loop, HLO_OP_WHILE));
@@ -69,7 +58,7 @@ static bool read_condition(const HloInstruction *loop, HloCountedLoop *counted) 
     if (state_element(counter) == -2 || invariant) {
         counter = root->operands[1];
         limit = root->operands[0];
-        counted->direction = swapped(counted->direction);
+        counted->direction = hlo_comparison_exchanged(counted->direction);
     }
     counted->index = state_element(counter);
     return counted->index != -2 && known_in_loop(loop, limit, &counted->limit);

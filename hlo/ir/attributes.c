@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 #include "hlo/base/map.h"
 
@@ -88,13 +89,23 @@ const HloFamilyInfo *hlo_family_info(HloFamily family) {
     return &families[family];
 }
 
-int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length) {
+typedef int CompareText(const char *a, const char *b, size_t length);
+
+static int32_t find_text(const HloEnumTable *table, const char *text, size_t length, CompareText *compare) {
     assert(table && (text || length == 0));
     for (int32_t i = 0; i < table->count; i++) {
         const char *name = table->texts[i];
-        if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;
+        if (name && strlen(name) == length && compare(name, text, length) == 0) return i;
     }
     return -1;
+}
+
+int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length) {
+    return find_text(table, text, length, strncmp);
+}
+
+int32_t hlo_enum_from_any_case(const HloEnumTable *table, const char *text, size_t length) {
+    return find_text(table, text, length, strncasecmp);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -437,6 +448,16 @@ uint64_t hlo_attributes_hash(HloFamily family, const void *attributes) {
         hash = hlo_hash_mix(hash, hash_field(&info->fields[i], (const char *)attributes + info->fields[i].offset));
     }
     return hash;
+}
+
+int32_t hlo_comparison_exchanged(int32_t direction) {
+    switch (direction) {
+        case HLO_ComparisonDirection_GE: return HLO_ComparisonDirection_LE;
+        case HLO_ComparisonDirection_GT: return HLO_ComparisonDirection_LT;
+        case HLO_ComparisonDirection_LE: return HLO_ComparisonDirection_GE;
+        case HLO_ComparisonDirection_LT: return HLO_ComparisonDirection_GT;
+        default: return direction;
+    }
 }
 
 int32_t hlo_comparison_default(HloType type) {

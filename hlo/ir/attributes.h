@@ -343,8 +343,12 @@ HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes
 // The order in which values of a type are compared when a compare does not say one: HLO_ComparisonType_SIGNED,
 // UNSIGNED (pred too) or FLOAT (also complex). Texts leave it out, protobuf always has it.
 HLO_EXPORT int32_t hlo_comparison_default(HloType type);
+// The direction that says the same with both sides exchanged: LT of GT, EQ of EQ.
+HLO_EXPORT int32_t hlo_comparison_exchanged(int32_t direction);
 // The number of the enumerator spelled so, or -1.
 HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length);
+// The same without regard to case: "HIGHEST" and "highest".
+HLO_EXPORT int32_t hlo_enum_from_any_case(const HloEnumTable *table, const char *text, size_t length);
 
 // Tables by name: hlo_enum_ComparisonDirection and so on.
 #define HLO_ENUM_BEGIN(table)

@@ -26,17 +26,6 @@ static Direction direction_of(const HloInstruction *i) {
     return (Direction)HLO_ATTRIBUTES(i, Compare)->direction;
 }
 
-// The direction with both sides exchanged.
-static Direction mirrored(Direction direction) {
-    switch (direction) {
-        case GE: return LE;
-        case GT: return LT;
-        case LE: return GE;
-        case LT: return GT;
-        default: return direction;
-    }
-}
-
 static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
@@ -153,7 +142,7 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
     const HloLiteral *literal;
     if (!hlo_pass_is_splat(i->operands[0], &literal) || hlo_pass_is_splat(i->operands[1], &literal)) return NULL;
     HloCompareAttributes attributes = *HLO_ATTRIBUTES(i, Compare);
-    attributes.direction = (int32_t)mirrored(direction_of(i));
+    attributes.direction = hlo_comparison_exchanged(attributes.direction);
     HloInstruction *operands[] = {i->operands[1], i->operands[0]};
     return hlo_pass_make(
         i, &(HloBuildRequest){

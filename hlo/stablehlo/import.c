@@ -121,11 +121,7 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
 // Enumerations of dialects that bytecode cannot hold, such as chlo's in the attributes of a composite, come as their
 // words: "HIGHEST".
 static HloStatus enum_word(const ImportPlace *place, const char *word, const HloEnumTable *table, int32_t *value) {
-    char text[32];
-    size_t length = 0;
-    for (; word[length] && length < sizeof text; length++)
-        text[length] = (char)(word[length] >= 'A' && word[length] <= 'Z' ? word[length] - 'A' + 'a' : word[length]);
-    *value = hlo_enum_from_text(table, text, length);
+    *value = hlo_enum_from_any_case(table, word, strlen(word));
     if (*value < 0) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s '%s'", table->name, word);
     return HLO_SUCCESS;
 }

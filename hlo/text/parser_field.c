@@ -2,7 +2,6 @@
 // Attribute values, by the kind of field that holds them.
 #include <assert.h>
 #include <float.h>
-#include <strings.h>
 
 #include "hlo/text/parser.h"
 
@@ -312,21 +311,11 @@ static bool folds_case(const HloEnumTable *table) {
            table == &hlo_enum_CustomCallApi || table == &hlo_enum_AccuracyMode;
 }
 
-static int32_t find_folded(const HloEnumTable *table, const char *text, size_t length) {
-    assert(table);
-    for (int32_t i = 0; i < table->count; i++) {
-        if (table->texts[i] && strlen(table->texts[i]) == length && strncasecmp(table->texts[i], text, length) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static bool parse_enum(HloParser *parser, const HloEnumTable *table, int32_t *value) {
     const HloToken *token = &parser->lexer.token;
     *value = -1;
     if (token->kind == HLO_TOKEN_IDENTIFIER) {
-        *value = folds_case(table) ? find_folded(table, token->text, token->length)
+        *value = folds_case(table) ? hlo_enum_from_any_case(table, token->text, token->length)
                                    : hlo_enum_from_text(table, token->text, token->length);
     }
     bool unspecified = table == &hlo_enum_CustomCallApi && *value == HLO_CustomCallApi_UNSPECIFIED;
