@@ -107,16 +107,9 @@ static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
 // What may stand outside of the array without changing a window's result: the op's identity where it is known, else the
 // init value, which programs that are split must choose so.
 static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *init) {
-    HloOpcode opcode = op->operand_count == 2 ? hlo_computation_binary_opcode(op->called[0]) : HLO_OPCODE_COUNT;
-    switch (opcode) {
-        case HLO_OP_ADD:
-        case HLO_OP_MULTIPLY:
-        case HLO_OP_MINIMUM:
-        case HLO_OP_MAXIMUM:
-        case HLO_OP_AND:
-        case HLO_OP_OR: return spmd_emit_identity(partitioner, opcode, init->shape->type);
-        default: return init;
-    }
+    const HloOpcode combiner = op->operand_count == 2 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
+    if (combiner == HLO_OPCODE_COUNT) return init;
+    return spmd_emit_identity(partitioner, combiner, init->shape->type);
 }
 
 static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,

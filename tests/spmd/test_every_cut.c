@@ -126,6 +126,11 @@ static const Cut cuts[] = {
      SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(1)\n"
          " ROOT c = f32[A,B] reduce-window(p, z), window={size=3x3 pad=1_1x2_0}, to_apply=sum\n}\n",
      ALL},
+    {"bug: the init value of an xor of windows counted beside the array too",
+     "xor {\n a = s32[] parameter(0)\n b = s32[] parameter(1)\n ROOT c = s32[] xor(a, b)\n}\n"
+     "ENTRY e {\n p = s32[A,B] parameter(0)\n z = s32[] constant(5)\n"
+     " ROOT c = s32[A,B] reduce-window(p, z), window={size=3x3 pad=1_1x2_0}, to_apply=xor\n}\n",
+     ALL},
     {"reduce-window with holes in the base",
      SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
          " ROOT c = f32[A,{B+B}] reduce-window(p, z), window={size=1x3 pad=0_0x1_2 lhs_dilate=1x2}, to_apply=sum\n}\n",
