@@ -6,13 +6,9 @@
 
 #include "hlo/proto/proto.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random_module.h"
-
-static int64_t setting(const char *name, int64_t usual) {
-    const char *text = getenv(name);
-    return text ? atoll(text) : usual;
-}
 
 static HloStatus print(const HloModule *module, HloText *text) {
     HloPrintOptions options = hlo_print_default();
@@ -88,7 +84,7 @@ static void shrink(TargetClient *client, int64_t seed, int operations) {
 }
 
 Test(random, compiled_equals_eval, .timeout = 20000) {
-    int64_t first = setting("MESHLO_RANDOM_SEED", 0), count = setting("MESHLO_RANDOM_PROGRAMS", 1500);
+    int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
     TargetClient *client = NULL;
     must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
     for (int64_t seed = first; seed < first + count; seed++) {

@@ -4,26 +4,21 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "emulator/simulate.h"
 #include "hlo/base/file.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 typedef struct Point {
     char topology[16];
     char mesh[8];        // sizes
     double measured;     // seconds
     double tolerance;    // relative
-    char program[1024];  // HLO, or the name of a file under MESHLO_SHARED or the source folder
+    char program[1024];  // HLO, or a file for cases_path()
 } Point;
-
-static const char *shared_folder(void) {
-    const char *folder = getenv("MESHLO_SHARED");
-    return folder ? folder : MESHLO_SOURCE_DIR "/../shared";
-}
 
 #define DOT(type, n)                                                                          \
     "HloModule dot\nENTRY e { a = " type "[" n "," n "] parameter(0)\n b = " type "[" n "," n \
@@ -76,13 +71,11 @@ ParameterizedTestParameters(emulator_calibration, points) {
 static bool read_program(const Point *point, HloFileContent *content) {
     if (!strncmp(point->program, "HloModule", 9))
         return !hlo_file_expand("program", point->program, strlen(point->program), 1 << 24, content);
-    char path[2048];
-    snprintf(path, sizeof(path), "%s/%s", strncmp(point->program, "corpus", 6) ? MESHLO_SOURCE_DIR : shared_folder(),
-             point->program);
+    const char *path = cases_path(point->program);
+    if (!path) return false;
     HloStatus status = hlo_file_read(path, 1 << 24, content);
-    const bool found = !status;
-    hlo_status_free(status);
-    return found;
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return true;
 }
 
 ParameterizedTest(Point *param, emulator_calibration, points) {

@@ -2,7 +2,6 @@
 // Programs as Meshlo partitions them: simulated bytes are the bytes that the partitioner's report counts.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +9,10 @@
 #include "hlo/base/file.h"
 #include "hlo/text/text.h"
 #include "spmd_partitioner/spmd.h"
+#include "tests/support/cases.h"
 
 typedef struct Program {
-    char path[64];  // under the source folder, or under MESHLO_SHARED when it begins with "corpus"
+    char path[64];  // for cases_path()
     char topology[16];
 } Program;
 
@@ -30,19 +30,11 @@ ParameterizedTestParameters(emulator_partitioned, programs) {
 }
 
 ParameterizedTest(Program *param, emulator_partitioned, programs) {
-    const char *shared = getenv("MESHLO_SHARED");
-    char path[1024];
-    snprintf(path, sizeof(path), "%s/%s",
-             strncmp(param->path, "corpus", 6) ? MESHLO_SOURCE_DIR
-             : shared                          ? shared
-                                               : MESHLO_SOURCE_DIR "/../shared",
-             param->path);
+    const char *path = cases_path(param->path);
+    if (!path) cr_skip_test("the shared corpus is not here");
     HloFileContent content = {0};
     HloStatus status = hlo_file_read(path, 1 << 28, &content);
-    if (status) {
-        hlo_status_free(status);
-        cr_skip_test("the shared corpus is not here");
-    }
+    cr_assert_null(status, "%s", hlo_status_message(status));
     HloModule *module = NULL, *partitioned = NULL;
     SpmdReport *counted = NULL;
     EmuTopology *topology = NULL;

@@ -5,13 +5,13 @@
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
 #include "hlo/base/text.h"
 #include "tests/eval/run.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 #define DEVICES 8
@@ -38,13 +38,12 @@ static void shrink(const char *text, size_t length, HloText *out) {
 }
 
 // The shrunk program in a file, or NULL when it is not there.
-static HloModule *load(const char *path) {
+static HloModule *load(const char *file) {
+    const char *path = cases_path(file);
+    if (!path) return NULL;
     HloFileContent content = {0};
     HloStatus status = hlo_file_read(path, (size_t)64 << 20, &content);
-    if (status) {
-        hlo_status_free(status);
-        return NULL;
-    }
+    cr_assert_null(status, "%s", hlo_status_message(status));
     HloText text = {0};
     shrink(content.data, content.size, &text);
     hlo_file_content_free(&content);
@@ -81,11 +80,8 @@ static double largest_difference(const HloLiteral *a, const HloLiteral *b) {
 }
 
 Test(replay, tpu_dump_gives_the_numbers_of_its_source) {
-    const char *shared = getenv("MESHLO_SHARED");
-    char path[1024];
-    snprintf(path, sizeof(path), "%s/corpus/tpu-optimized/mlp_dp8.v2-8.hlo.xz",
-             shared ? shared : MESHLO_SOURCE_DIR "/../shared");
-    HloModule *dump = load(path), *source = load(MESHLO_SOURCE_DIR "/examples/mlp_gradient_8192.hlo");
+    HloModule *dump = load("corpus/tpu-optimized/mlp_dp8.v2-8.hlo.xz"),
+              *source = load("examples/mlp_gradient_8192.hlo");
     if (!dump || !source) {
         hlo_module_free(dump);
         hlo_module_free(source);

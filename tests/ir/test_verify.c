@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "hlo/base/file.h"
 #include "hlo/hlo.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 static HloModule *module;
 static HloBuilder *b;
@@ -229,15 +229,6 @@ Test(ir_verify, finds_scatters_to_nothing) {
     expect_error("0 replicas");
 }
 
-// The folder of example programs, or NULL where it is not there.
-static const char *corpus_folder(void) {
-    const char *shared = getenv("MESHLO_SHARED");
-    static char path[4096];
-    snprintf(path, sizeof(path), "%s/corpus", shared ? shared : MESHLO_SOURCE_DIR "/../shared");
-    struct stat info;
-    return stat(path, &info) == 0 ? path : NULL;
-}
-
 static void verify_file(const char *path) {
     HloFileContent content = {0};
     HloModule *program = NULL;
@@ -268,7 +259,7 @@ static void verify_folder(const char *folder) {
 Test(ir_verify, accepts_what_jax_lowers) {
     finish(sum);
     hlo_module_free(module);
-    const char *folder = corpus_folder();
+    const char *folder = cases_path("corpus");
     if (folder) verify_folder(folder);
 }
 

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "hlo/eval/eval.h"
+#include "tests/support/cases.h"
 #include "tests/support/random_module.h"
 
 enum { VALUES = 24, MAX_DIM = 4 };
@@ -196,13 +197,8 @@ static HloModule *make_program(uint64_t seed) {
     return module;
 }
 
-static int64_t program_count(int64_t usual) {
-    const char *wanted = getenv("MESHLO_RANDOM_PROGRAMS");
-    return wanted ? strtoll(wanted, NULL, 10) : usual;
-}
-
 Test(pass_random, optimised_programs_compute_the_same_bits, .timeout = 900) {
-    int64_t programs = program_count(1500);
+    int64_t programs = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
     for (int64_t seed = 0; seed < programs; seed++) {
         HloModule *module = make_program((uint64_t)seed);
         HloText text = {0};
@@ -220,7 +216,7 @@ Test(pass_random, optimised_programs_of_every_op_compute_the_same, .timeout = 90
     static const char *const passes[] = {"simplify", "while-loop-unroller,simplify", "scatter-expander,gather-expander",
                                          "call-inliner,conditional-simplifier,while-loop-simplifier,dce",
                                          "constant-folding,cse,reshape-mover,dce"};
-    int64_t programs = program_count(600);
+    int64_t programs = cases_setting("MESHLO_RANDOM_PROGRAMS", 600);
     for (int64_t seed = 0; seed < programs; seed++) {
         HloText text = {0};
         random_module((uint64_t)seed, 6 + (int)(seed % 25), &text);

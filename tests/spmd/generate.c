@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/cases.h"
+
 enum { POOL = 24, RANK = 4 };
 
 typedef struct Value {
@@ -1018,45 +1020,17 @@ static const struct {
     {"ragged-dot", add_ragged_dot},
     {"batch-norm", add_batch_norm},
 };
-const char *const generate_families[] = {"elementwise",
-                                         "broadcast",
-                                         "transpose",
-                                         "reshape",
-                                         "slice",
-                                         "pad",
-                                         "reverse",
-                                         "concatenate",
-                                         "rotation",
-                                         "reduce",
-                                         "argmax",
-                                         "dot",
-                                         "sort",
-                                         "dynamic-slice",
-                                         "dynamic-update-slice",
-                                         "gather",
-                                         "scatter",
-                                         "reduce-window",
-                                         "iota",
-                                         "constraint",
-                                         "while",
-                                         "conditional",
-                                         "call",
-                                         "convolution",
-                                         "select-and-scatter",
-                                         "topk",
-                                         "batched-gather",
-                                         "two-index-gather",
-                                         "linear-algebra",
-                                         "fft",
-                                         "choice",
-                                         "sort-pairs",
-                                         "sort-first",
-                                         "random",
-                                         "cumulative",
-                                         "scan",
-                                         "ragged-dot",
-                                         "batch-norm",
-                                         NULL};
+
+struct criterion_test_params generate_families(void) {
+    FamilyName *names = cr_malloc(sizeof(*names) * HLO_COUNT_OF(families));
+    for (size_t i = 0; i < HLO_COUNT_OF(families); i++)
+        snprintf(names[i].text, sizeof names[i].text, "%s", families[i].name);
+    return cr_make_param_array(FamilyName, names, HLO_COUNT_OF(families));
+}
+
+int64_t generate_trials(void) {
+    return cases_setting("MESHLO_SPMD_TRIALS", 2400);
+}
 
 static void add_family(Program *program, const char *family) {
     int64_t number = pick(program, (int64_t)HLO_COUNT_OF(families));

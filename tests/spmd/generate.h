@@ -3,12 +3,19 @@
 #ifndef MESHLO_TESTS_SPMD_GENERATE_H_
 #define MESHLO_TESTS_SPMD_GENERATE_H_
 
+#include <criterion/parameterized.h>
+
 #include "tests/spmd/check.h"
 
 // A program that follows from the seed. `family` picks one op family (its name in generate.c), NULL mixes all. Free
 // with hlo_free().
 char *generate_program(uint64_t seed, const char *family);
-// Names of the families, NULL-terminated.
-extern const char *const generate_families[];
+// The families, each a case of type FamilyName.
+typedef struct FamilyName {
+    char text[32];
+} FamilyName;
+struct criterion_test_params generate_families(void);
+// How many programs a run tries in all: MESHLO_SPMD_TRIALS, or 2,400.
+int64_t generate_trials(void);
 
 #endif

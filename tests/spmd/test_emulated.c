@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random sharded programs on slices: all that is partitioned is timed as well, the simulation sends the bytes that the
-// partitioner counted, and its times and sizes bound one another. MESHLO_SPMD_TRIALS sets how many programs are tried.
+// partitioner counted, and its times and sizes bound one another. Half as
+// many are tried as for their numbers.
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "emulator/emulator.h"
 #include "tests/spmd/generate.h"
@@ -44,15 +42,10 @@ static void simulate_seed(uint64_t seed, const char *family) {
 }
 
 ParameterizedTestParameters(emulated, families) {
-    static char names[64][32];
-    size_t count = 0;
-    for (; generate_families[count]; count++)
-        snprintf(names[count], sizeof(names[count]), "%s", generate_families[count]);
-    return cr_make_param_array(char[32], names, count);
+    return generate_families();
 }
 
-ParameterizedTest(char family[32], emulated, families) {
-    const char *wanted = getenv("MESHLO_SPMD_TRIALS");
-    const int64_t count = (wanted ? strtoll(wanted, NULL, 10) : 1200) / 40;
-    for (int64_t i = 0; i < count; i++) simulate_seed((uint64_t)i, family);
+ParameterizedTest(FamilyName *family, emulated, families) {
+    const int64_t count = generate_trials() / 80;
+    for (int64_t i = 0; i < count; i++) simulate_seed((uint64_t)i, family->text);
 }

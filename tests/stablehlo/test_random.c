@@ -8,16 +8,12 @@
 #include "hlo/eval/eval.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random_module.h"
 
 typedef enum Door { PRETTY, GENERIC, BYTECODE } Door;
 static const char *const kDoors[] = {"text", "generic text", "bytecode"};
-
-static int64_t setting(const char *name, int64_t usual) {
-    const char *text = getenv(name);
-    return text ? atoll(text) : usual;
-}
 
 static HloStatus write_through(Door door, const HloModule *module, HloText *out) {
     switch (door) {
@@ -73,6 +69,6 @@ ParameterizedTestParameters(stablehlo_random, computes_the_same_behind_a_door) {
 }
 
 ParameterizedTest(Door *door, stablehlo_random, computes_the_same_behind_a_door, .timeout = 900) {
-    const int64_t first = setting("MESHLO_RANDOM_SEED", 0), count = setting("MESHLO_RANDOM_PROGRAMS", 400);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) check(*door, (uint64_t)seed);
 }

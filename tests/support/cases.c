@@ -3,7 +3,9 @@
 
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct criterion_test_params cases_numbered(size_t count) {
     int *numbers = cr_malloc(sizeof(*numbers) * count);
@@ -21,6 +23,19 @@ struct criterion_test_params cases_files(const char *pattern) {
     for (size_t i = 0; i < count; i++) snprintf(files[i].path, sizeof files[i].path, "%s", found.gl_pathv[i]);
     globfree(&found);
     return cr_make_param_array(CaseFile, files, count);
+}
+
+int64_t cases_setting(const char *name, int64_t usual) {
+    const char *text = getenv(name);
+    return text ? strtoll(text, NULL, 10) : usual;
+}
+
+const char *cases_path(const char *file) {
+    static char path[4096];
+    const char *shared = getenv("MESHLO_SHARED");
+    if (!shared) shared = MESHLO_SOURCE_DIR "/../shared";
+    snprintf(path, sizeof path, "%s/%s", strncmp(file, "corpus", 6) == 0 ? shared : MESHLO_SOURCE_DIR, file);
+    return access(path, R_OK) == 0 ? path : NULL;
 }
 
 void cases_program(HloText *text, const char *parameters, const char *root, const char *called) {

@@ -5,6 +5,7 @@
 #define MESHLO_TESTS_SUPPORT_CASES_H_
 
 #include <criterion/parameterized.h>
+#include <stdint.h>
 
 #include "hlo/base/text.h"
 
@@ -18,6 +19,13 @@ typedef struct CaseFile {
 
 // Each file that matches a glob pattern below the source folder ("tests/cpu/programs/*.hlo"), a case of type CaseFile.
 struct criterion_test_params cases_files(const char *pattern);
+
+// The number that an environment variable holds, or `usual` without it: how many random programs a run tries.
+int64_t cases_setting(const char *name, int64_t usual);
+
+// Where a file lies: what begins with "corpus" under the shared folder (MESHLO_SHARED, else ../shared), all else under
+// the source folder. NULL where there is none. The next call overwrites the result.
+const char *cases_path(const char *file);
 
 // Appends the program of one instruction: `root` (which may say its shape), on parameters p0, p1 ... of the shapes that
 // `parameters` lists with semicolons between, behind the computations `called`.

@@ -4,11 +4,11 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "hlo/base/file.h"
 #include "hlo/base/map.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 typedef struct Record {
     const char *text;
@@ -224,14 +224,6 @@ Test(text_golden, running_out_of_memory_is_reported) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Whole programs
 
-static const char *corpus_folder(void) {
-    const char *shared = getenv("MESHLO_SHARED");
-    static char path[4096];
-    snprintf(path, sizeof(path), "%s/corpus", shared ? shared : MESHLO_SOURCE_DIR "/../shared");
-    struct stat info;
-    return stat(path, &info) == 0 ? path : NULL;
-}
-
 static void check_program(const char *path, uint64_t as_long, uint64_t canonical, uint64_t brief) {
     HloFileContent program = {0};
     cr_assert_null(hlo_file_read(path, SIZE_MAX / 2, &program), "%s", path);
@@ -246,7 +238,7 @@ static void check_program(const char *path, uint64_t as_long, uint64_t canonical
 }
 
 Test(text_golden, programs_print_as_xla_prints_them) {
-    const char *folder = corpus_folder();
+    const char *folder = cases_path("corpus");
     if (!folder) return;
     FILE *list = fopen(MESHLO_SOURCE_DIR "/tests/text/corpus.txt", "r");
     cr_assert_not_null(list);
