@@ -196,26 +196,34 @@ ParameterizedTestParameters(cpu_gather, types) {
     return cr_make_param_array(TypeCase, kTypeCases, sizeof kTypeCases / sizeof kTypeCases[0]);
 }
 
+// Rows of a table by their numbers: `numbers` (of the rank `rank`, 1 or 2) are the sizes of the indices, `rows` those
+// of the rows that are taken or updated. The sizes stay the caller's.
+static CpuIndexing rows_of_table(const int64_t table[2], HloType index, int32_t rank, const int64_t *numbers,
+                                 const int64_t rows[2]) {
+    static const int64_t first = 0, second = 1;
+    return (CpuIndexing){.operand_rank = 2,
+                         .indices_rank = rank,
+                         .result_rank = 2,
+                         .operand_sizes = table,
+                         .indices_sizes = numbers,
+                         .result_sizes = rows,
+                         .index_type = index,
+                         .index_vector_dim = 1,
+                         .window_count = 1,
+                         .window_dims = &second,
+                         .collapsed_count = 1,
+                         .collapsed_dims = &first,
+                         .map_count = 1,
+                         .start_index_map = &first};
+}
+
 ParameterizedTest(TypeCase *c, cpu_gather, types) {
     enum { kRows = 20, kSlices = 600 };
     static int64_t table[kRows * 300], row_numbers[kSlices], updates[kSlices * 300], wanted[kRows * 300];
     const int64_t columns = c->columns, sizes[] = {kRows, columns}, counts[] = {kSlices, 1},
-                  many[] = {kSlices, columns}, slices[] = {1, columns}, zero = 0, one = 1;
-    const CpuIndexing x = {.operand_rank = 2,
-                           .indices_rank = 2,
-                           .result_rank = 2,
-                           .operand_sizes = sizes,
-                           .indices_sizes = counts,
-                           .result_sizes = many,
-                           .index_type = c->index,
-                           .index_vector_dim = 1,
-                           .window_count = 1,
-                           .window_dims = &one,
-                           .collapsed_count = 1,
-                           .collapsed_dims = &zero,
-                           .map_count = 1,
-                           .start_index_map = &zero,
-                           .slice_sizes = slices};
+                  many[] = {kSlices, columns}, slices[] = {1, columns};
+    CpuIndexing x = rows_of_table(sizes, c->index, 2, counts, many);
+    x.slice_sizes = slices;
     for (int workers = 1; workers <= 3; workers += 2)
         for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_MAXIMUM; op++) {
             const CpuScatter scatter = {.indexing = x, .count = 1, .types = &c->type, .op = (CpuScatterOp)op};
@@ -250,24 +258,9 @@ Test(cpu_gather, large_tables_are_combined_on_the_way) {
     static float table[kRows * kColumns], updates[kSlices * kColumns], got[kRows * kColumns], sums[kRows * kColumns];
     static int32_t rows[kSlices];
     const HloType type = HLO_F32;
-    const int64_t sizes[] = {kRows, kColumns}, counts[] = {kSlices}, many[] = {kSlices, kColumns}, zero = 0, one = 1;
-    const CpuScatter scatter = {.indexing = {.operand_rank = 2,
-                                             .indices_rank = 1,
-                                             .result_rank = 2,
-                                             .operand_sizes = sizes,
-                                             .indices_sizes = counts,
-                                             .result_sizes = many,
-                                             .index_type = HLO_S32,
-                                             .index_vector_dim = 1,
-                                             .window_count = 1,
-                                             .window_dims = &one,
-                                             .collapsed_count = 1,
-                                             .collapsed_dims = &zero,
-                                             .map_count = 1,
-                                             .start_index_map = &zero},
-                                .count = 1,
-                                .types = &type,
-                                .op = CPU_SCATTER_ADD};
+    const int64_t sizes[] = {kRows, kColumns}, counts[] = {kSlices}, many[] = {kSlices, kColumns};
+    const CpuScatter scatter = {
+        .indexing = rows_of_table(sizes, HLO_S32, 1, counts, many), .count = 1, .types = &type, .op = CPU_SCATTER_ADD};
     for (int64_t i = 0; i < kRows * kColumns; i++) sums[i] = table[i] = 1 / (float)(i + 1);
     for (int64_t i = 0; i < kSlices * kColumns; i++) updates[i] = 1 / (float)(i % 1000 + 3);
     for (int64_t i = 0; i < kSlices; i++) {

@@ -126,6 +126,22 @@ static float bf16(float x, int up) {
     return x;
 }
 
+static CpuMatmul square(int64_t size) {
+    return (CpuMatmul){.lhs_type = HLO_F32,
+                       .rhs_type = HLO_F32,
+                       .out_type = HLO_F32,
+                       .batch = 1,
+                       .m = size,
+                       .n = size,
+                       .k = size,
+                       .lhs_m_stride = size,
+                       .lhs_k_stride = 1,
+                       .rhs_k_stride = size,
+                       .rhs_n_stride = 1,
+                       .out_m_stride = size,
+                       .out_n_stride = 1};
+}
+
 // Error against f64 of products of random numbers: 1 pass about 2^-8, 3 passes about 2^-16, 6 passes as f32.
 Test(cpu_matmul, bf16_passes) {
     enum { kSize = 64 };
@@ -138,20 +154,8 @@ Test(cpu_matmul, bf16_passes) {
     }
     static const double low[] = {0, 1e-3, 1e-6, 0}, high[] = {1e-5, 0.1, 3e-4, 1e-5};
     for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++) {
-        const CpuMatmul mm = {.lhs_type = HLO_F32,
-                              .rhs_type = HLO_F32,
-                              .out_type = HLO_F32,
-                              .precision = (CpuPrecision)p,
-                              .batch = 1,
-                              .m = kSize,
-                              .n = kSize,
-                              .k = kSize,
-                              .lhs_m_stride = kSize,
-                              .lhs_k_stride = 1,
-                              .rhs_k_stride = kSize,
-                              .rhs_n_stride = 1,
-                              .out_m_stride = kSize,
-                              .out_n_stride = 1};
+        CpuMatmul mm = square(kSize);
+        mm.precision = (CpuPrecision)p;
         cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
         double worst = 0, worst_defined = 0;
         for (int i = 0; i < kSize * kSize; i++) {
@@ -167,22 +171,6 @@ Test(cpu_matmul, bf16_passes) {
         cr_assert(worst >= low[p] && worst <= high[p], "precision %d: error %g", p, worst);
         if (p == CPU_PRECISION_BF16_1) cr_assert(worst_defined < 1e-5);
     }
-}
-
-static CpuMatmul square(int64_t size) {
-    return (CpuMatmul){.lhs_type = HLO_F32,
-                       .rhs_type = HLO_F32,
-                       .out_type = HLO_F32,
-                       .batch = 1,
-                       .m = size,
-                       .n = size,
-                       .k = size,
-                       .lhs_m_stride = size,
-                       .lhs_k_stride = 1,
-                       .rhs_k_stride = size,
-                       .rhs_n_stride = 1,
-                       .out_m_stride = size,
-                       .out_n_stride = 1};
 }
 
 Test(cpu_matmul, results_do_not_depend_on_workers) {

@@ -63,17 +63,17 @@ void check_pass(const char *passes, const char *before, const char *after) {
     hlo_module_free(wanted_module);
 }
 
-static char *whole(const char *body) {
+char *check_module(const char *body) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\nENTRY main {\n%s}\n", body);
     return text.data;
 }
 
 void check_body(const char *passes, const char *before, const char *after) {
-    char *from = whole(before), *to = whole(after);
+    char *from = check_module(before), *to = check_module(after);
     check_pass(passes, from, to);
-    free(from);
-    free(to);
+    hlo_free(from);
+    hlo_free(to);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -131,4 +131,11 @@ void check_same_results(const char *passes, const char *text, double tolerance) 
     hlo_literal_free(got);
     hlo_module_free(plain);
     hlo_module_free(rewritten);
+}
+
+void check_rewrite(const char *before, const char *after) {
+    check_body("algebraic-simplifier,dce", before, after);
+    char *text = check_module(before);
+    check_same_results("algebraic-simplifier,constant-folding,cse,dce", text, 0);
+    hlo_free(text);
 }

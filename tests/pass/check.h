@@ -14,6 +14,10 @@ HloModule *check_parse(const char *text);
 void check_pass(const char *passes, const char *before, const char *after);
 // check_pass() on a module of one computation, of which `before` and `after` are the instructions only.
 void check_body(const char *passes, const char *before, const char *after);
+// check_body() of the algebraic simplifier, and whether `before` computes the same bits after it and what follows it.
+void check_rewrite(const char *before, const char *after);
+// The module of one computation with these instructions. Free with hlo_free().
+char *check_module(const char *body);
 // Runs `passes` on `text` and evaluates both forms on the same pseudo-random arguments: results must be equal bit for
 // bit, or, when `tolerance` is not 0, differ by so much of the larger one at most.
 void check_same_results(const char *passes, const char *text, double tolerance);

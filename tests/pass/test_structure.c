@@ -48,14 +48,13 @@ Test(pass_structure, folds_no_elided_values) {
     const char *text = "  a = f32[2] constant({...})\n  ROOT r = f32[2] add(a, a)\n";
     HloModule *module = NULL;
     HloParseOptions options = {.elided = HLO_ELIDED_KEEP};
-    HloText whole = {0};
-    hlo_text_format(&whole, "HloModule m\n\nENTRY main {\n%s}\n", text);
-    cr_assert_null(hlo_parse(whole.data, whole.length, &options, &module));
+    char *whole = check_module(text);
+    cr_assert_null(hlo_parse(whole, strlen(whole), &options, &module));
     const char *names[] = {"constant-folding"};
     cr_assert_null(hlo_run_passes(module, names, 1, NULL));
     cr_expect_eq(module->entry->root->opcode, HLO_OP_ADD);
     hlo_module_free(module);
-    hlo_text_free(&whole);
+    hlo_free(whole);
 }
 
 #define DOUBLED "f {\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] add(a, a)\n}\n\n"
