@@ -24,9 +24,10 @@ static HloStatus read_program(const PjrtProgram *program, HloModule **module) {
             return hlo_module_from_stablehlo_bytecode(program->code, program->code_size, module);
         return hlo_module_from_stablehlo_text(program->code, program->code_size, "program", module);
     }
-    if (format_is(program, "hlo")) return hlo_module_from_proto(program->code, program->code_size, module);
-    return hlo_error(HLO_UNIMPLEMENTED, "programs in the format \"%.*s\"; send mlir or hlo", (int)program->format_size,
-                     program->format);
+    if (format_is(program, "hlo") || format_is(program, "hlo_with_config"))
+        return hlo_module_from_proto(program->code, program->code_size, module);
+    return hlo_error(HLO_UNIMPLEMENTED, "programs in the format \"%.*s\"; send mlir, hlo or hlo_with_config",
+                     (int)program->format_size, program->format);
 }
 
 static HloBools copy_bools(HloArena *arena, HloBools from) {
@@ -40,6 +41,8 @@ static void apply_options(HloModule *module, const PjrtCompileOptions *options) 
     module->use_spmd_partitioning = options->num_partitions > 1;
     module->propagate_to_parameters = copy_bools(module->arena, options->propagate_to_parameters);
     module->propagate_to_output = copy_bools(module->arena, options->propagate_to_output);
+    // What else the writer's messages said is of their program (shardings of its parameters, say), not of ours.
+    module->proto_rest = module->config_rest = (HloBytes){0};
 }
 
 // ---- describing
@@ -294,6 +297,7 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     executable->portable = parsed.portable && parsed.num_replicas * parsed.num_partitions == 1;
     HLO_TRY(read_program(request->program, &executable->module));
     apply_options(executable->module, &parsed);
+    HLO_TRY(pjrt_ask_layouts(executable->module, &parsed, executable->is_mlir));
     HLO_TRY(hlo_verify(executable->module));
     HLO_TRY(simplify(executable->module));
     if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));

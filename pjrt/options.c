@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
 #include "hlo/proto/wire.h"
 
 typedef struct Source {
@@ -58,6 +59,10 @@ static HloStatus read_build_options(const Source *source, HloSpan span, PjrtComp
     HloStatus status;
     while (hlo_wire_next(&reader, &field, &status)) {
         switch (field.number) {
+            case 2:
+                HLO_TRY(
+                    hlo_shape_from_proto(source->arena, field.bytes.data, field.bytes.length, &options->result_shape));
+                break;
             case 4: options->num_replicas = (int64_t)field.value; break;
             case 5: options->num_partitions = (int64_t)field.value; break;
             case 6: options->use_spmd = field.value != 0; break;
@@ -134,12 +139,20 @@ HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, 
     HloWireField field;
     HloStatus status;
     *options = (PjrtCompileOptions){.num_replicas = 1, .num_partitions = 1};
+    HLO_VECTOR(const HloShape *) arguments = {0};
     while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) {
+            const HloShape *shape;
+            HLO_TRY(hlo_shape_from_proto(arena, field.bytes.data, field.bytes.length, &shape));
+            hlo_vector_push(arena, &arguments, shape);
+        }
         if (field.number == 3) HLO_TRY(read_build_options(&source, field.bytes, options));
         if (field.number == 4) options->portable = field.value != 0;
         if (field.number == 7) HLO_TRY(check_override(&source, field.bytes));
     }
     HLO_TRY(status);
+    options->argument_shapes = arguments.items;
+    options->argument_shape_count = arguments.count;
     if (options->num_replicas == 0) options->num_replicas = 1;
     if (options->num_partitions == 0) options->num_partitions = 1;
     const int64_t most = (int64_t)1 << 20;

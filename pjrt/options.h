@@ -9,6 +9,11 @@ typedef struct PjrtCompileOptions {
     int64_t num_replicas, num_partitions;  // at least 1
     HloInts assignment;                    // device ids, replica-major; empty if not given
     HloBools propagate_to_parameters, propagate_to_output;
+    // What arguments and result shall look like: shapes of the whole program, with layouts where the caller wants one;
+    // NULL for none. The result of a program with several is a tuple.
+    const HloShape *const *argument_shapes;
+    int64_t argument_shape_count;
+    const HloShape *result_shape;
     bool use_spmd;
     bool portable;  // compiled for any one device
 } PjrtCompileOptions;
@@ -17,6 +22,9 @@ typedef struct PjrtCompileOptions {
 // and options of the caller that nobody knows.
 HLO_NODISCARD HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length,
                                            PjrtCompileOptions *options);
+// Puts the layouts that the options ask for on the arguments and the result of a program as it was read; `is_mlir` if it
+// notes which ones are open (HLO_ARGUMENT_LAYOUT_MODES). INVALID_ARGUMENT naming a shape that is not the program's.
+HLO_NODISCARD HloStatus pjrt_ask_layouts(HloModule *module, const PjrtCompileOptions *options, bool is_mlir);
 // Appends a DeviceAssignmentProto of `replicas` x `partitions` device ids (replica-major).
 void pjrt_assignment_print(HloText *bytes, const int64_t *ids, int64_t replicas, int64_t partitions);
 

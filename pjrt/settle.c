@@ -6,6 +6,7 @@
 
 #include "hlo/stablehlo/stablehlo.h"
 #include "pjrt/objects.h"
+#include "pjrt/options.h"
 
 // ---- what the program says
 
@@ -36,6 +37,105 @@ static Mode next_mode(const char **at) {
     if (length == strlen("auto") && strncmp(*at, "auto", length) == 0) mode = MODE_AUTO;
     *at = (*at)[length] ? *at + length + 1 : NULL;
     return mode;
+}
+
+// ---- what the compile options ask for
+
+// The mode that stands in a list for this shape: its layout, or as the program has it where there is none.
+static void append_mode(HloText *text, const HloShape *asked, const char **program) {
+    assert(text && asked && program);
+    const char *start = *program;
+    (void)next_mode(program);
+    const size_t length = start ? (*program ? (size_t)(*program - start) - 1 : strlen(start)) : 0;
+    if (asked->layout)
+        pjrt_layout_print(text, asked);
+    else
+        hlo_text_format(text, "%.*s", start ? (int)length : (int)strlen("default"), start ? start : "default");
+}
+
+// The list of modes `key` with the layouts of `asked` in it: whoever settles the layouts finds them given.
+static HloStatus note_asked(HloModule *module, const char *key, const HloShape *const *asked, int64_t count) {
+    const char *program = take_attribute(module, key);
+    HloText text = {0};
+    for (int64_t i = 0; i < count; i++) {
+        if (i) hlo_text_char(&text, ';');
+        append_mode(&text, asked[i], &program);
+    }
+    HloStatus status = hlo_text_status(&text);
+    if (!status && count) {
+        const HloKeyValues old = module->frontend_attributes;
+        HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
+        for (int64_t i = 0; i < old.count; i++) items[i] = old.items[i];
+        items[old.count] = (HloKeyValue){key, hlo_arena_text(module->arena, text.data)};
+        module->frontend_attributes = (HloKeyValues){items, old.count + 1};
+    }
+    hlo_text_free(&text);
+    return status;
+}
+
+// The program's shape with the layouts that `asked` has; the memory is the one that the program names.
+static const HloShape *asked_for(HloArena *arena, const HloShape *shape, const HloShape *asked) {
+    assert(hlo_shape_equal(shape, asked, HLO_COMPARE_IGNORE_LAYOUT));
+    if (hlo_shape_is_tuple(shape)) {
+        const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count + 1);
+        for (int32_t i = 0; i < shape->element_count; i++)
+            elements[i] = asked_for(arena, shape->elements[i], asked->elements[i]);
+        return hlo_shape_tuple(arena, elements, shape->element_count);
+    }
+    if (!hlo_shape_is_array(shape) || !asked->layout) return shape;
+    HloLayout *layout = hlo_arena_copy(arena, hlo_shape_copy(arena, asked)->layout, sizeof(HloLayout));
+    if (shape->layout) layout->memory_space = shape->layout->memory_space;
+    return hlo_shape_with_layout(arena, shape, layout);
+}
+
+static HloStatus check_asked(const HloShape *shape, const HloShape *asked, const char *what, int64_t index) {
+    assert(shape && asked && what);
+    if (hlo_shape_equal(shape, asked, HLO_COMPARE_IGNORE_LAYOUT)) return HLO_SUCCESS;
+    HloText texts[2] = {{0}, {0}};
+    hlo_shape_print(&texts[0], asked, false);
+    hlo_shape_print(&texts[1], shape, false);
+    HloStatus status = hlo_text_status(&texts[0]);
+    if (!status) status = hlo_text_status(&texts[1]);
+    if (!status)
+        status = hlo_error(HLO_INVALID_ARGUMENT, "the compile options say %s for %s %lld, which is %s", texts[0].data,
+                           what, (long long)index, texts[1].data);
+    hlo_text_free(&texts[0]);
+    hlo_text_free(&texts[1]);
+    return status;
+}
+
+static HloStatus ask_arguments(HloModule *module, const PjrtCompileOptions *options, bool is_mlir) {
+    const int64_t count = module->entry->parameters.count;
+    HLO_FAIL_IF(options->argument_shape_count != count, HLO_INVALID_ARGUMENT,
+                "the compile options have layouts of %lld arguments; the program takes %lld",
+                (long long)options->argument_shape_count, (long long)count);
+    const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        const HloShape *asked = options->argument_shapes[i], *shape = module->entry->parameters.items[i]->shape;
+        if (module->entry_parameter_layouts) shape = module->entry_parameter_layouts[i];
+        HLO_TRY(check_asked(shape, asked, "argument", i));
+        shapes[i] = asked_for(module->arena, shape, asked);
+    }
+    module->entry_parameter_layouts = shapes;
+    module->entry_parameter_layout_count = count;
+    return is_mlir ? note_asked(module, HLO_ARGUMENT_LAYOUT_MODES, options->argument_shapes, count) : HLO_SUCCESS;
+}
+
+static HloStatus ask_result(HloModule *module, const HloShape *asked, bool is_mlir) {
+    assert(module->entry && asked);
+    const HloShape *result = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
+    HLO_TRY(check_asked(result, asked, "result", 0));
+    module->entry_result_layout = asked_for(module->arena, result, asked);
+    if (!is_mlir) return HLO_SUCCESS;
+    const bool tuple = hlo_shape_is_tuple(asked);
+    return note_asked(module, HLO_RESULT_LAYOUT_MODES, tuple ? asked->elements : &asked,
+                      tuple ? asked->element_count : 1);
+}
+
+HloStatus pjrt_ask_layouts(HloModule *module, const PjrtCompileOptions *options, bool is_mlir) {
+    assert(module->entry && options);
+    if (options->argument_shape_count) HLO_TRY(ask_arguments(module, options, is_mlir));
+    return options->result_shape ? ask_result(module, options->result_shape, is_mlir) : HLO_SUCCESS;
 }
 
 // ---- where an array lies

@@ -18,6 +18,9 @@ static const CliOption kOptions[] = {
      "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that have no StableHLO in them."},
     {"release", CLI_TEXT, "VERSION",
      "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
+    {"config", CLI_FLAG, NULL,
+     "Of proto: HloModuleProtoWithConfig, which has the numbers of replicas and partitions, and what else a "
+     "HloModuleConfigProto said when it was read."},
     {"o", CLI_TEXT, "OUT", "Write to OUT."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
@@ -44,8 +47,10 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
     static const struct {
         const char *option;
         unsigned formats;  // the formats that it speaks about, a bit each
-    } kOwners[] = {
-        {"print", 1u << kHlo | 1u << kStablehlo}, {"generic", 1u << kStablehlo}, {"release", 1u << kBytecode}};
+    } kOwners[] = {{"print", 1u << kHlo | 1u << kStablehlo},
+                   {"generic", 1u << kStablehlo},
+                   {"release", 1u << kBytecode},
+                   {"config", 1u << kProto}};
     assert(format >= 0 && format < (int64_t)HLO_COUNT_OF(kFormats) && form >= 0);
     for (size_t i = 0; i < HLO_COUNT_OF(kOwners); ++i) {
         if (!cli_flag(context, kOwners[i].option) || kOwners[i].formats >> format & 1) continue;
@@ -62,6 +67,7 @@ static HloStatus print_format(CliContext *context, const HloModule *module, int6
                               HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};
     if (format == kDot) return hlo_dot_draw(module, text);
+    if (format == kProto && cli_flag(context, "config")) return hlo_module_to_proto_with_config(module, text);
     if (format == kProto) return hlo_module_to_proto(module, text);
     if (format == kStablehlo && cli_flag(context, "generic")) {
         return hlo_module_to_stablehlo_generic(module, form == kLong, text);

@@ -77,6 +77,11 @@ static HloBools copy_bools(HloArena *arena, HloBools from) {
     return (HloBools){hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(bool)), from.count};
 }
 
+static HloBytes copy_bytes(HloArena *arena, HloBytes from) {
+    assert(from.data || from.length == 0);
+    return (HloBytes){from.length ? hlo_arena_copy(arena, from.data, from.length) : NULL, from.length};
+}
+
 void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     assert(module && from && module != from);
     HloArena *arena = module->arena;
@@ -97,6 +102,8 @@ void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     module->propagate_to_output = copy_bools(arena, from->propagate_to_output);
     module->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
     module->origin_recovery_table = hlo_arena_text(arena, from->origin_recovery_table);
+    module->proto_rest = copy_bytes(arena, from->proto_rest);
+    module->config_rest = copy_bytes(arena, from->config_rest);
     module->source_file = hlo_arena_text(arena, from->source_file);
     copy_stack(module, &from->stack);
 }

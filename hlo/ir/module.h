@@ -15,6 +15,12 @@ typedef struct HloDonor {
     HloInts index;
 } HloDonor;
 
+// Bytes that are carried from one place to another unread; they live in the module's arena.
+typedef struct HloBytes {
+    const void *data;
+    size_t length;
+} HloBytes;
+
 // The stack tables behind stack_frame_id. Ids count rows from 1. A parent_frame_id of 0 means none, as in protobuf; the
 // text form writes parent_frame_id + 1.
 typedef struct HloFileLocation {
@@ -63,6 +69,7 @@ struct HloModule {
     HloBools propagate_to_output;
     HloKeyValues frontend_attributes;
     const char *origin_recovery_table;  // text as written, or NULL
+    HloBytes proto_rest, config_rest;   // fields of the two protobuf messages that text has no words for, as they came
     HloStackTables stack;
     const char *source_file;  // where the text came from, for messages; NULL if unknown
     char *owned_name;         // heap memory behind `name` as given at creation

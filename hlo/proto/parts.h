@@ -7,6 +7,13 @@
 #include "hlo/ir/module.h"
 #include "hlo/proto/wire.h"
 
+// The fields of HloModuleProto and HloModuleConfigProto that have a place in HloModule, a bit each; all others are kept
+// as bytes. Field 5 of the first is a number of its writer's, 9 is reserved.
+#define HLO_PROTO_MODULE_FIELDS                                                                                      \
+    (1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 17 | 1u << 18 | \
+     1u << 19 | 1u << 20)
+#define HLO_PROTO_CONFIG_FIELDS (1u << 1 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 17 | 1u << 27 | (uint64_t)1 << 33)
+
 // What every reader of a nested message gets.
 typedef struct HloProtoSource {
     HloArena *arena;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules as protobuf: HloModuleProto (in HloProto, HloModuleProtoWithConfig or HloSnapshot too) in and out. What text
 // and protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message
-// of its own in XLA's files.
+// of its own in XLA's files. Fields that text has no words for (debug options, profiles, shardings of a partitioned
+// program's parameters) are carried from one message to the next as they came.
 #ifndef MESHLO_HLO_PROTO_PROTO_H_
 #define MESHLO_HLO_PROTO_PROTO_H_
 
@@ -19,12 +20,20 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_config_to_proto(const HloModule *m
 
 // Reads a serialised HloModuleProto, or an HloProto or HloModuleProtoWithConfig that holds one. The module is the
 // caller's; free it with hlo_module_free(). INVALID_ARGUMENT with the byte offset for malformed input; every count and
-// length is checked against the bytes that are there before memory is taken. Unknown fields are skipped.
+// length is checked against the bytes that are there before memory is taken. Unknown fields of instructions are
+// skipped.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **module);
+
+// Appends a HloModuleProtoWithConfig: the module and its configuration. Errors as above.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_proto_with_config(const HloModule *module, HloText *bytes);
 
 // True if the bytes begin like a HloModuleProto or HloProto: what file detection asks.
 HLO_EXPORT bool hlo_looks_like_proto(const void *bytes, size_t length);
 
+// One shape as ShapeProto, as compile options carry it; lives in `arena`. INVALID_ARGUMENT for malformed bytes, types
+// that do not exist, sizes that overflow and layouts that are no order of the dimensions.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_from_proto(HloArena *arena, const void *bytes, size_t length,
+                                                        const HloShape **shape);
 // One sharding as OpSharding, as PJRT and custom-call options carry it. `arena` holds the result.
 HLO_EXPORT void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes);
 // The reverse; INVALID_ARGUMENT for malformed bytes and tilings that do not multiply up.

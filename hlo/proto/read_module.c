@@ -516,6 +516,27 @@ static HloStatus read_schedule(ModuleReader *reader, HloSpan span) {
     return status;
 }
 
+// The fields that text has no words for, in the order of the message: they are written back as they came, so that what
+// other programs say to one another in them (debug options, profiles, sharded parameters) survives a pass through ours.
+// `known` has a bit for each field that is read; what is above the last bit is newer than this reader.
+static HloStatus keep_rest(ModuleReader *reader, HloSpan span, uint64_t known, HloBytes *rest) {
+    HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
+    HloWireField field;
+    HloStatus status;
+    HloText kept = {0};
+    const unsigned char *start = wire.next;
+    for (; hlo_wire_next(&wire, &field, &status); start = wire.next) {
+        if (field.number < 64 && known >> field.number & 1) continue;
+        hlo_text_append(&kept, (const char *)start, (size_t)(wire.next - start));
+    }
+    if (!status) status = hlo_text_status(&kept);
+    if (!status && kept.length) {
+        *rest = (HloBytes){hlo_arena_copy(reader->module->arena, kept.data, kept.length), kept.length};
+    }
+    hlo_text_free(&kept);
+    return status;
+}
+
 static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
     for (int64_t i = 0; i < fields->count; i++) {
         const HloWireField *field = &fields->items[i];
@@ -557,6 +578,7 @@ static HloStatus read_config(ModuleReader *reader, HloSpan span) {
     if (field_value(&fields, 5) > 0) module->num_partitions = field_value(&fields, 5);
     module->use_spmd_partitioning = field_value(&fields, 7) != 0;
     HLO_TRY(read_flags(reader, &fields, 27, &module->propagate_to_output));
+    HLO_TRY(keep_rest(reader, span, HLO_PROTO_CONFIG_FIELDS, &module->config_rest));
     return read_flags(reader, &fields, 33, &module->propagate_to_parameters);
 }
 
@@ -567,15 +589,16 @@ static bool is_module(const FieldVector *fields) {
 
 static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
+    HloSpan message = span;
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
     // HloProto and HloModuleProtoWithConfig have the module in field 1, HloSnapshot has a HloProto there; in field 2
     // only the second of them has its configuration.
     enum { MOST_WRAPPERS = 2 };
     for (int i = 0; i < MOST_WRAPPERS && !is_module(&fields) && find_field(&fields, 1); i++) {
         const HloWireField *config = find_field(&fields, 2);
-        HloSpan inner = find_field(&fields, 1)->bytes;
+        message = find_field(&fields, 1)->bytes;
         fields = (FieldVector){0};
-        HLO_TRY(split_fields(&reader->source, inner, reader->scratch, &fields));
+        HLO_TRY(split_fields(&reader->source, message, reader->scratch, &fields));
         if (config && is_module(&fields)) HLO_TRY(read_config(reader, config->bytes));
     }
     HLO_TRY(read_name(reader->module->arena, find_field(&fields, 1), &reader->module->name));
@@ -586,6 +609,7 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     const int64_t *entry = hlo_int_map_find(&reader->computations, (uint64_t)field_value(&fields, 6));
     HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     hlo_module_set_entry(reader->module, ((const ReadComputation *)(intptr_t)*entry)->computation);
+    HLO_TRY(keep_rest(reader, message, HLO_PROTO_MODULE_FIELDS, &reader->module->proto_rest));
     return read_header(reader, &fields);
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "hlo/proto/parts.h"
+#include "hlo/proto/proto.h"
 
 enum { DEEPEST_NESTING = 64 };
 
@@ -431,5 +432,24 @@ HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, con
     }
     literal->elided = hlo_shape_elements(parts.shape) > 0;
     if (!literal->elided) literal->data = hlo_arena_allocate(source->arena, 1);
+    return HLO_SUCCESS;
+}
+
+typedef struct ShapeRequest {
+    HloProtoSource source;
+    HloSpan span;
+    const HloShape *result;
+} ShapeRequest;
+
+static HloStatus read_protected(void *argument) {
+    ShapeRequest *request = argument;
+    return hlo_proto_read_shape(&request->source, request->span, &request->result);
+}
+
+HloStatus hlo_shape_from_proto(HloArena *arena, const void *bytes, size_t length, const HloShape **shape) {
+    assert(arena && shape && (bytes || length == 0));
+    ShapeRequest request = {{arena, bytes, 0}, {bytes, length}, NULL};
+    HLO_TRY(hlo_protect(read_protected, &request));
+    *shape = request.result;
     return HLO_SUCCESS;
 }

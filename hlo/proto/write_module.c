@@ -201,6 +201,11 @@ static void write_stack(HloText *text, const HloStackTables *stack) {
     hlo_wire_end(text, mark);
 }
 
+static void write_rest(HloText *text, HloBytes rest) {
+    assert(rest.data || rest.length == 0);
+    if (rest.length) hlo_text_append(text, rest.data, rest.length);
+}
+
 typedef struct WriteRequest {
     const HloModule *module;
     HloText *text;
@@ -225,6 +230,7 @@ static HloStatus write_module(void *argument) {
     write_stack(text, &module->stack);
     hlo_proto_write_key_values(text, 19, module->frontend_attributes);
     hlo_proto_write_origin_table(text, 20, module->origin_recovery_table);
+    write_rest(text, module->proto_rest);
     return hlo_text_status(text);
 }
 
@@ -251,7 +257,19 @@ static HloStatus write_config(void *argument) {
     hlo_wire_varint(text, 17, module->alias_passthrough.count == 1 && module->alias_passthrough.items[0] != 0);
     write_bools(text, 27, module->propagate_to_output);
     write_bools(text, 33, module->propagate_to_parameters);
+    write_rest(text, module->config_rest);
     return hlo_text_status(text);
+}
+
+HloStatus hlo_module_to_proto_with_config(const HloModule *module, HloText *bytes) {
+    assert(module && bytes);
+    size_t mark = hlo_wire_begin(bytes, 1);
+    HLO_TRY(hlo_module_to_proto(module, bytes));
+    hlo_wire_end(bytes, mark);
+    mark = hlo_wire_begin(bytes, 2);
+    HLO_TRY(hlo_module_config_to_proto(module, bytes));
+    hlo_wire_end(bytes, mark);
+    return hlo_text_status(bytes);
 }
 
 HloStatus hlo_module_config_to_proto(const HloModule *module, HloText *bytes) {

@@ -94,6 +94,10 @@ exits 4 "quantized types" meshlo convert quantized.mlir
 exits 0 "to protobuf" meshlo convert "$small" --to proto -o module.pb
 exits 0 "from protobuf" meshlo convert module.pb -o from.hlo
 check "from protobuf: same program" bash -c 'diff <(sed 1d long.hlo) <(sed 1d from.hlo)'
+printf 'HloModule m, replica_count=2, num_partitions=4\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n' >counts.hlo
+exits 0 "to protobuf with its configuration" meshlo convert counts.hlo --to proto --config -o counts.pb
+exits 0 "from protobuf with its configuration" meshlo convert counts.pb
+says out "replica_count=2, num_partitions=4" "the configuration has the counts"
 head -c 3000 module.pb >cut.pb
 exits 3 "cut protobuf" meshlo convert cut.pb
 head -c 100000 /dev/zero | tr '\0' '(' >deep.hlo

@@ -30,6 +30,7 @@ done <<'CASES'
 2|--print says nothing about --to dot|convert dot.hlo --to dot --print long
 2|--generic says nothing about --to hlo|convert dot.hlo --generic
 2|--release says nothing about --to stablehlo|convert dot.hlo --to stablehlo --release 1.9.0
+2|--config says nothing about --to hlo|convert dot.hlo --config
 2|--print canonical is a form of hlo|convert dot.hlo --to stablehlo --print canonical
 2|--release: StableHLO 99.9.9 is not among the releases|convert dot.hlo --to bytecode --release 99.9.9
 2|--release: 'newest' is no release|convert dot.hlo --to bytecode --release newest

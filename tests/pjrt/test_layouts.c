@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
+#include "hlo/text/text.h"
 #include "pjrt/extensions.h"
 #include "tests/pjrt/harness.h"
 
@@ -236,5 +238,132 @@ ParameterizedTest(ModeCase *param, pjrt_layouts, layouts_that_programs_leave_ope
     PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
     harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
     harness_destroy_executable(loaded);
+    harness_destroy_client(client);
+}
+
+// ---- what compile options ask for: layouts of arguments and of the result in CompileOptionsProto
+
+typedef struct AskedCase {
+    char format[16];
+    unsigned char argument_order[2], result_order[2];  // minor to major; {9, 9} for a shape without a layout
+    char want[2][24];                                  // layouts of argument and result
+} AskedCase;
+
+ParameterizedTestParameters(pjrt_layouts, layouts_that_options_ask_for) {
+    static AskedCase cases[] = {
+        {"mlir", {9, 9}, {9, 9}, {"{0,1:T(8,128)}", "{1,0:T(8,128)}"}},
+        {"mlir", {1, 0}, {9, 9}, {"{1,0:T(8,128)}", "{1,0:T(8,128)}"}},
+        {"mlir", {9, 9}, {0, 1}, {"{0,1:T(8,128)}", "{0,1:T(8,128)}"}},
+        {"mlir", {1, 0}, {0, 1}, {"{1,0:T(8,128)}", "{0,1:T(8,128)}"}},
+        {"hlo", {0, 1}, {9, 9}, {"{0,1}", "{1,0}"}},
+        {"hlo_with_config", {1, 0}, {0, 1}, {"{1,0}", "{0,1}"}},
+    };
+    return cr_make_param_array(AskedCase, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+static const char asked_mlir[] =
+    "module @m {\n  func.func public @main(%arg0: tensor<1024x10xf32>) -> tensor<10x1024xf32> {\n"
+    "    %0 = stablehlo.transpose %arg0, dims = [1, 0] : (tensor<1024x10xf32>) -> tensor<10x1024xf32>\n"
+    "    return %0 : tensor<10x1024xf32>\n  }\n}\n";
+static const char asked_hlo[] =
+    "HloModule m\nENTRY e {\n p = f32[1024,10] parameter(0)\n"
+    " ROOT t = f32[10,1024] transpose(p), dimensions={1,0}\n}\n";
+
+// Appends {field: ShapeProto {2: F32, 3: dims, 5: {1: minor_to_major}}} of f32[1024,10] or f32[10,1024].
+static size_t put_shape(unsigned char *out, int field, bool transposed, const unsigned char *order) {
+    unsigned char shape[16] = {0x10, 11, 0x1A, 3};
+    size_t size = 4;
+    const unsigned char dims[] = {0x80, 8, 10}, turned[] = {10, 0x80, 8};
+    memcpy(shape + size, transposed ? turned : dims, 3);
+    size += 3;
+    if (order[0] < 2) {
+        const unsigned char layout[] = {0x2A, 4, 0x0A, 2, order[0], order[1]};
+        memcpy(shape + size, layout, sizeof(layout));
+        size += sizeof(layout);
+    }
+    out[0] = (unsigned char)(field << 3 | 2);
+    out[1] = (unsigned char)size;
+    memcpy(out + 2, shape, size);
+    return size + 2;
+}
+
+static PjrtError *compile_asking(PjrtClient *client, const char *format, const unsigned char *options, size_t size,
+                                 PjrtLoadedExecutable **loaded) {
+    HloModule *module = NULL;
+    HloText bytes = {0};
+    if (strcmp(format, "mlir") == 0) {
+        hlo_text_string(&bytes, asked_mlir);
+    } else {
+        cr_assert_null(hlo_parse(asked_hlo, sizeof(asked_hlo) - 1, NULL, &module));
+        cr_assert_null(strcmp(format, "hlo") == 0 ? hlo_module_to_proto(module, &bytes)
+                                                  : hlo_module_to_proto_with_config(module, &bytes));
+        hlo_module_free(module);
+    }
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = bytes.data,
+                           .code_size = bytes.length,
+                           .format = format,
+                           .format_size = strlen(format)};
+    PjrtClientCompileArgs args = {.struct_size = sizeof(args),
+                                  .client = client,
+                                  .program = &program,
+                                  .compile_options = (const char *)options,
+                                  .compile_options_size = size};
+    PjrtError *error = CALL(Client_Compile, &args);
+    hlo_text_free(&bytes);
+    if (!error) *loaded = args.executable;
+    return error;
+}
+
+// f32[1024,10] pads least with its long dimension minor, its transpose row by row: what the machine gives unasked.
+ParameterizedTest(AskedCase *param, pjrt_layouts, layouts_that_options_ask_for) {
+    unsigned char options[64];
+    size_t size = put_shape(options, 1, false, param->argument_order);
+    unsigned char result[32];
+    const size_t inner = put_shape(result, 2, true, param->result_order);
+    options[size++] = 0x1A;  // 3: ExecutableBuildOptionsProto
+    options[size++] = (unsigned char)inner;
+    memcpy(options + size, result, inner);
+    size += inner;
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *loaded = NULL;
+    harness_must(compile_asking(client, param->format, options, size, &loaded), "compile");
+    PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
+    harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
+    PjrtExecutableLayoutsArgs list = {.struct_size = sizeof(list), .executable = get.executable};
+    harness_must(layouts->parameters(&list), "GetParameterLayouts");
+    expect_layout(layouts, list.layouts[0], param->want[0]);
+    harness_must(layouts->outputs(&list), "GetOutputLayouts");
+    expect_layout(layouts, list.layouts[0], param->want[1]);
+    // The options are handed back as they came.
+    PjrtExecutableGetCompileOptionsArgs back = {.struct_size = sizeof(back), .executable = get.executable};
+    harness_must(CALL(Executable_GetCompileOptions, &back), "GetCompileOptions");
+    cr_expect_eq(back.serialized_bytes_size, size);
+    cr_expect_eq(memcmp(back.serialized_bytes, options, size), 0);
+    back.serialized_compile_options_deleter(back.serialized_compile_options);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    harness_destroy_executable(loaded);
+    harness_destroy_client(client);
+}
+
+Test(pjrt_layouts, options_about_another_program_are_refused) {
+    static const unsigned char order[] = {1, 0}, no_order[] = {1, 1};
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *loaded = NULL;
+    unsigned char options[64];
+    size_t size = put_shape(options, 1, true, order);
+    harness_refused(compile_asking(client, "mlir", options, size, &loaded), 3,
+                    "the compile options say f32[10,1024] for argument 0, which is f32[1024,10]");
+    size = put_shape(options, 1, false, order);
+    size += put_shape(options + size, 1, false, order);
+    harness_refused(compile_asking(client, "hlo", options, size, &loaded), 3,
+                    "layouts of 2 arguments; the program takes 1");
+    size = put_shape(options, 1, false, no_order);
+    harness_refused(compile_asking(client, "mlir", options, size, &loaded), 3, "layout");
+    options[0] = 0x1A;
+    options[1] = (unsigned char)put_shape(options + 2, 2, false, order);
+    harness_refused(compile_asking(client, "mlir", options, options[1] + 2u, &loaded), 3, "for result 0");
     harness_destroy_client(client);
 }

@@ -41,7 +41,8 @@ Test(pjrt_refused, program_formats_and_contents) {
         int code_number;
         const char *says;
     } cases[] = {
-        {"hlo_text", "HloModule m", kUnimplemented, "programs in the format \"hlo_text\"; send mlir or hlo"},
+        {"hlo_text", "HloModule m", kUnimplemented,
+         "programs in the format \"hlo_text\"; send mlir, hlo or hlo_with_config"},
         {"", "", kUnimplemented, "programs in the format \"\""},
         {"mlir", "", kInvalidArgument, ""},
         {"mlir", "module {", kInvalidArgument, "program:1:"},

@@ -96,6 +96,39 @@ Test(proto, messages_around_a_module) {
     hlo_text_free(&snapshot);
 }
 
+// Fields without words in text: the seed, a device type and debug options of a configuration, the sharding of a
+// parameter and a profile of a module, and fields that are newer than this reader. They were dropped in silence.
+Test(proto, fields_without_words_survive) {
+    static const unsigned char config[] = {4 << 3, 2, 2 << 3, 7, 0x6A, 3,    't', 'p', 'u',
+                                           0x72,   2, 8,      1, 0xC2, 0x3E, 1,   5};
+    static const unsigned char config_rest[] = {2 << 3, 7, 0x6A, 3, 't', 'p', 'u', 0x72, 2, 8, 1, 0xC2, 0x3E, 1, 5};
+    static const unsigned char module_rest[] = {0x72, 2, 8, 1, 0x6A, 2, 8, 1, 11 << 3, 1, 0xC2, 0x3E, 1, 5};
+    HloText message = {0}, with_config = {0}, written = {0}, again = {0};
+    hlo_text_append(&message, (const char *)jaxlib_iota_groups, sizeof(jaxlib_iota_groups));
+    hlo_text_append(&message, (const char *)module_rest, sizeof(module_rest));
+    wrap(&with_config, 1, message.data, message.length);
+    wrap(&with_config, 2, config, sizeof(config));
+    HloModule *module = read_bytes(with_config.data, with_config.length);
+    HloModule *copy = hlo_module_clone(module);  // what passes and tools work on
+    cr_assert_null(hlo_module_to_proto_with_config(copy, &written));
+    cr_expect(memmem(written.data, written.length, module_rest, sizeof(module_rest)), "the module's are lost");
+    cr_expect(memmem(written.data, written.length, config_rest, sizeof(config_rest)), "the configuration's are lost");
+    HloModule *read = read_bytes(written.data, written.length);
+    cr_expect_eq(read->replica_count, 2);
+    cr_expect_eq(read->proto_rest.length, sizeof(module_rest));
+    cr_expect_eq(read->config_rest.length, sizeof(config_rest));
+    cr_assert_null(hlo_module_to_proto_with_config(read, &again));
+    cr_expect_eq(again.length, written.length);
+    cr_expect_eq(memcmp(again.data, written.data, written.length), 0, "it does not settle");
+    hlo_module_free(module);
+    hlo_module_free(copy);
+    hlo_module_free(read);
+    hlo_text_free(&message);
+    hlo_text_free(&with_config);
+    hlo_text_free(&written);
+    hlo_text_free(&again);
+}
+
 Test(proto, every_form_of_groups_survives) {
     for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) {
         HloText source = {0}, bytes = {0};
