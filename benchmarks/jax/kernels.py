@@ -147,6 +147,7 @@ case("segment_max", lambda x, i: jax.ops.segment_max(x, i, 256), of(65536, 32), 
 case("gather_elements", lambda x, i: x[i], of(1 << 20), row_numbers(1 << 18, 1 << 20))
 case("gather_short_rows", lambda x, i: x[i], of(10000, 8), row_numbers(1 << 16, 10000))
 case("histogram", lambda i: jnp.zeros(256, jnp.int32).at[i].add(1), row_numbers(1 << 18, 256))
+case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), of(256, 1024))
 
 
 if __name__ == "__main__":

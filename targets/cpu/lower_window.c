@@ -17,6 +17,7 @@ typedef struct WindowKernel {
     const CpuScalarFunction *function;  // NULL: the operation above
     const CpuScalarFunction *chooser;   // of select-and-scatter, where the functions are not operations
     int64_t outer, length, inner;       // of a prefix scan
+    int64_t lanes;                      // columns that a scan by the function takes at once
     bool reverse;
 } WindowKernel;
 
@@ -80,6 +81,21 @@ static HloStatus run_window_call(const void *data, void *const *arguments, CpuPo
                                   (void *)(uintptr_t)k->function);
 }
 
+static HloStatus run_scan_call(const void *data, void *const *arguments, CpuPool *pool) {
+    const WindowKernel *k = data;
+    const void *const *inputs = (const void *const *)arguments;
+    const CpuLanesScan scan = {.count = k->count,
+                               .types = k->types,
+                               .reverse = k->reverse,
+                               .outer = k->outer,
+                               .length = k->length,
+                               .inner = k->inner,
+                               .lanes = k->lanes,
+                               .combine = cpu_scalar_combine_lanes,
+                               .context = (void *)(uintptr_t)k->function};
+    return cpu_scan_lanes(pool, &scan, inputs + k->count, arguments + 2 * k->count, inputs);
+}
+
 static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, const HloShape *windowed) {
     HloArena *arena = lowering->arena;
     WindowKernel *kernel = HLO_ARENA_NEW(arena, WindowKernel, 1);
@@ -98,6 +114,22 @@ static int64_t window_elements(const WindowKernel *kernel) {
     return product;
 }
 
+// A scan by a computation that is no operation of a kernel. Windows that reach back are the definition's to the bit; of
+// those that reach ahead the definition begins anew at each place, so a scan from the far end associates otherwise, as
+// HLO allows and XLA does: short ones, which cost little, are left to the definition.
+static bool lower_scan_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
+    enum { kLanes = 128, kShort = 32 };
+    if (!read_scan(kernel->window, node->operands[0]->shape, kernel)) return false;
+    const int64_t columns = kernel->outer * kernel->inner;
+    if (columns == 0 || (kernel->reverse && kernel->length <= kShort)) return false;
+    kernel->lanes = columns < kLanes ? columns : kLanes;
+    kernel->function = cpu_scalar_compile_lanes(lowering, node->instruction->called[0], kernel->lanes);
+    if (!kernel->function) return false;
+    cpu_step_kernel(lowering, node, step, run_scan_call, kernel);
+    step->cost *= 20;
+    return true;
+}
+
 HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloComputation *computation = node->instruction->called[0];
     WindowKernel *kernel = new_kernel(lowering, node, node->results[0]->shape);
@@ -113,11 +145,13 @@ HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep 
         step->cost *= 4;
         return HLO_SUCCESS;
     }
-    kernel->function = cpu_scalar_compile(lowering, computation);
-    if (!kernel->function || 3 * kernel->count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
+    if (3 * kernel->count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, kernel->count);
     for (int32_t i = 0; i < kernel->count; i++) types[i] = node->operands[i]->shape->type;
     kernel->types = types;
+    if (lower_scan_call(lowering, node, kernel, step)) return HLO_SUCCESS;
+    kernel->function = cpu_scalar_compile(lowering, computation);
+    if (!kernel->function) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_window_call, kernel);
     step->cost *= 100 * window_elements(kernel);
     return HLO_SUCCESS;

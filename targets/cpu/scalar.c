@@ -2,9 +2,8 @@
 // Scalar computations as loops over one element.
 #include "targets/cpu/scalar.h"
 
+#include <assert.h>
 #include <string.h>
-
-static const int64_t kNoStride[1] = {0};
 
 static int32_t result_count(const HloComputation *computation) {
     const HloShape *shape = computation->root->shape;
@@ -17,11 +16,17 @@ static HloType result_type(const HloComputation *computation, int32_t index) {
 }
 
 const CpuScalarFunction *cpu_scalar_compile(CpuLowering *lowering, const HloComputation *computation) {
-    static const int64_t kOne[1] = {1};
+    return cpu_scalar_compile_lanes(lowering, computation, 1);
+}
+
+const CpuScalarFunction *cpu_scalar_compile_lanes(CpuLowering *lowering, const HloComputation *computation,
+                                                  int64_t lanes) {
+    assert(lowering && computation && lanes > 0);
+    static const int64_t kNeighbours[1] = {1};
     const int32_t parameters = (int32_t)computation->parameters.count, results = result_count(computation);
     if (!cpu_emit_can_inline_computation(computation) || parameters + results > CPU_SCALAR_LIMIT) return NULL;
-    const CpuLoopDomain domain = {.outer = 1, .dims = kOne};
-    const CpuIndexMap map = {0, kNoStride};
+    const CpuLoopDomain domain = {.outer = 1, .dims = &lanes};  // the builder copies the size
+    const CpuIndexMap map = {0, kNeighbours};
     CpuLoopBuilder *builder = cpu_loop_builder_new(lowering->arena, &domain, lowering->features);
     CpuValue values[CPU_SCALAR_LIMIT], outs[CPU_SCALAR_LIMIT];
     for (int32_t i = 0; i < parameters; i++)
@@ -58,6 +63,19 @@ void cpu_scalar_combine(void *context, int count, void *const *targets, const vo
     }
     cpu_scalar_call(function, addresses);
     for (int i = 0; i < count; i++) memcpy(targets[i], results[i], (size_t)function->result_bytes[i]);
+}
+
+void cpu_scalar_combine_lanes(void *context, int count, const void *const *accumulators, const void *const *elements,
+                              void *const *results) {
+    const CpuScalarFunction *function = context;
+    void *addresses[CPU_SCALAR_LIMIT] = {0};
+    assert(function->parameter_count == 2 * count && function->result_count == count); /* as reductions are verified */
+    for (int i = 0; i < count; i++) {
+        addresses[i] = (void *)(uintptr_t)accumulators[i];
+        addresses[count + i] = (void *)(uintptr_t)elements[i];
+        addresses[2 * count + i] = results[i];
+    }
+    cpu_scalar_call(function, addresses);
 }
 
 bool cpu_scalar_less(void *context, const void *const *left, const void *const *right) {

@@ -37,6 +37,26 @@ HLO_NODISCARD HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const H
                                                const CpuWindowDim *window, const void *const *inits, void *const *outs,
                                                const void *const *ins, CpuWindowCombine *combine, void *context);
 
+// results[i] = combiner(accumulators[i], elements[i]) for as many neighbouring elements of each of `count` operands as
+// the context was made for. No results share memory with what is combined.
+typedef void CpuLanesCombine(void *context, int count, const void *const *accumulators, const void *const *elements,
+                             void *const *results);
+
+// The scan of cpu_scan() with any combiner and several operands (at most CPU_KERNEL_RANK_LIMIT), of `lanes` columns at
+// a time, which `combine` has too: outs = combiner(outs of the step before, ins), from the inits on; from the far end,
+// combiner(ins, outs of the step behind), so that operands stay in their order. RESOURCE_EXHAUSTED.
+typedef struct CpuLanesScan {
+    int count;
+    const HloType *types;
+    bool reverse;
+    int64_t outer, length, inner, lanes;
+    CpuLanesCombine *combine;
+    void *context;
+} CpuLanesScan;
+// Does so on the pool. An out is not an in.
+HLO_NODISCARD HloStatus cpu_scan_lanes(CpuPool *pool, const CpuLanesScan *scan, const void *const *inits,
+                                       void *const *outs, const void *const *ins);
+
 // HLO select-and-scatter: for each window of `operand` the first element that `select` (GE for max pooling, LE for min)
 // prefers gets the element of `source` combined by `op` into `out`, which starts as `init` everywhere.
 HLO_NODISCARD HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,

@@ -135,6 +135,62 @@ Test(cpu_window, reduces_windows, .init = open_pool, .fini = close_pool) {
             }
 }
 
+// Maps x -> a x + b of whole numbers, one after the other: associative, but their order matters. `context` has the
+// lanes.
+static void compose_lanes(void *context, int count, const void *const *first, const void *const *second,
+                          void *const *results) {
+    cr_assert_eq(count, 2);
+    const uint32_t *a = first[0], *b = first[1], *c = second[0], *d = second[1];
+    for (int64_t l = 0; l < *(const int64_t *)context; l++) {
+        ((uint32_t *)results[0])[l] = a[l] * c[l];
+        ((uint32_t *)results[1])[l] = b[l] * c[l] + d[l];
+    }
+}
+
+static void check_composed(const CpuLanesScan *s, uint32_t *const *ins, uint32_t *const *outs) {
+    for (int64_t c = 0; c < s->outer * s->inner; c++) {
+        uint32_t a = 3, b = 5;  // the inits
+        for (int64_t i = 0; i < s->length; i++) {
+            const int64_t row = s->reverse ? s->length - 1 - i : i,
+                          at = (c / s->inner * s->length + row) * s->inner + c % s->inner;
+            const uint32_t x = ins[0][at], y = ins[1][at];
+            b = s->reverse ? y * a + b : b * x + y;
+            a *= x;
+            cr_assert_eq(outs[0][at], a, "column %lld, step %lld", (long long)c, (long long)i);
+            cr_assert_eq(outs[1][at], b, "column %lld, step %lld", (long long)c, (long long)i);
+        }
+    }
+}
+
+Test(cpu_window, scans_by_any_combiner, .init = open_pool, .fini = close_pool) {
+    static const int64_t shapes[][3] = {{1, 1, 1}, {3, 7, 1}, {20, 50, 1}, {2, 33, 6}, {1, 100, 13}, {1, 500, 1}};
+    static const HloType types[] = {HLO_U32, HLO_U32};
+    const uint32_t inits[2] = {3, 5};
+    for (size_t shape = 0; shape < HLO_COUNT_OF(shapes); shape++)
+        for (int form = 0; form < 6; form++) {
+            const int64_t *d = shapes[shape], total = d[0] * d[1] * d[2];
+            int64_t lanes = (int64_t[]){1, 4, 128}[form / 2];
+            const CpuLanesScan scan = {2, types, form & 1, d[0], d[1], d[2], lanes, compose_lanes, &lanes};
+            uint32_t *ins[2], *outs[2];
+            for (int i = 0; i < 2; i++) {
+                ins[i] = hlo_allocate_aligned(sizeof(uint32_t) * (size_t)total);
+                outs[i] = hlo_allocate_aligned(sizeof(uint32_t) * (size_t)total);
+                for (int64_t k = 0; k < total; k++) ins[i][k] = (uint32_t)(2 * small_random() + 1);
+            }
+            cr_assert_null(cpu_scan_lanes(pool, &scan, (const void *[]){&inits[0], &inits[1]},
+                                          (void *[]){outs[0], outs[1]}, (const void *[]){ins[0], ins[1]}));
+            check_composed(&scan, ins, outs);
+            for (int i = 0; i < 2; i++) hlo_free(ins[i]), hlo_free(outs[i]);
+        }
+}
+
+Test(cpu_window, scans_nothing_by_any_combiner, .init = open_pool, .fini = close_pool) {
+    int64_t lanes = 4;
+    const HloType type = HLO_U32;
+    const CpuLanesScan none = {1, &type, false, 3, 0, 2, lanes, compose_lanes, &lanes};
+    cr_assert_null(cpu_scan_lanes(pool, &none, NULL, NULL, NULL));
+}
+
 Test(cpu_window, selects_and_scatters, .init = open_pool, .fini = close_pool) {
     const int64_t sizes[3] = {5, 9, 4};
     const CpuWindowDim windows[2][3] = {{{1, 1, 0, 0, 1, 1}, {3, 2, 1, 1, 1, 1}, {2, 2, 0, 0, 1, 1}},
