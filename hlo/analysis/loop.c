@@ -6,9 +6,13 @@
 #include <string.h>
 
 // The element of the computation's one parameter that `instruction` is: -1 for the parameter itself, -2 for none.
+// Copies are looked through, and bitcasts as long as they do not read the number as one of another type: a counter of
+// u32 that is compared as s32 does not count as this file counts.
 static int64_t state_element(const HloInstruction *instruction) {
+    const HloType type = instruction->shape->type;
     while (instruction->opcode == HLO_OP_COPY || instruction->opcode == HLO_OP_BITCAST) {
         instruction = instruction->operands[0];
+        if (instruction->shape->type != type) return -2;
     }
     if (instruction->opcode == HLO_OP_PARAMETER) return -1;
     bool element =

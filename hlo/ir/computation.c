@@ -198,16 +198,6 @@ void hlo_module_clone_computations(HloModule *module, const HloModule *from) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Questions
 
-bool hlo_computation_has_effects(const HloComputation *computation) {
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
-        if (hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(i)) return true;
-        for (int32_t j = 0; j < i->called_count; j++) {
-            if (hlo_computation_has_effects(i->called[j])) return true;
-        }
-    }
-    return false;
-}
-
 HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
     assert(computation);
     const HloInstruction *root = computation->root;

@@ -348,23 +348,6 @@ int64_t hlo_instruction_operand_index(const HloInstruction *instruction, const H
     return -1;
 }
 
-static bool computation_has_side_effect(const HloComputation *computation) {
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
-        if (hlo_instruction_has_side_effect(i)) return true;
-    }
-    return false;
-}
-
-bool hlo_instruction_has_side_effect(const HloInstruction *instruction) {
-    if (hlo_op_is(instruction->opcode, HLO_OP_IS_SIDE_EFFECT)) return true;
-    if (hlo_is(instruction, HLO_OP_CUSTOM_CALL) && HLO_ATTRIBUTES(instruction, CustomCall)->has_side_effect)
-        return true;
-    for (int32_t i = 0; i < instruction->called_count; i++) {
-        if (computation_has_side_effect(instruction->called[i])) return true;
-    }
-    return false;
-}
-
 const HloInstruction *hlo_instruction_async_start(const HloInstruction *instruction) {
     while (instruction->opcode != HLO_OP_ASYNC_START) instruction = instruction->operands[0];
     return instruction;
@@ -384,8 +367,7 @@ bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b)
     if (a == b) return true;
     if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->called_count != b->called_count ||
         !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) || !hlo_sharding_equal(a->sharding, b->sharding) ||
-        !same_key_values(a->frontend_attributes, b->frontend_attributes) ||
-        hlo_op_is(a->opcode, HLO_OP_IS_NONDETERMINISTIC)) {
+        !same_key_values(a->frontend_attributes, b->frontend_attributes) || hlo_instruction_is_nondeterministic(a)) {
         return false;
     }
     for (int32_t i = 0; i < a->operand_count; i++) {

@@ -129,6 +129,9 @@ HLO_EXPORT int64_t hlo_instruction_operand_index(const HloInstruction *instructi
 // True if it must not be removed, duplicated or reordered: side-effect ops, custom calls that say so, and callers of
 // computations that hold one.
 HLO_EXPORT bool hlo_instruction_has_side_effect(const HloInstruction *instruction);
+// True if two equal ones may give different results: ops that draw random numbers without a state of their own, and
+// callers of computations that hold one. They must not be joined, nor computed once instead of many times.
+HLO_EXPORT bool hlo_instruction_is_nondeterministic(const HloInstruction *instruction);
 // The async-start that an async-update or async-done belongs to; an async-start itself.
 HLO_EXPORT const HloInstruction *hlo_instruction_async_start(const HloInstruction *instruction);
 // True if same opcode, shape, attributes and called computations, and operands pairwise identical: one can stand for

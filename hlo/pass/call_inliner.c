@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls: the body takes the place of the call. A call that says inlineable="false", one to another thread of execution,
 // one with control edges, and one that the partitioner must see stay.
+//
+// Callees come first, so a body that is copied holds no calls any more, and every copy is made once. What calls nest is
+// multiplied: two calls of the next one in each of forty computations would be 2^40 copies, which is refused.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/pass/support.h"
+
+// More instructions than any program has in one computation.
+enum { MOST_INSTRUCTIONS = 1 << 21 };
 
 static bool may_inline(const HloInstruction *call) {
     if (call->opcode != HLO_OP_CALL || call->called_count != 1) return false;
@@ -17,12 +23,14 @@ static bool may_inline(const HloInstruction *call) {
 }
 
 // The calls of one computation, bodies first because callees were done before.
-static bool inline_calls(HloComputation *computation, const HloPassEnv *env) {
+static HloStatus inline_calls(HloComputation *computation, const HloPassEnv *env, bool *changed) {
     assert(env->scratch);
-    bool changed = false;
     for (HloInstruction *i = computation->first, *next; i; i = next) {
         next = i->next;
         if (!may_inline(i)) continue;
+        HLO_FAIL_IF(computation->instruction_count > MOST_INSTRUCTIONS - i->called[0]->instruction_count,
+                    HLO_RESOURCE_EXHAUSTED, "with its calls inlined %%%s has more than %d instructions",
+                    computation->name, MOST_INSTRUCTIONS);
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         HloInstruction *result = hlo_pass_inline(i, i->called[0], i->operands, env->scratch);
         hlo_arena_reset(env->scratch, mark);
@@ -30,15 +38,15 @@ static bool inline_calls(HloComputation *computation, const HloPassEnv *env) {
         hlo_instruction_replace_uses(i, result);
         hlo_instruction_set_called(i, NULL, 0);
         hlo_instruction_remove(i);
-        changed = true;
+        *changed = true;
     }
-    return changed;
+    return HLO_SUCCESS;
 }
 
 HloStatus hlo_pass_call_inliner(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
-    for (int64_t i = 0; i < count; i++) *changed |= inline_calls(order[i], env);
+    for (int64_t i = 0; i < count; i++) HLO_TRY(inline_calls(order[i], env, changed));
     if (*changed) hlo_module_remove_unreachable(module);
     return HLO_SUCCESS;
 }

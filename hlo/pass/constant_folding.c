@@ -35,9 +35,9 @@ static bool may_fold(const HloInstruction *i) {
         case HLO_OP_REPLICA_ID: return false;
         default: break;
     }
-    int never = HLO_OP_IS_COLLECTIVE | HLO_OP_IS_NONDETERMINISTIC;
     return i->operand_count > 0 && hlo_shape_is_array(i->shape) && !hlo_shape_is_dynamic(i->shape) &&
-           !hlo_op_is(i->opcode, never) && hlo_pass_may_replace(i);
+           !hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE) && !hlo_instruction_is_nondeterministic(i) &&
+           hlo_pass_may_replace(i);
 }
 
 static const HloLiteral *known_literal(const HloInstruction *i) {

@@ -4,7 +4,7 @@
 
 static bool may_share(const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_PARAMETER || instruction->opcode == HLO_OP_DOMAIN) return false;
-    if (hlo_op_is(instruction->opcode, HLO_OP_IS_NONDETERMINISTIC)) return false;
+    if (hlo_instruction_is_nondeterministic(instruction)) return false;
     return hlo_pass_may_replace(instruction);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts as dimension orders: every array becomes row-major and untiled, in the default memory space. Layouts mean
 // nothing to any op but bitcast, which reads memory in another shape; it becomes the transposes and the reshape that do
-#include <assert.h>
-// the same. Modules with bitcasts that change what stands in which tile stay as they are.
+// the same. Modules with bitcasts that change what stands in which tile stay as they are: all or nothing, because a
+// bitcast that stays needs the layouts of its operand and of itself.
 #include "hlo/pass/bitcast.h"
 
 // True when a layout is only an order of dimensions.

@@ -21,9 +21,11 @@ static HloInstruction *bits_like(const HloInstruction *i, bool ones) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Arithmetic
 
-// f(f(x)) = f(x) of roundings, absolute values and signs.
+// f(f(x)) = f(x) of roundings, absolute values and signs. Not for signs of complex numbers, which lie on the unit
+// circle but for rounding: the second one rounds once more.
 static HloInstruction *same_again(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
+    if (hlo_type_is_complex(i->shape->type)) return NULL;
     return x->opcode == i->opcode && x->shape->type == i->operands[0]->operands[0]->shape->type ? x : NULL;
 }
 

@@ -42,7 +42,9 @@ static HloInstruction *slice_twice(HloInstruction *i) {
     SliceLists lists = new_lists(i, i->shape->rank);
     for (int64_t d = 0; d < lists.rank; d++) {
         int64_t stride = inner->strides.items[d], size = i->shape->dims[d];
-        lists.starts[d] = inner->starts.items[d] + outer->starts.items[d] * stride;
+        // A stride may be any number where one element is taken, so nothing that it multiplies may be trusted to fit.
+        if (__builtin_mul_overflow(outer->starts.items[d], stride, &lists.starts[d])) return NULL;
+        if (__builtin_add_overflow(lists.starts[d], inner->starts.items[d], &lists.starts[d])) return NULL;
         if (__builtin_mul_overflow(stride, outer->strides.items[d], &lists.strides[d])) return NULL;
         lists.limits[d] = size == 0 ? lists.starts[d] : lists.starts[d] + (size - 1) * lists.strides[d] + 1;
         // An empty slice at the far end may begin outside of the array.

@@ -32,8 +32,8 @@ static bool is_cheap(const HloInstruction *i) {
 
 static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     if (i->opcode == HLO_OP_PARAMETER || i == hoist->loop->called[1]->root || i->sharding) return false;
-    if (!hlo_pass_may_replace(i) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE | HLO_OP_IS_NONDETERMINISTIC))
-        return false;
+    if (!hlo_pass_may_replace(i) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return false;
+    if (hlo_instruction_is_nondeterministic(i)) return false;  // every round draws its own numbers
     for (int64_t k = 0; k < i->called_count; k++) {
         if (hlo_computation_has_effects(i->called[k])) return false;
     }

@@ -128,6 +128,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
     thunk.slice_bytes = bytes;
     thunk.share_index = is_worth_sharing(step) ? builder->shareable++ : -1;
     thunk.varies = hlo_op_is(step->node->opcode, HLO_OP_IS_NONDETERMINISTIC | HLO_OP_IS_SIDE_EFFECT) ||
+                   hlo_instruction_is_nondeterministic(step->node->instruction) ||
                    hlo_instruction_has_side_effect(step->node->instruction);
     if (step->loop_count) build_loops(builder, step, &thunk);
     if (step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL)

@@ -124,6 +124,18 @@ Test(ir_cost, counts_loops) {
     cr_expect_eq(trips(LOOP("9", "i, l), direction=LT", "2147483647")), -1);
 }
 
+// 2^32-1 stands above ten as u32 and below it as s32, which is how the condition reads it.
+Test(ir_cost, bug_a_counter_read_as_another_type_was_counted) {
+    cr_expect_eq(
+        trips("HloModule m\nb {\n s = (u32[]) parameter(0)\n i = u32[] get-tuple-element(s), index=0\n"
+              " k = u32[] constant(1)\n n = u32[] add(i, k)\n ROOT t = (u32[]) tuple(n)\n}\n"
+              "c {\n s = (u32[]) parameter(0)\n i = u32[] get-tuple-element(s), index=0\n"
+              " j = s32[] bitcast(i)\n l = s32[] constant(10)\n ROOT t = pred[] compare(j, l), direction=LT\n}\n"
+              "ENTRY e {\n z = u32[] constant(4294967295)\n t = (u32[]) tuple(z)\n"
+              " ROOT w = (u32[]) while(t), condition=c, body=b\n}\n"),
+        -1);
+}
+
 Test(ir_cost, loops_cost_their_trips) {
     HloModule *module = parse(LOOP("0", "i, l), direction=LT", "1"));
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);

@@ -31,6 +31,86 @@ Test(pass_structure, cse_leaves_random_numbers_alone) {
     check_body("cse,dce", text, text);
 }
 
+// A computation that draws, and what calls it: each call is to give its own numbers.
+#define DRAWS                                                                     \
+    "HloModule m\n\ndraw {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n" \
+    "  ROOT r = f32[4] rng(a, b), distribution=rng_uniform\n}\n\n"                \
+    "twice {\n  c = f32[] parameter(0)\n  d = f32[] parameter(1)\n  ROOT s = f32[4] call(c, d), to_apply=draw\n}\n\n"
+
+static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) count += i->opcode == opcode;
+    return count;
+}
+
+Test(pass_structure, bug_calls_that_draw_random_numbers_were_shared) {
+    HloModule *module = check_parse(DRAWS
+                                    "ENTRY main {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                                    "  p = f32[4] call(x, y), to_apply=twice\n  q = f32[4] call(x, y), to_apply=twice\n"
+                                    "  ROOT t = f32[4] subtract(p, q)\n}\n");
+    cr_assert(hlo_instruction_is_nondeterministic(module->entry->root->operands[0]));
+    cr_assert_not(hlo_instruction_is_nondeterministic(module->entry->root));
+    const char *names[] = {"cse", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    cr_expect_eq(count_of(module->entry, HLO_OP_CALL), 2);
+    hlo_module_free(module);
+}
+
+Test(pass_structure, bug_calls_that_draw_random_numbers_left_their_loop) {
+    HloModule *module =
+        check_parse(DRAWS
+                    "condition {\n  s = (s32[], f32[4], f32[], f32[]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(9)\n"
+                    "  ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
+                    "body {\n  s = (s32[], f32[4], f32[], f32[]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(s), index=0\n  v = f32[4] get-tuple-element(s), index=1\n"
+                    "  x = f32[] get-tuple-element(s), index=2\n  y = f32[] get-tuple-element(s), index=3\n"
+                    "  f = f32[4] call(x, y), to_apply=twice\n  w = f32[4] add(v, f)\n"
+                    "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+                    "  ROOT t = (s32[], f32[4], f32[], f32[]) tuple(j, w, x, y)\n}\n\n"
+                    "ENTRY main {\n  s = (s32[], f32[4], f32[], f32[]) parameter(0)\n"
+                    "  ROOT w = (s32[], f32[4], f32[], f32[]) while(s), condition=condition, body=body\n}\n");
+    const char *names[] = {"while-loop-invariant-code-motion"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(count_of(module->entry, HLO_OP_CALL), 0);
+    cr_expect_eq(count_of(module->entry->root->called[1], HLO_OP_CALL), 1);
+    hlo_module_free(module);
+}
+
+// `depth` computations with two calls of the one before in each: 2^depth paths.
+static HloModule *call_tree(int depth) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\n\nc0 {\n  x = f32[] parameter(0)\n  ROOT r = f32[] sine(x)\n}\n\n");
+    for (int i = 1; i <= depth; i++) {
+        hlo_text_format(&text,
+                        "%s c%d {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=c%d\n"
+                        "  b = f32[] call(a), to_apply=c%d\n  ROOT r = f32[] add(a, b)\n}\n\n",
+                        i == depth ? "ENTRY" : "", i, i - 1, i - 1);
+    }
+    HloModule *module = check_parse(text.data);
+    hlo_text_free(&text);
+    return module;
+}
+
+Test(pass_structure, bug_looking_for_effects_took_every_path_of_the_call_graph, .timeout = 60) {
+    HloModule *module = call_tree(60);
+    const char *names[] = {"cse", "algebraic-simplifier", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 3, NULL));
+    cr_expect_eq(count_of(module->entry, HLO_OP_CALL), 2);
+    cr_expect_not(hlo_instruction_has_side_effect(module->entry->root->operands[0]));
+    hlo_module_free(module);
+}
+
+Test(pass_structure, bug_inlining_nested_calls_had_no_end, .timeout = 300) {
+    HloModule *module = call_tree(60);
+    const char *names[] = {"call-inliner"};
+    HloStatus status = hlo_run_passes(module, names, 1, NULL);
+    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    cr_expect_not_null(strstr(hlo_status_message(status), "with its calls inlined"));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
 Test(pass_structure, folds_constants) {
     check_body("constant-folding,dce",
                "  a = s32[2] constant({1, 2})\n  b = s32[2] constant({10, 20})\n  ROOT r = s32[2] add(a, b)\n",
