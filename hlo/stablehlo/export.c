@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/composite.h"
 #include "hlo/stablehlo/dialect.h"
 #include "hlo/stablehlo/print.h"
@@ -242,17 +243,61 @@ static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues
     return make(place, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = values.count});
 }
 
+static bool has_float_besides(const HloShape *shape, HloType type) {
+    const int64_t leaves = hlo_shape_leaf_count(shape);
+    for (int64_t i = 0; i < leaves; i++) {
+        const HloType leaf = hlo_shape_leaf(shape, i)->type;
+        if (leaf != type && hlo_type_is_float(leaf)) return true;
+    }
+    return false;
+}
+
+// True if the result has another precision than follows from the operands: HLO lets passes change it in place. Nearly
+// all instructions have floats of one type only, of which nothing needs to be inferred.
+static HloStatus check_mixed(const ExportPlace *place, bool *mixed) {
+    const HloInstruction *instruction = place->instruction;
+    *mixed = false;
+    if (instruction->operand_count == 0 || hlo_shape_is_tuple(instruction->operands[0]->shape)) return HLO_SUCCESS;
+    const HloType type = instruction->operands[0]->shape->type;
+    bool differs = has_float_besides(instruction->shape, type);
+    for (int32_t i = 1; i < instruction->operand_count; i++)
+        differs |= has_float_besides(instruction->operands[i]->shape, type);
+    if (!differs) return HLO_SUCCESS;
+    const HloShape **operands = HLO_ARENA_NEW(place->exporter->arena, const HloShape *, instruction->operand_count);
+    for (int32_t i = 0; i < instruction->operand_count; i++) operands[i] = instruction->operands[i]->shape;
+    const HloInferRequest request = {.arena = place->exporter->arena,
+                                     .opcode = instruction->opcode,
+                                     .operands = operands,
+                                     .operand_count = instruction->operand_count,
+                                     .attributes = instruction->attributes,
+                                     .called = instruction->called,
+                                     .called_count = instruction->called_count,
+                                     .hint = instruction->shape,
+                                     .replica_count = place->exporter->module->replica_count,
+                                     .num_partitions = place->exporter->module->num_partitions};
+    const HloShape *inferred;
+    HLO_TRY(hlo_infer_shape(&request, &inferred));
+    *mixed = !hlo_shape_equal(inferred, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT) &&
+             hlo_shapes_mix(inferred, instruction->shape);
+    return HLO_SUCCESS;
+}
+
 // Sharding and frontend attributes of the instruction stand at the last operation that it became.
-static void annotate(ExportPlace *place, int64_t operations_before) {
+static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     assert(operations_before >= 0);
     const HloInstruction *instruction = place->instruction;
-    if (place->block->count == operations_before) return;
+    if (place->block->count == operations_before) return HLO_SUCCESS;
     MlirOperation *operation = place->block->items[place->block->count - 1];
     if (strcmp(operation->name, "stablehlo.composite") != 0) {
         export_attribute(place, operation, "mhlo.frontend_attributes",
                          dictionary_of(place, instruction->frontend_attributes));
     }
     export_attribute(place, operation, "mhlo.sharding", sharding_text(place, instruction->sharding));
+    bool mixed;
+    HLO_TRY(check_mixed(place, &mixed));
+    if (mixed)
+        export_attribute(place, operation, MLIR_MIXED_PRECISION, make(place, (MlirAttribute){.kind = MLIR_UNIT}));
+    return HLO_SUCCESS;
 }
 
 static void collect_operands(ExportPlace *place) {
@@ -277,7 +322,7 @@ static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *blo
     int64_t before = block->count;
     ExportLeaves result = {0};
     HLO_TRY(handler(&place, &result));
-    annotate(&place, before);
+    HLO_TRY(annotate(&place, before));
     exporter->leaves[instruction->id] = result;
     return HLO_SUCCESS;
 }

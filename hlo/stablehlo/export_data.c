@@ -51,9 +51,29 @@ static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
 
 // Copies, domains and data dependencies say nothing about values: what they are given stands for them. Only a sharding
 // that is written at one is kept, as the constraint that it is; that of a result stands at the result.
+// What only passes values on becomes no operation; where the instruction writes another precision of floats than it is
+// given, the values are converted.
+static HloStatus convert_leaves(ExportPlace *place, ExportLeaves *leaves) {
+    const HloShape *shape = place->instruction->shape;
+    if (hlo_shape_leaf_count(shape) != leaves->count) return HLO_SUCCESS;  // the start of a copy has more of them
+    MlirValue **items = NULL;
+    for (int64_t i = 0; i < leaves->count; i++) {
+        const HloShape *leaf = hlo_shape_leaf(shape, i), *have = leaves->items[i]->type->shape;
+        if (!have || !hlo_shape_is_array(leaf) || have->type == leaf->type) continue;
+        const MlirType *type;
+        HLO_TRY(export_type(place, leaf, &type));
+        if (!items)
+            items = hlo_arena_copy(place->exporter->arena, leaves->items, (size_t)leaves->count * sizeof(*items));
+        items[i] = export_append(place, "stablehlo.convert", &leaves->items[i], 1, &type, 1)->results[0];
+    }
+    if (items) leaves->items = items;
+    return HLO_SUCCESS;
+}
+
 static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     *result = place->exporter->leaves[instruction->operands[0]->id];
+    HLO_TRY(convert_leaves(place, result));
     if (!instruction->sharding || hlo_instruction_is_root(instruction) || result->count != 1) return HLO_SUCCESS;
     MlirOperation *operation =
         export_append(place, "stablehlo.custom_call", result->items, 1, &result->items[0]->type, 1);
@@ -140,7 +160,7 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
 
 static HloStatus export_tuple(ExportPlace *place, ExportLeaves *result) {
     *result = place->operands;
-    return HLO_SUCCESS;
+    return convert_leaves(place, result);
 }
 
 static HloStatus export_get_tuple_element(ExportPlace *place, ExportLeaves *result) {
@@ -149,7 +169,7 @@ static HloStatus export_get_tuple_element(ExportPlace *place, ExportLeaves *resu
     const HloShape *tuple = place->instruction->operands[0]->shape;
     for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);
     *result = (ExportLeaves){place->operands.items + first, hlo_shape_leaf_count(tuple->elements[index])};
-    return HLO_SUCCESS;
+    return convert_leaves(place, result);
 }
 
 ExportHandler *export_data_handler(HloOpcode opcode) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hlo/ir/infer.h"
+#include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/stablehlo.h"
@@ -268,6 +268,20 @@ static bool refines(const HloShape *inferred, const HloShape *declared) {
     return true;
 }
 
+// True if the text may say another precision of floats than follows from the operands: where StableHLO lets a
+// computation accumulate in a wider type, and where we wrote down an instruction of HLO, which lets it everywhere.
+static bool may_mix(const ImportPlace *place, HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_SCATTER:
+        case HLO_OP_SELECT_AND_SCATTER: return true;
+        default: return mlir_attribute(place->operation, MLIR_MIXED_PRECISION) != NULL;
+    }
+}
+
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
@@ -289,7 +303,10 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     HloStatus status = hlo_infer_shape(&request, &inferred);
     if (status) return hlo_status_annotate(status, "%s", place->operation->name);
     if (shape && !hlo_shape_equal(shape, inferred, HLO_COMPARE_IGNORE_LAYOUT)) {
-        if (refines(inferred, shape)) shape = NULL;
+        if (refines(inferred, shape))
+            shape = NULL;
+        else if (hlo_shapes_mix(inferred, shape) && may_mix(place, opcode))
+            inferred = shape;
     } else if (shape) {
         inferred = shape;
     }

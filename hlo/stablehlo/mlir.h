@@ -123,6 +123,9 @@ struct MlirOperation {
 
 // The limit that protobuf sets for a whole program is that of one constant, too.
 #define MLIR_LARGEST_CONSTANT_BYTES ((int64_t)1 << 31)
+// Unit attribute of an operation whose result has another float precision than StableHLO infers from its operands. HLO
+// allows that everywhere; read without it, such a program is a mistake.
+#define MLIR_MIXED_PRECISION "meshlo.mixed_precision"
 
 // A copy of `type` or `attribute` in the arena.
 const MlirType *mlir_new_type(HloArena *arena, MlirType type);
