@@ -148,6 +148,12 @@ case("gather_elements", lambda x, i: x[i], of(1 << 20), row_numbers(1 << 18, 1 <
 case("gather_short_rows", lambda x, i: x[i], of(10000, 8), row_numbers(1 << 16, 10000))
 case("histogram", lambda i: jnp.zeros(256, jnp.int32).at[i].add(1), row_numbers(1 << 18, 256))
 case("cumlogsumexp", lambda x: lax.cumlogsumexp(x, 1), of(256, 1024))
+case("distances_512_of_16", lambda x: jnp.sqrt(jnp.sum((x[:, None] - x[None])**2, -1)), of(512, 16))
+case("n_body_gradient", jax.grad(lambda x: jnp.sum(1 / (jnp.sum((x[:, None] - x[None])**2, -1) + 0.1))), of(512, 3))
+case("quotients_s32", lambda x, y: x // (jnp.abs(y) + 1), of(1 << 20, kind=np.int32), of(1 << 20, kind=np.int32))
+case("fft2_magnitude", lambda x: jnp.abs(jnp.fft.fft2(x)), of(512, 512))
+case("searchsorted", jnp.searchsorted, lambda: np.sort(array(10000)), of(100000))
+case("take_along_axis", lambda x, i: jnp.take_along_axis(x, i.reshape(1024, 64), 1), of(1024, 1024), row_numbers(1 << 16, 1024))
 
 
 if __name__ == "__main__":

@@ -202,6 +202,49 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
     return fetch;
 }
 
+// ---- lines
+
+bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
+                    CpuIndexLine *line) {
+    assert(plan && kind && line && width > 0);
+    enum { kLongBytes = 256 };
+    const CpuWindowStep *run = &plan->window[0];
+    const CpuBatchStep *batch = &plan->batch[0];
+    if (plan->start_count != 1 || plan->batch_rank != 1 || batch->operand != 0 || plan->window_rank != 1 ||
+        run->operand != 1 || run->result != 1 || run->size * width > kLongBytes ||
+        (plan->index_type != HLO_S32 && plan->index_type != HLO_U32))
+        return false;
+    const CpuFetchPlan fetch = cpu_index_plan_fetch(plan, plan->indices, operand_elements, width);
+    *kind = plan->index_type == HLO_S32 ? CPU_INDEX_S32 : CPU_INDEX_U32;
+    *line = (CpuIndexLine){.count = plan->batch_count,
+                           .columns = run->size,
+                           .indices = plan->indices,
+                           .index_step = batch->indices,
+                           .largest = plan->starts[0].largest,
+                           .stride = plan->starts[0].operand,
+                           .result_step = batch->result,
+                           .ahead = fetch.base ? fetch.slices : 0};
+    return true;
+}
+
+CpuIndexLine cpu_index_line_part(const CpuIndexLine *line, int64_t first, int64_t count) {
+    assert(first >= 0 && count >= 0 && count <= line->count - first);
+    CpuIndexLine part = *line;
+    part.indices = (const char *)line->indices + first * line->index_step * (int64_t)sizeof(int32_t);
+    part.count = count;
+    return part;
+}
+
+CpuIndexLine cpu_index_line_of_block(const CpuIndexPlan *plan, const CpuIndexBlock *block, const CpuFetchPlan *fetch) {
+    assert(plan->window_rank == 1 && plan->window[0].operand == 1); /* slices are runs */
+    return (CpuIndexLine){.count = block->count,
+                          .columns = plan->window[0].size,
+                          .indices = block->operands,
+                          .index_step = 1,
+                          .result_places = block->results,
+                          .ahead = fetch->base ? fetch->slices : 0};
+}
+
 int64_t cpu_index_elements(int rank, const int64_t *sizes) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++) count *= sizes[d];

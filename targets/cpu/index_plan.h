@@ -6,6 +6,7 @@
 
 #include "targets/cpu/copy.h"
 #include "targets/cpu/gather.h"
+#include "targets/cpu/isa/index.h"
 
 HLO_BEGIN_C
 
@@ -70,6 +71,15 @@ static inline void cpu_index_fetch(const CpuFetchPlan *fetch, const CpuIndexBloc
     const char *from = fetch->base + block->operands[at + fetch->slices] * fetch->width;
     for (int64_t i = 0; i < fetch->bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
 }
+
+// Whether each slice is a short run at the place that one index of 32 bits says: *line is then all of them, for the
+// kernels of *kind. `width` is that of an element, `operand_elements` how many the operand has.
+bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
+                    CpuIndexLine *line);
+// The line from slice number `first` on, `count` slices.
+CpuIndexLine cpu_index_line_part(const CpuIndexLine *line, int64_t first, int64_t count);
+// The line of a block's slices, for the kernels of PLACES; it points into the block.
+CpuIndexLine cpu_index_line_of_block(const CpuIndexPlan *plan, const CpuIndexBlock *block, const CpuFetchPlan *fetch);
 
 // The product of `rank` sizes.
 int64_t cpu_index_elements(int rank, const int64_t *sizes);

@@ -282,6 +282,25 @@ static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuVal
 
 // The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
 // leaves the range of a narrow type is brought back at once, as if each operation were in that type.
+// The power of 2 that a constant of an unsigned type is, or -1.
+static int constant_power(const CpuLoopBuilder *b, CpuValue v) {
+    if (v < 0 || b->values.items[v].kind != CPU_VALUE_CONSTANT) return -1;
+    const CpuLoopValue *value = &b->values.items[v];
+    if (hlo_type_kind(value->type) != HLO_KIND_UNSIGNED || is_narrow_integer(value->type)) return -1;
+    uint64_t bits = 0;
+    memcpy(&bits, value->constant, (size_t)hlo_type_bytes(value->type));
+    return bits && (bits & (bits - 1)) == 0 ? __builtin_ctzll(bits) : -1;
+}
+
+// Division of unsigned integers by a power of 2, as index arithmetic has it, is a shift, the remainder a mask.
+static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue divisor, int power) {
+    assert(power >= 0 && power < 64);
+    const HloType type = cpu_loop_value_type(b, divisor);
+    const uint64_t operand = op == CPU_OP_DIVIDE ? (uint64_t)power : (UINT64_C(1) << power) - 1;
+    const CpuValue by = cpu_loop_constant(b, type, &operand);  // its first bytes: no type here is big-endian
+    return cpu_loop_op(b, op == CPU_OP_DIVIDE ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_AND, a, by, -1);
+}
+
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
@@ -293,6 +312,8 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
         if (op == CPU_OP_CLZ || op == CPU_OP_POPCNT) return count_narrow(b, op, type, a);
         if (op == CPU_OP_MULHI) return mulhi_narrow(b, type, a, b_value);
     }
+    const int power = op == CPU_OP_DIVIDE || op == CPU_OP_REMAINDER ? constant_power(b, b_value) : -1;
+    if (power >= 0) return divide_by_power(b, op, a, b_value, power);
     CpuBlockKernel *kernel = b->kernels->operation[op][cpu_register_of(type)];
     if (!kernel) return unsupported(b, info->name, type);
     const HloType result = result_type(info->result, type);

@@ -14,23 +14,21 @@ typedef enum ScatterSplit {
     SPLIT_OWNERS,   // windows that coincide or share nothing: each applies the updates to its own part of the operand
 } ScatterSplit;
 
-// Applies the slices of a block, runs of `columns` elements, that begin at `begin` to before `end` of the operand; see
-// SCATTER_RUNS.
-typedef void RunKernel(const CpuIndexBlock *block, int64_t begin, int64_t end, int64_t columns, void *target,
-                       const void *update);
-
 typedef struct ScatterJob {
     CpuIndexPlan plan;
     CpuFetchPlan fetch;  // of the first operand
     const CpuScatter *scatter;
     const CpuLoopKernels *kernels;
+    const CpuIndexKernels *index_kernels;
     void *const *operands;
     const void *const *updates;
     ScatterSplit split;
-    bool shared;             // by several workers
-    int64_t operand_count;   // elements
-    RunKernel *runs;         // of windows of one short run, or NULL
-    CpuBlockKernel *kernel;  // of windows of one run of a type that computes as it is stored, or NULL
+    bool shared;                  // by several workers
+    int64_t operand_count;        // elements
+    CpuScatterKernel *runs;       // of windows of one short run, or NULL
+    CpuIndexLine line;            // such windows where one index tells each place,
+    CpuScatterKernel *line_runs;  // and their kernel, or NULL
+    CpuBlockKernel *kernel;       // of windows of one run of a type that computes as it is stored, or NULL
     // By rows: the source, and the updates in the order of their rows, those of row r from starts[r] to before
     // starts[r + 1].
     const char *source;
@@ -125,51 +123,23 @@ static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, 
 
 // ---- windows of one short run
 
-// to[at] = expression of x, which stands there, and y, which comes in: without a call for each slice.
-#define SCATTER_RUNS(name, T, expression)                                                                   \
-    static void name(const CpuIndexBlock *block, int64_t begin, int64_t end, int64_t columns, void *target, \
-                     const void *update) {                                                                  \
-        T *to = target;                                                                                     \
-        const T *from = update;                                                                             \
-        for (int64_t i = 0; i < block->count; i++) {                                                        \
-            const int64_t at = block->operands[i], source = block->results[i];                              \
-            if (at < begin || at >= end) continue;                                                          \
-            if (columns == 1) {                                                                             \
-                const T x = to[at], y = from[source];                                                       \
-                (void)x;                                                                                    \
-                to[at] = (T)(expression);                                                                   \
-                continue;                                                                                   \
-            }                                                                                               \
-            CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                         \
-                const T x = to[at + j], y = from[source + j];                                               \
-                (void)x;                                                                                    \
-                to[at + j] = (T)(expression);                                                               \
-            }                                                                                               \
-        }                                                                                                   \
-    }
-SCATTER_RUNS(assign_1, uint8_t, y)
-SCATTER_RUNS(assign_2, uint16_t, y)
-SCATTER_RUNS(assign_4, uint32_t, y)
-SCATTER_RUNS(assign_8, uint64_t, y)
-SCATTER_RUNS(add_f32, float, x + y)
-SCATTER_RUNS(add_f64, double, x + y)
-SCATTER_RUNS(add_1, uint8_t, x + y)
-SCATTER_RUNS(add_2, uint16_t, x + y)
-SCATTER_RUNS(add_4, uint32_t, x + y)
-SCATTER_RUNS(add_8, uint64_t, x + y)
-
-// The kernel that assigns or adds elements of a type that computes as it is stored, or NULL.
-static RunKernel *run_kernel(const CpuScatter *scatter, const CpuLoopKernels *kernels) {
-    static RunKernel *const kAssign[9] = {[1] = assign_1, [2] = assign_2, [4] = assign_4, [8] = assign_8},
-                            *const kAdd[9] = {[1] = add_1, [2] = add_2, [4] = add_4, [8] = add_8};
+// The kernels of such windows, by what says where they are; NULL where the operation and the type have none.
+static CpuScatterKernel *run_kernel(const ScatterJob *job, CpuIndexKind kind) {
+    static const CpuIndexOp kOps[] = {[CPU_SCATTER_ASSIGN] = CPU_INDEX_ASSIGN,
+                                      [CPU_SCATTER_ADD] = CPU_INDEX_ADD,
+                                      [CPU_SCATTER_MULTIPLY] = CPU_INDEX_MULTIPLY,
+                                      [CPU_SCATTER_MINIMUM] = CPU_INDEX_MINIMUM,
+                                      [CPU_SCATTER_MAXIMUM] = CPU_INDEX_MAXIMUM};
+    static const CpuRegisterType kUnsigned[] = {
+        [1] = CPU_REGISTER_U8, [2] = CPU_REGISTER_U16, [4] = CPU_REGISTER_U32, [8] = CPU_REGISTER_U64};
+    const CpuScatter *scatter = job->scatter;
     const HloType type = scatter->types[0];
     const int width = hlo_type_bytes(type);
-    if (scatter->count != 1 || width > 8) return NULL;
-    if (scatter->op == CPU_SCATTER_ASSIGN) return kAssign[width];
-    if (scatter->op != CPU_SCATTER_ADD || kernels->decode[type] || kernels->wrap[type]) return NULL;
-    if (type == HLO_F32) return add_f32;
-    if (type == HLO_F64) return add_f64;
-    return hlo_type_is_integer(type) ? kAdd[width] : NULL;
+    if (scatter->op == CPU_SCATTER_CALL || width > 8) return NULL;
+    const bool assigns = scatter->op == CPU_SCATTER_ASSIGN;
+    if (!assigns && (job->kernels->decode[type] || job->kernels->wrap[type])) return NULL;
+    const bool by_width = assigns || (scatter->op == CPU_SCATTER_ADD && hlo_type_is_integer(type));
+    return job->index_kernels->scatter[kind][kOps[scatter->op]][by_width ? kUnsigned[width] : cpu_register_of(type)];
 }
 
 static void scatter_block(const ScatterJob *job, const CpuIndexBlock *block, int64_t begin, int64_t end) {
@@ -177,7 +147,8 @@ static void scatter_block(const ScatterJob *job, const CpuIndexBlock *block, int
     const int64_t first = owners ? 0 : begin, columns = owners ? job->plan.window[0].size : end - begin,
                   width = hlo_type_bytes(job->scatter->types[0]);
     if (job->runs) {
-        job->runs(block, begin, end, columns, job->operands[0], job->updates[0]);
+        const CpuIndexLine line = cpu_index_line_of_block(&job->plan, block, &job->fetch);
+        job->runs(&line, begin, end, job->operands[0], job->updates[0]);
         return;
     }
     for (int64_t i = 0; i < block->count; i++) {
@@ -202,6 +173,13 @@ static void scatter_task(void *argument, int64_t begin, int64_t end, int worker)
         cpu_index_block(&job->plan, i, job->plan.batch_count, false, &block);
         scatter_block(job, &block, begin, end);
     }
+}
+
+// The same where the windows are a line.
+static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
+    const ScatterJob *job = argument;
+    (void)worker;
+    job->line_runs(&job->line, begin, end, job->operands[0], job->updates[0]);
 }
 
 // True where windows are runs of which any two coincide or share nothing.
@@ -309,7 +287,12 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     const CpuWindowStep *run = &plan->window[0];
     const HloType type = job->scatter->types[0];
     const bool one_run = plan->window_rank == 1 && run->operand == 1 && run->result == 1 && job->scatter->count == 1;
-    if (one_run && job->split == SPLIT_OWNERS) job->runs = run_kernel(job->scatter, job->kernels);
+    CpuIndexKind kind;
+    if (one_run && job->split == SPLIT_OWNERS) {
+        job->runs = run_kernel(job, CPU_INDEX_PLACES);
+        if (cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &kind, &job->line))
+            job->line_runs = run_kernel(job, kind);
+    }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
         !job->kernels->decode[type] && !job->kernels->wrap[type])
         job->kernel = builtin_kernel(job->scatter, job->kernels, 0);
@@ -330,6 +313,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
     assert(scatter && results && operands && updates);
     ScatterJob job = {.scatter = scatter,
                       .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
+                      .index_kernels = cpu_isa_index_kernels(cpu_pool_features(pool)),
                       .operands = results,
                       .updates = updates,
                       .source = operands[0]};
@@ -345,9 +329,10 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
     if (!any) return HLO_SUCCESS;
     job.fetch = cpu_index_plan_fetch(&job.plan, results[0], job.operand_count, hlo_type_bytes(scatter->types[0]));
     const int64_t parts = job.split == SPLIT_OWNERS ? job.operand_count : job.plan.window[0].size;
+    CpuTask *task = job.line_runs ? line_task : scatter_task;
     if (job.shared)
-        cpu_pool_parallel_for(pool, parts, scatter_task, &job);
+        cpu_pool_parallel_for(pool, parts, task, &job);
     else
-        scatter_task(&job, 0, parts, 0);
+        task(&job, 0, parts, 0);
     return HLO_SUCCESS;
 }

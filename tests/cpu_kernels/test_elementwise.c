@@ -163,6 +163,33 @@ ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
     }
 }
 
+// Quotients beside whole numbers, where a rounded division would tell the wrong one.
+ParameterizedTestParameters(cpu_elementwise, quotients_beside_whole_numbers) {
+    return cr_make_param_array(Integer, kIntegers, 8);
+}
+
+ParameterizedTest(Integer *t, cpu_elementwise, quotients_beside_whole_numbers) {
+    enum { kCount = 6000 };
+    static uint64_t a[kCount], b[kCount], out[kCount];
+    uint64_t state = 5;
+    for (int i = 0; i < kCount; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        const uint64_t divisor = extend(t, state >> 17) >> (i % 3 * t->bits / 3), top = extend(t, state >> 5);
+        const uint64_t quotient = divisor ? model_divide(t, top, extend(t, divisor)) : 0;
+        put(t, b, i, extend(t, divisor));
+        put(t, a, i, extend(t, quotient * divisor + (uint64_t)(i % 5) - 2));
+    }
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int rest = 0; rest < 2; rest++) {
+            const CpuLoopOp op = rest ? CPU_OP_REMAINDER : CPU_OP_DIVIDE;
+            kernels_of(set)->operation[op][t->type](out, a, b, NULL, kCount, 0);
+            for (int i = 0; i < kCount; i++)
+                cr_assert_eq(get(t, out, i), extend(t, model_binary(t, op, get(t, a, i), get(t, b, i))),
+                             "%s of %llx by %llx", rest ? "rest" : "quotient", (unsigned long long)get(t, a, i),
+                             (unsigned long long)get(t, b, i));
+        }
+}
+
 // ---- conversions
 
 static uint64_t model_saturate(const Integer *t, double x) {
@@ -339,5 +366,55 @@ Test(cpu_elementwise, complex_quotients_are_the_compilers) {
                               "c64 %d, part %d: %g, not %g", i, part, (double)y, (double)want32[part]);
                 }
             }
+        }
+}
+
+// ---- rows
+
+// Short rows, which are reduced several at a time, have the bits that each has alone, of every type and operation.
+Test(cpu_elementwise, short_rows_together_and_alone) {
+    enum { kRows = 37, kLongest = 40, kWidest = 16 };
+    static _Alignas(64) unsigned char in[kRows * kLongest * kWidest], together[kRows * kWidest], alone[kWidest];
+    static const int widths[CPU_REGISTER_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16};
+    for (int type = 0; type < CPU_REGISTER_COUNT; type++) {
+        uint32_t state = 3;
+        for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)((state = state * 1664525 + 1013904223) >> 24);
+        if (type == CPU_REGISTER_PRED)
+            for (size_t i = 0; i < sizeof in; i++) in[i] &= 1;
+        for (int i = 0; i < kRows * kLongest * 4 && type == CPU_REGISTER_F32; i++)
+            ((float *)(void *)in)[i] = (float)((i * 37) % 101 - 50) / 7;
+        for (int i = 0; i < kRows * kLongest * 2 && type == CPU_REGISTER_F64; i++)
+            ((double *)(void *)in)[i] = (double)((i * 37) % 101 - 50) / 7;
+        for (int i = 0; i < kRows * kLongest * 4 && type == CPU_REGISTER_C64; i++)
+            ((float *)(void *)in)[i] = (float)((i * 29) % 97 - 48) / 7;
+        for (int i = 0; i < kRows * kLongest * 2 && type == CPU_REGISTER_C128; i++)
+            ((double *)(void *)in)[i] = (double)((i * 29) % 97 - 48) / 7;
+        for (int set = 0; set <= (int)cpu_features_detect(); set++)
+            for (int op = 0; op < CPU_REDUCE_COUNT; op++) {
+                CpuReduceKernel *reduce = kernels_of(set)->reduce[op][type];
+                for (int n = 1; n <= kLongest && reduce; n++) {
+                    reduce(together, in, kRows, n);
+                    for (int r = 0; r < kRows; r++) {
+                        reduce(alone, in + (size_t)r * (size_t)n * (size_t)widths[type], 1, n);
+                        cr_assert_eq(memcmp(alone, together + r * widths[type], (size_t)widths[type]), 0,
+                                     "type %d, op %d, rows of %d on set %d", type, op, n, set);
+                    }
+                }
+            }
+    }
+}
+
+// The magnitude of complex numbers of any size, as the C library has it.
+Test(cpu_elementwise, magnitudes_of_complex_numbers) {
+    static const float parts[] = {0.0f, -0.0f, 1e-45f, 1e-38f, 3.0f, -4.0f, 1e30f, 3.4e38f, INFINITY, NAN};
+    enum { kParts = sizeof parts / sizeof parts[0] };
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int i = 0; i < kParts * kParts; i++) {
+            const float z[2] = {parts[i / kParts], parts[i % kParts]};
+            const double wanted = isnan(z[0]) || isnan(z[1]) ? NAN : hypot((double)z[0], (double)z[1]);
+            float got;
+            kernels_of(set)->operation[CPU_OP_ABS][CPU_REGISTER_C64](&got, z, NULL, NULL, 1, 0);
+            cr_assert(isnan(wanted) ? isnan(got) : got == (float)wanted, "|%g + %g i| = %g", (double)z[0], (double)z[1],
+                      (double)got);
         }
 }

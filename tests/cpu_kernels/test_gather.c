@@ -2,6 +2,7 @@
 // Gather and scatter against the definition in the StableHLO specification, one element at a time.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/ir/literal.h"
@@ -172,10 +173,12 @@ typedef struct TypeCase {
 } TypeCase;
 
 static TypeCase kTypeCases[] = {
-    {HLO_F32, HLO_S32, 1},  {HLO_F32, HLO_U8, 5},   {HLO_F64, HLO_S64, 1}, {HLO_F64, HLO_U32, 33},
-    {HLO_BF16, HLO_S16, 1}, {HLO_BF16, HLO_S32, 9}, {HLO_U8, HLO_U64, 1},  {HLO_U16, HLO_S32, 17},
-    {HLO_S64, HLO_S32, 1},  {HLO_S4, HLO_S32, 3},   {HLO_F16, HLO_S8, 64}, {HLO_F32, HLO_S32, 300},
-    {HLO_S32, HLO_U16, 70},
+    {HLO_F32, HLO_S32, 1},  {HLO_F32, HLO_U8, 5},   {HLO_F64, HLO_S64, 1},  {HLO_F64, HLO_U32, 33},
+    {HLO_BF16, HLO_S16, 1}, {HLO_BF16, HLO_S32, 9}, {HLO_U8, HLO_U64, 1},   {HLO_U16, HLO_S32, 17},
+    {HLO_S64, HLO_S32, 1},  {HLO_S4, HLO_S32, 3},   {HLO_F16, HLO_S8, 64},  {HLO_F32, HLO_S32, 300},
+    {HLO_S32, HLO_U16, 70}, {HLO_U32, HLO_U32, 1},  {HLO_U32, HLO_S32, 4},  {HLO_F64, HLO_S32, 8},
+    {HLO_F32, HLO_U32, 3},  {HLO_S32, HLO_S32, 16}, {HLO_F32, HLO_S32, 32}, {HLO_S64, HLO_U32, 2},
+    {HLO_U8, HLO_S32, 16},
 };
 
 static void put(HloType type, void *array, int64_t at, int64_t value) {
@@ -224,11 +227,11 @@ ParameterizedTest(TypeCase *c, cpu_gather, types) {
                   many[] = {kSlices, columns}, slices[] = {1, columns};
     CpuIndexing x = rows_of_table(sizes, c->index, 2, counts, many);
     x.slice_sizes = slices;
-    for (int workers = 1; workers <= 3; workers += 2)
+    for (int form = 0; form <= 2 * (int)cpu_features_detect() + 1; form++)  // every set, alone and shared
         for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_MAXIMUM; op++) {
             const CpuScatter scatter = {.indexing = x, .count = 1, .types = &c->type, .op = (CpuScatterOp)op};
             CpuPool *pool;
-            cr_assert_null(cpu_pool_new_with(workers, CPU_FEATURES_AMX, &pool));
+            cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
             for (int64_t i = 0; i < kRows * columns; i++) wanted[i] = i % 3, put(c->type, table, i, wanted[i]);
             for (int64_t i = 0; i < kSlices; i++) put(c->index, row_numbers, i, i * 7 % (kRows + 3));
             for (int64_t i = 0; i < kSlices * columns; i++) put(c->type, updates, i, i % 41 == 0);
@@ -249,6 +252,40 @@ ParameterizedTest(TypeCase *c, cpu_gather, types) {
             }
             cpu_pool_free(pool);
         }
+}
+
+// NaN wins and -0 is below +0, in rows of one element and of vectors and rests of them, on every set.
+Test(cpu_gather, extremes_of_special_values_are_scattered) {
+    static const float specials[] = {0.0f, -0.0f, 1.5f, -1.5f, INFINITY, -INFINITY, NAN};
+    enum { kSpecials = sizeof specials / sizeof specials[0] };
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int columns = 1; columns <= 40; columns += 13)
+            for (int op = CPU_SCATTER_MINIMUM; op <= CPU_SCATTER_MAXIMUM; op++)
+                for (int pair = 0; pair < kSpecials * kSpecials; pair++) {
+                    const float x = specials[pair / kSpecials], y = specials[pair % kSpecials];
+                    const int64_t sizes[] = {2, columns}, counts[] = {1, 1}, many[] = {1, columns};
+                    const HloType type = HLO_F32;
+                    const int32_t row = 1;
+                    const CpuScatter scatter = {.indexing = rows_of_table(sizes, HLO_S32, 2, counts, many),
+                                                .count = 1,
+                                                .types = &type,
+                                                .op = (CpuScatterOp)op};
+                    float table[80], update[40];
+                    CpuPool *pool;
+                    cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)set, &pool));
+                    for (int i = 0; i < columns; i++) table[i] = 7, table[columns + i] = x, update[i] = y;
+                    cr_assert_null(cpu_scatter(pool, &scatter, (void *[]){table}, (const void *[]){table}, &row,
+                                               (const void *[]){update}));
+                    const bool first = (op == CPU_SCATTER_MAXIMUM) == (x == y ? !signbit(x) : x > y);
+                    const float larger = isnan(x) || isnan(y) ? NAN : first ? x : y;
+                    for (int i = 0; i < columns; i++) {
+                        const float got = table[columns + i];
+                        cr_assert_eq(table[i], 7);
+                        cr_assert(isnan(larger) ? isnan(got) : got == larger && signbit(got) == signbit(larger),
+                                  "op %d of %g and %g on set %d: %g", op, (double)x, (double)y, set, (double)got);
+                    }
+                    cpu_pool_free(pool);
+                }
 }
 
 // A table so large that its rows are combined on their way into the result: the operand stays as it was, a row's

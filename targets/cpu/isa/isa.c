@@ -3,6 +3,7 @@
 
 #include "targets/cpu/isa/fft.h"
 #include "targets/cpu/isa/gemm.h"
+#include "targets/cpu/isa/index.h"
 #include "targets/cpu/isa/random.h"
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/isa/taps.h"
@@ -41,6 +42,10 @@ const CpuGemmKernels *cpu_isa_gemm_kernels(CpuFeatures features, CpuGemmElement 
 
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features) {
     return BEST(features, cpu_scan_kernels);
+}
+
+const CpuIndexKernels *cpu_isa_index_kernels(CpuFeatures features) {
+    return BEST(features, cpu_index_kernels);
 }
 
 const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features) {

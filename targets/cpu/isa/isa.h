@@ -32,7 +32,8 @@ typedef enum CpuRegisterType {
 // instruction's own constant.
 typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
 
-// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, n >= 1, in the fixed tree of isa/loop_reduce.inc.
+// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of isa/loop_reduce.inc; the
+// operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
 // Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).

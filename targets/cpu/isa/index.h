@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers and scatters of slices that are short runs, per instruction set: gather.c and scatter.c drive them.
+#ifndef MESHLO_TARGETS_CPU_ISA_INDEX_H_
+#define MESHLO_TARGETS_CPU_ISA_INDEX_H_
+
+#include "targets/cpu/isa/isa.h"
+
+HLO_BEGIN_C
+
+// What says where slices stand in the operand.
+typedef enum CpuIndexKind {
+    CPU_INDEX_S32,     // one index a slice, of this type
+    CPU_INDEX_U32,     // the same
+    CPU_INDEX_PLACES,  // int64_t element offsets that somebody worked out; those below 0 are dropped by scatters
+    CPU_INDEX_KIND_COUNT
+} CpuIndexKind;
+
+// Slices number 0 to `count`, of which each is a run of `columns` elements. Strides are in elements.
+typedef struct CpuIndexLine {
+    int64_t count, columns;
+    const void *indices;
+    int64_t index_step;            // from one slice's index to the next one's
+    int64_t largest;               // index at which a slice still fits; PLACES: not looked at
+    int64_t stride;                // of the operand for one index; PLACES: not looked at
+    int64_t result_step;           // from slice to slice in the gather's result or the scatter's updates
+    const int64_t *result_places;  // PLACES: instead of result_step
+    int64_t ahead;  // slices that memory is asked for before they are used, 0 where caches hold the array
+} CpuIndexLine;
+
+typedef enum CpuIndexOp {
+    CPU_INDEX_ASSIGN,  // types are the unsigned integers of the elements' widths
+    CPU_INDEX_ADD,     // integers: unsigned ones
+    CPU_INDEX_MULTIPLY,
+    CPU_INDEX_MINIMUM,
+    CPU_INDEX_MAXIMUM,
+    CPU_INDEX_OP_COUNT
+} CpuIndexOp;
+
+// Copies the slices of `operand` to `result`, elements of `width` bytes (1, 2, 4, 8 or 16). Indices are moved to the
+// nearest that fits.
+typedef void CpuGatherKernel(const CpuIndexLine *line, int width, void *result, const void *operand);
+
+// Combines those slices of `updates` into `operand` that begin at its elements [begin, end), in their order; slices
+// that do not fit are dropped.
+typedef void CpuScatterKernel(const CpuIndexLine *line, int64_t begin, int64_t end, void *operand, const void *updates);
+
+typedef struct CpuIndexKernels {
+    CpuGatherKernel *gather[CPU_INDEX_KIND_COUNT];
+    CpuScatterKernel *scatter[CPU_INDEX_KIND_COUNT][CPU_INDEX_OP_COUNT][CPU_REGISTER_COUNT];  // NULL: has none
+} CpuIndexKernels;
+
+extern const CpuIndexKernels cpu_index_kernels_baseline;
+#if defined(__x86_64__)
+extern const CpuIndexKernels cpu_index_kernels_avx2, cpu_index_kernels_avx512;
+#endif
+
+// The kernels for a set.
+const CpuIndexKernels *cpu_isa_index_kernels(CpuFeatures features);
+
+HLO_END_C
+
+#endif
