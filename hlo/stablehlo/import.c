@@ -381,6 +381,7 @@ typedef struct ImportPlan {
     HloOpcode opcode;      // of an operation without a row; HLO_OPCODE_COUNT for a name that is unknown
     bool has_fields;       // it is in fields.def; otherwise it is elementwise
     bool is_return;
+    bool repeats;  // what it becomes depends on its attributes and types alone
 } ImportPlan;
 
 // The elementwise opcode of the same name in HLO, with dashes.
@@ -413,6 +414,7 @@ static const ImportPlan *plan_of(Importer *importer, const char *name) {
     plan->has_fields = plan->opcode != HLO_OPCODE_COUNT;
     if (!plan->row && !plan->has_fields) plan->opcode = opcode_by_name(name);
     plan->is_return = is_return(name);
+    plan->repeats = plan->row ? import_may_repeat(name) : plan->opcode != HLO_OPCODE_COUNT;
     hlo_int_map_set(importer->arena, &importer->plans, (uintptr_t)name, (int64_t)(uintptr_t)plan);
     return plan;
 }
@@ -482,7 +484,10 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
             return HLO_SUCCESS;
         }
         ImportPlace place = {importer, computation, operation};
+        if (plan->repeats && import_repeated(&place)) continue;
+        const HloInstruction *before = computation->last;
         HLO_TRY(with_place(importer, operation, import_operation(&place, plan)));
+        if (plan->repeats) import_note_repeat(&place, before);
     }
     return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
 }
@@ -754,7 +759,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
 }
 
 HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena, HloModule *module) {
-    Importer importer = {.module = module, .text = text, .arena = arena};
+    Importer importer = {.module = module, .text = text, .arena = arena, .repeats = import_repeats_new(arena)};
     note_rows(&importer);
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");

@@ -7,15 +7,16 @@
 
 typedef struct Importer {
     HloModule *module;
-    const struct AsmText *text;  // that the picture was read from, for messages; or NULL
-    HloArena *arena;             // scratch and the MLIR picture
-    HloStringMap functions;      // name -> ImportedFunction
-    HloStringMap rows;           // operation -> ImportRow
-    HloIntMap plans;             // address of an operation name -> ImportPlan
-    HloStringMap shardings;      // text of an annotation -> HloSharding in the module
-    HloIntMap known;             // integer instruction's address -> HloInts that it always gives, or 0
-    HloIntMap same;              // parameter's (or its tuple element's) address -> instruction outside
-    HloStringMap refined;        // a function's name with shapes -> HloComputation
+    const struct AsmText *text;     // that the picture was read from, for messages; or NULL
+    HloArena *arena;                // scratch and the MLIR picture
+    HloStringMap functions;         // name -> ImportedFunction
+    HloStringMap rows;              // operation -> ImportRow
+    HloIntMap plans;                // address of an operation name -> ImportPlan
+    struct ImportRepeats *repeats;  // what operations became that may come again
+    HloStringMap shardings;         // text of an annotation -> HloSharding in the module
+    HloIntMap known;                // integer instruction's address -> HloInts that it always gives, or 0
+    HloIntMap same;                 // parameter's (or its tuple element's) address -> instruction outside
+    HloStringMap refined;           // a function's name with shapes -> HloComputation
     int64_t refined_count;
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
@@ -64,6 +65,16 @@ const ImportRow *import_dynamic_calls(int64_t *count);
 const ImportRow *import_legacy_rows(int64_t *count);
 // sdy operations and casts between dialects.
 const ImportRow *import_sdy_rows(int64_t *count);
+
+// An empty table of what operations became (import_repeat.c), in `arena`.
+struct ImportRepeats *import_repeats_new(HloArena *arena);
+// True for rows whose handlers look at nothing but the attributes and types of an operation.
+bool import_may_repeat(const char *name);
+// True if the same operation, with equal attributes and types, was converted before: it has become the same again, and
+// its result is set. To be asked only of operations that may repeat.
+bool import_repeated(const ImportPlace *place);
+// Keeps what the operation at hand has just become: the instructions behind `before` (NULL: all of the computation).
+void import_note_repeat(const ImportPlace *place, const HloInstruction *before);
 
 // What a location says as metadata; NULL when that is nothing.
 const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location);

@@ -131,6 +131,57 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     hlo_module_free(module);
 }
 
+// Operations that repeat become what the first of them became: with other operands, names, places and shardings of
+// their own, in other computations, and where only one of attributes, operand types and result type differs.
+static const char repeating[] =
+    "HloModule repeating, num_partitions=2\n"
+    "inner {\n  x = f32[4,1] parameter(0)\n  r = f32[4] reshape(x)\n  ROOT b = f32[4,8] broadcast(r), "
+    "dimensions={0}\n}\n"
+    "ENTRY e {\n  p = f32[4,8] parameter(0)\n  q = f32[8,4] parameter(1)\n  k = f32[4,1] parameter(2)\n"
+    "  a = f32[4,8] add(p, p), metadata={op_name=\"first\" source_file=\"a.py\" source_line=1}\n"
+    "  b = f32[4,8] add(a, p), metadata={op_name=\"second\" source_file=\"a.py\" source_line=2}\n"
+    "  c = f32[4,8] add(p, b), sharding={devices=[2,1]0,1}\n  d = f32[4,8] add(c, b), sharding={devices=[1,2]0,1}\n"
+    "  f = f32[4,8] add(d, d), sharding={devices=[2,1]0,1}, frontend_attributes={who=\"me\"}\n"
+    "  g = f32[4,8] add(f, d), frontend_attributes={who=\"you\"}\n"
+    "  t = f32[8,4] transpose(g), dimensions={1,0}\n  u = f32[8,4] add(t, q)\n  v = f32[4,8] transpose(u), "
+    "dimensions={1,0}\n"
+    "  m = f32[4,4] dot(g, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  n = f32[4,4] dot(v, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  o = f32[8,8] dot(v, t), lhs_contracting_dims={0}, rhs_contracting_dims={1}\n"
+    "  s = f32[4] reshape(k)\n  w = f32[4,8] broadcast(s), dimensions={0}\n"
+    "  y = f32[4,8] call(k), to_apply=inner\n  z = f32[4] reshape(k)\n  aa = f32[4,8] broadcast(z), dimensions={0}\n"
+    "  bb = f32[] constant(1)\n  cc = f32[] constant(1)\n  dd = f32[] constant(2)\n  ee = f32[] add(bb, cc)\n"
+    "  ff = f32[] add(ee, dd)\n  gg = pred[4,8] compare(w, y), direction=LT\n"
+    "  hh = pred[4,8] compare(w, aa), direction=GT\n  ii = pred[4,8] compare(y, aa), direction=LT\n"
+    "  ROOT tt = (f32[4,4], f32[4,4], f32[8,8], f32[], pred[4,8], pred[4,8], pred[4,8]) tuple(m, n, o, ff, gg, hh, "
+    "ii)\n}\n";
+
+Test(stablehlo_export, operations_that_repeat) {
+    HloModule *module = NULL;
+    must(hlo_parse(repeating, sizeof(repeating) - 1, NULL, &module), "repeating");
+    must(hlo_verify(module), "repeating");
+    check_doors(module, NULL, "repeating");
+    HloModule *again = through_bytecode(module, NULL, "repeating");
+    HloText text = {0};
+    const HloPrintOptions options = hlo_print_default();
+    must(hlo_print(again, &options, &text), "repeating");
+    static const char *const parts[] = {
+        "%add.1 = f32[4,8]{1,0} add(%add, %Arg_0), metadata={op_name=\"second\" source_file=\"a.py\" source_line=2}",
+        "%add.2 = f32[4,8]{1,0} add(%Arg_0, %add.1), sharding={devices=[2,1]0,1}",
+        "%add.3 = f32[4,8]{1,0} add(%add.2, %add.1), sharding={devices=[1,2]0,1}",
+        "add(%add.3, %add.3), sharding={devices=[2,1]0,1}, frontend_attributes={who=\"me\"}",
+        "add(%add.4, %add.3), frontend_attributes={who=\"you\"}",
+        "f32[8,4]{1,0} add(%transpose, %Arg_1), metadata",
+        "f32[8,8]{1,0} dot(%transpose.1, %transpose), lhs_contracting_dims={0}, rhs_contracting_dims={1}",
+        "direction=GT",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++)
+        cr_expect(strstr(text.data, parts[i]), "%s\n%s", parts[i], text.data);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
+
 // Every release that these programs can be said in.
 Test(stablehlo_export, releases) {
     static const char *const releases[] = {
