@@ -104,7 +104,7 @@ HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcod
     bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
     if (extreme && hlo_type_is_float(type)) {
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
-        hlo_literal_set_double(literal, 0, opcode == HLO_OP_MAXIMUM ? -__builtin_inf() : __builtin_inf());
+        hlo_literal_set_double(literal, 0, hlo_float_extreme(type, opcode == HLO_OP_MINIMUM));
         return emit_literal(partitioner, literal);
     }
     if (extreme) return spmd_emit_scalar(partitioner, type, integer_limit(type, opcode == HLO_OP_MINIMUM));

@@ -27,7 +27,7 @@ HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *c
 HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type);
 // A scalar constant of any array type.
 HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int64_t value);
-// The scalar that `opcode` (add, multiply, minimum, maximum, and, or, xor) leaves unchanged.
+// The scalar that `opcode` (add, multiply, minimum, maximum, and, or, xor) leaves every number unchanged with.
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type);
 // A scalar spread over `dims`.
 HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *scalar, const int64_t *dims,

@@ -140,7 +140,7 @@ HloComputation *hlo_build_combiner(HloBuilder *builder, HloOpcode opcode, HloTyp
     return make.result;
 }
 
-// The least or greatest value of a type: -inf and inf for floats.
+// The least or greatest value of a type: -inf and inf for floats that have them.
 static HloInstruction *extreme(HloBuilder *builder, HloType type, bool least) {
     HloTypeKind kind = hlo_type_kind(type);
     int bits = hlo_type_info(type)->bits;
@@ -150,7 +150,7 @@ static HloInstruction *extreme(HloBuilder *builder, HloType type, bool least) {
         return hlo_build_scalar_int64(builder, type, least ? lowest : -(lowest + 1));
     }
     if (kind == HLO_KIND_UNSIGNED) return hlo_build_scalar_int64(builder, type, least ? 0 : -1);
-    return hlo_build_scalar(builder, type, least ? -(double)INFINITY : (double)INFINITY);
+    return hlo_build_scalar(builder, type, hlo_float_extreme(type, !least));
 }
 
 HloInstruction *hlo_build_identity_value(HloBuilder *builder, HloOpcode opcode, HloType type) {

@@ -151,3 +151,18 @@ uint64_t hlo_float_encode(HloType type, double value) {
     if (pattern == 0 && format.specials == UNSIGNED_ZERO) return 0;
     return sign << (format.bits - 1) | pattern;
 }
+
+double hlo_float_extreme(HloType type, bool greatest) {
+    assert(hlo_type_is_float(type));
+    const double infinite = greatest ? (double)INFINITY : -(double)INFINITY;
+    if (hlo_float_decode(type, hlo_float_encode(type, infinite)) == infinite) return infinite;
+    // Types without infinities are narrow: all of their numbers are looked at, since some have no sign either.
+    const int bits = hlo_type_info(type)->bits;
+    double extreme = -infinite;
+    assert(bits <= 8); /* f16 and wider have infinities */
+    for (uint64_t pattern = 0; pattern < UINT64_C(1) << bits; pattern++) {
+        const double value = hlo_float_decode(type, pattern);
+        if (greatest ? value > extreme : value < extreme) extreme = value;
+    }
+    return extreme;
+}

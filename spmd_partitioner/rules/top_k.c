@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k: each shard names its best, and the best of those are chosen.
 #include <assert.h>
+#include <string.h>
 
 #include "spmd_partitioner/emit.h"
 
@@ -39,6 +40,35 @@ static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, Hl
     spmd_emit_leaves(partitioner, made, leaves);
 }
 
+// The scalar that a top-k takes last. Floats are taken in their total order, in which NaNs stand beyond the infinities:
+// a number would be taken before them. One of the four patterns is the outermost in every floating type: all ones (the
+// NaN of most, the finite number of f4e2m1fn), the same without the sign, the sign alone (the NaN of the types whose
+// zero has no sign) and zero (the least of the type that has no sign at all).
+static HloInstruction *taken_last(SpmdPartitioner *partitioner, HloType type, bool largest) {
+    if (!hlo_type_is_float(type)) {
+        return spmd_emit_identity(partitioner, largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, type);
+    }
+    const int bits = hlo_type_info(type)->bits;
+    const uint64_t ones = UINT64_MAX >> (64 - bits), sign = UINT64_C(1) << (bits - 1);
+    const uint64_t patterns[] = {ones, ones ^ sign, sign, 0};
+    uint64_t last = 0;
+    int64_t last_key = 0;
+    for (size_t i = 0; i < HLO_COUNT_OF(patterns); i++) {
+        const double value = hlo_float_decode(type, patterns[i]);
+        int64_t key;
+        memcpy(&key, &value, sizeof(key));
+        if (key < 0) key ^= INT64_MAX;  // integers that are ordered as the floats are
+        if (i && (largest ? key >= last_key : key <= last_key)) continue;
+        last = patterns[i];
+        last_key = key;
+    }
+    HloArena *arena = partitioner->module->arena;
+    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, type));
+    memcpy(literal->data, &last, (size_t)hlo_type_bytes(type));  // by bits: a NaN would lose its own on the way
+    HloConstantAttributes attributes = {literal};
+    return spmd_emit(partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes);
+}
+
 // array[..., places[..., j]] along the last dimension.
 static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *array, HloInstruction *places) {
     HloArena *arena = partitioner->module->arena;
@@ -73,8 +103,7 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
     const SpmdAxes *axes = &local.sharding->dims[last];
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(op, TopK);
-    HloInstruction *worst =
-        spmd_emit_identity(partitioner, attributes->largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, global->type);
+    HloInstruction *worst = taken_last(partitioner, global->type, attributes->largest);
     HloInstruction *operand = spmd_emit_mask(partitioner, local.hlo, last, axes, global->dims[last], worst);
     int64_t shard = operand->shape->dims[last], k = attributes->k < shard ? attributes->k : shard;
     HloInstruction *best[2], *chosen[2];

@@ -102,6 +102,30 @@ typedef struct Trial {
     HloLiteral *results[4096];
 } Trial;
 
+// Sets what a shard has beyond the end of the array to what must not matter: NaN, or a large number. Splitting leaves
+// zeros there, which many an op would not notice.
+static char *spoil_padding(HloLiteral *shard, const SpmdBoundaryArray *array, int64_t device) {
+    int64_t offsets[16] = {0};
+    const HloShape *local = shard->shape;
+    HloStatus status = spmd_shard_offsets(array->global, array->sharding, device, offsets);
+    if (status) return status_message("offsets", status);
+    for (int64_t i = 0, count = hlo_shape_elements(local); i < count; i++) {
+        bool inside = true;
+        for (int64_t d = local->rank - 1, rest = i; d >= 0; rest /= local->dims[d--]) {
+            inside &= offsets[d] + rest % local->dims[d] < array->global->dims[d];
+        }
+        if (inside) continue;
+        if (hlo_type_is_complex(local->type)) {
+            hlo_literal_set_complex(shard, i, (double)NAN);
+        } else if (hlo_type_is_float(local->type)) {
+            hlo_literal_set_double(shard, i, (double)NAN);
+        } else {
+            hlo_literal_set_int64(shard, i, local->type == HLO_PRED ? 1 : 99);
+        }
+    }
+    return NULL;
+}
+
 static char *make_inputs(Trial *trial, uint64_t seed) {
     Random random = {seed};
     int64_t count = trial->module->entry->parameters.count;
@@ -113,6 +137,10 @@ static char *make_inputs(Trial *trial, uint64_t seed) {
         HloStatus status = spmd_shard_literal(trial->inputs[p], trial->boundary->parameters[p].sharding, trial->devices,
                                               trial->shards[p]);
         if (status) return status_message("split", status);
+        for (int64_t d = 0; d < trial->devices; d++) {
+            char *problem = spoil_padding(trial->shards[p][d], &trial->boundary->parameters[p], d);
+            if (problem) return problem;
+        }
     }
     for (int64_t d = 0; d < trial->devices; d++) {
         trial->arguments[d] = hlo_allocate_zeroed((size_t)count + 1, sizeof(HloLiteral *));

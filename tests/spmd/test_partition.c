@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which collectives programs get, what is refused and how, what reports say.
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 
 // The minimal collectives of small programs on four devices.
 static const struct {
@@ -434,4 +436,56 @@ Test(partition, a_convolution_without_a_window) {
         " w = f32[12,8] parameter(1), sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}\n"
         " ROOT y = f32[8,8] convolution(x, w), dim_labels=bf_io->bf\n}\n",
         NULL, 1);
+}
+
+// The last shard of an uneven cut holds elements that nobody asked for: they must lose against everything.
+static const struct {
+    const char *type, *op;
+} reductions[] = {{"f8e4m3fn", "maximum"},      {"f8e4m3fn", "minimum"}, {"f8e4m3fnuz", "maximum"},
+                  {"f8e4m3b11fnuz", "minimum"}, {"f4e2m1fn", "maximum"}, {"f8e8m0fnu", "minimum"},
+                  {"f8e5m2", "maximum"},        {"bf16", "minimum"}};
+
+ParameterizedTestParameters(partition, bug_padding_of_types_without_infinities) {
+    return cases_numbered(HLO_COUNT_OF(reductions));
+}
+
+ParameterizedTest(const int *number, partition, bug_padding_of_types_without_infinities) {
+    const char *t = reductions[*number].type;
+    HloText text = {0};
+    hlo_text_format(
+        &text,
+        "HloModule m, num_partitions=4\n\nbest {\n x = %s[] parameter(0)\n y = %s[] parameter(1)\n"
+        " ROOT z = %s[] %s(x, y)\n}\n\nENTRY e {\n p = u8[7,3] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " q = %s[7,3] convert(p)\n z = %s[] parameter(1)\n"
+        " ROOT r = %s[3] reduce(q, z), dimensions={0}, to_apply=best\n}\n",
+        t, t, t, reductions[*number].op, t, t, t);
+    check_partitioned(text.data, NULL, 5);
+    hlo_text_free(&text);
+}
+
+// In total order NaNs stand beyond the infinities, and padding beyond those.
+static const struct {
+    const char *type, *values, *largest;
+} choices[] = {{"f32", "nan, 1, nan, 2, 5, nan, 4", "false"},      {"f32", "-nan, 1, -nan, 2, -inf, -nan, 4", "true"},
+               {"bf16", "nan, 1, nan, inf, 5, nan, 4", "false"},   {"f8e4m3fn", "-nan, 1, 2, 2, 5, -nan, 4", "true"},
+               {"f8e4m3fnuz", "nan, 1, 2, 2, 5, nan, -4", "true"}, {"f8e4m3fnuz", "nan, 1, 2, 2, 5, nan, 4", "false"},
+               {"f4e2m1fn", "-6, 1, 2, -6, 6, 3, 4", "true"},      {"f8e8m0fnu", "1, nan, 2, 2, 8, nan, 4", "true"},
+               {"f8e8m0fnu", "1, nan, 2, 2, 8, nan, 4", "false"},  {"s8", "-128, 1, 2, -128, 127, 3, 4", "true"}};
+
+ParameterizedTestParameters(partition, bug_padding_is_taken_after_nans) {
+    return cases_numbered(HLO_COUNT_OF(choices));
+}
+
+ParameterizedTest(const int *number, partition, bug_padding_is_taken_after_nans) {
+    const char *t = choices[*number].type;
+    HloText text = {0};
+    // The places alone: NaNs are all the same to the comparison.
+    hlo_text_format(
+        &text,
+        "HloModule m, num_partitions=4\n\nENTRY e {\n c = %s[7] constant({%s})\n"
+        " s = %s[7] custom-call(c), custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}\n"
+        " t = (%s[7], s32[7]) topk(s), k=7, largest=%s\n ROOT i = s32[7] get-tuple-element(t), index=1\n}\n",
+        t, choices[*number].values, t, t, choices[*number].largest);
+    check_partitioned(text.data, NULL, 5);
+    hlo_text_free(&text);
 }
