@@ -11,7 +11,7 @@
 
 PjrtError *pjrt_executable_destroy(void *arguments) {
     PjrtExecutableDestroyArgs *args = arguments;
-    pjrt_executable_release(args->object);
+    if (args->object) pjrt_executable_release(args->object);
     return NULL;
 }
 
@@ -283,12 +283,19 @@ static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, const PjrtExecutable
     return whole;
 }
 
+// The device that the launch of a portable program names; NULL where it names none, as in the struct of a client from
+// before there were such programs, which ends in front of the field.
+static PjrtDevice *device_of_launch(const PjrtLoadedExecutableExecuteArgs *args) {
+    return PJRT_HAS(args, execute_device) ? args->execute_device : NULL;
+}
+
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
-    if (loaded->executable->portable && !args->execute_device)
+    const PjrtDevice *device = device_of_launch(args);
+    if (loaded->executable->portable && !device)
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is portable: the launch has to name a device",
                          target_executable_name(loaded->executable->executable));
-    if (args->execute_device && !loaded->executable->portable && args->execute_device != loaded->devices[0])
+    if (device && !loaded->executable->portable && device != loaded->devices[0])
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
                          target_executable_name(loaded->executable->executable));
     if (loaded->local_count != loaded->device_count)
@@ -348,7 +355,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         }
     }
     TargetExecuteOptions options = {0};
-    if (executable->portable) options.device = args->execute_device->device;
+    if (executable->portable) options.device = device_of_launch(args)->device;
     if (args->options && PJRT_HAS(args->options, num_non_donatable_input_indices)) {
         options.non_donatable = args->options->non_donatable_input_indices;
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;

@@ -280,22 +280,33 @@ static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
     return *storage ? HLO_SUCCESS : deleted_error();
 }
 
-HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes, const int64_t *minor_to_major) {
-    assert(buffer);
-    const HloShape *shape = buffer->shape;
-    HLO_FAIL_IF(bytes != hlo_shape_bytes(shape), HLO_INVALID_ARGUMENT, "%lld bytes for an array of %lld",
-                (long long)bytes, (long long)hlo_shape_bytes(shape));
-    TargetStorage *storage;
-    HLO_TRY(await_storage(buffer, &storage));
+// The content of an array for the host, in its order of dimensions (NULL: row-major).
+static void copy_out(const HloShape *shape, const TargetStorage *storage, void *destination, int64_t bytes,
+                     const int64_t *minor_to_major) {
+    assert(bytes == hlo_shape_bytes(shape)); /* the callers have refused other sizes */
     if (!minor_to_major) {
         if (bytes) memcpy(destination, storage->data, (size_t)bytes);
-    } else {
-        int64_t from[kMaximumRank], to[kMaximumRank];
-        const int64_t width = hlo_type_bytes(shape->type);
-        dense_strides(shape->dims, shape->rank, width, NULL, from);
-        dense_strides(shape->dims, shape->rank, width, minor_to_major, to);
-        copy_strided(destination, to, storage->data, from, shape->dims, shape->rank, width);
+        return;
     }
+    int64_t from[kMaximumRank], to[kMaximumRank];
+    const int64_t width = hlo_type_bytes(shape->type);
+    dense_strides(shape->dims, shape->rank, width, NULL, from);
+    dense_strides(shape->dims, shape->rank, width, minor_to_major, to);
+    copy_strided(destination, to, storage->data, from, shape->dims, shape->rank, width);
+}
+
+static HloStatus check_host_bytes(const HloShape *shape, int64_t bytes) {
+    HLO_FAIL_IF(bytes != hlo_shape_bytes(shape), HLO_INVALID_ARGUMENT, "%lld bytes for an array of %lld",
+                (long long)bytes, (long long)hlo_shape_bytes(shape));
+    return HLO_SUCCESS;
+}
+
+HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes, const int64_t *minor_to_major) {
+    assert(buffer);
+    HLO_TRY(check_host_bytes(buffer->shape, bytes));
+    TargetStorage *storage;
+    HLO_TRY(await_storage(buffer, &storage));
+    copy_out(buffer->shape, storage, destination, bytes, minor_to_major);
     target_storage_release(storage);
     return HLO_SUCCESS;
 }
@@ -378,23 +389,39 @@ typedef struct HostCopy {
 
 static void finish_host_copy(HloStatus status, void *argument) {
     HostCopy *copy = argument;
+    TargetStorage *storage = target_buffer_take_claimed(copy->buffer);
+    if (!status && !storage) status = deleted_error();
     if (!status)
-        status = target_buffer_to_host(copy->buffer, copy->destination, copy->bytes,
-                                       copy->has_order ? copy->minor_to_major : NULL);
+        copy_out(copy->buffer->shape, storage, copy->destination, copy->bytes,
+                 copy->has_order ? copy->minor_to_major : NULL);
+    target_storage_release(storage);
     target_event_set(copy->event, status);
     target_event_release(copy->event);
     target_buffer_release(copy->buffer);
     hlo_free(copy);
 }
 
+// Lays a claim to the content, whether it is there or not: who deletes or donates the buffer from now on leaves it to
+// the claimant, who gets it with target_buffer_take_claimed(). An error if the buffer has been deleted before.
+static HloStatus claim(TargetBuffer *buffer) {
+    pthread_mutex_lock(&buffer->lock);
+    const bool gone = buffer->deleted;
+    if (!gone) buffer->claims++;
+    pthread_mutex_unlock(&buffer->lock);
+    return gone ? deleted_error() : HLO_SUCCESS;
+}
+
 HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
                                       const int64_t *minor_to_major, TargetEvent **event) {
+    assert(buffer && event);
+    HLO_TRY(check_host_bytes(buffer->shape, bytes));
     HostCopy *copy = hlo_allocate_zeroed(1, sizeof *copy);
     TargetEvent *done = target_event_new();
-    if (!copy || !done) {
+    HloStatus status = copy && done ? claim(buffer) : no_memory(buffer->shape);
+    if (status) {
         hlo_free(copy);
         target_event_release(done);
-        return no_memory(buffer->shape);
+        return status;
     }
     *copy = (HostCopy){.buffer = target_buffer_retain(buffer),
                        .destination = destination,
@@ -402,8 +429,9 @@ HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, i
                        .has_order = minor_to_major != NULL,
                        .event = target_event_retain(done)};
     if (minor_to_major) memcpy(copy->minor_to_major, minor_to_major, sizeof(int64_t) * (size_t)buffer->shape->rank);
-    const HloStatus status = target_event_on_ready(buffer->ready, finish_host_copy, copy);
+    status = target_event_on_ready(buffer->ready, finish_host_copy, copy);
     if (status) {
+        target_storage_release(target_buffer_take_claimed(buffer));
         target_event_release(copy->event);
         target_event_release(done);
         target_buffer_release(buffer);
@@ -438,11 +466,8 @@ HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
     if (!copy) return no_memory(with->shape);
     *copy = (MemoryCopy){target_buffer_retain(with), target_buffer_retain(pending)};
-    pthread_mutex_lock(&with->lock);
-    const bool gone = with->deleted;
-    if (!gone) with->claims++;
-    pthread_mutex_unlock(&with->lock);
-    HloStatus status = gone ? deleted_error() : target_event_on_ready(with->ready, finish_memory_copy, copy);
+    const HloStatus gone = claim(with);
+    HloStatus status = gone ? gone : target_event_on_ready(with->ready, finish_memory_copy, copy);
     if (!status) return HLO_SUCCESS;
     if (!gone) target_storage_release(target_buffer_take_claimed(with));
     target_buffer_release(with);

@@ -222,7 +222,8 @@ HLO_EXPORT TargetEvent *target_buffer_ready_event(TargetBuffer *buffer);
 // Returns the buffer's error if it holds one.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes,
                                                          const int64_t *minor_to_major);
-// The same without waiting: *event (a new reference) becomes ready when the copy is there; `destination` must stay.
+// The same without waiting: *event (a new reference) becomes ready when the copy is there; `destination` must stay. The
+// buffer may be deleted or donated meanwhile: what was asked for before is given. Errors of the arguments come at once.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
                                                                const int64_t *minor_to_major, TargetEvent **event);
 // Waits and copies part of the raw bytes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions: from argument buffers to result buffers.
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,17 +69,56 @@ static HloStatus check_argument(const TargetExecutable *executable, const Target
     return status;
 }
 
-// No buffer may be donated twice, or donated and read.
+// An argument by its buffer.
+typedef struct Place {
+    const TargetBuffer *buffer;
+    int64_t argument;
+} Place;
+
+static int compare_places(const void *a, const void *b) {
+    const Place *x = a, *y = b;
+    if (x->buffer != y->buffer) return (uintptr_t)x->buffer < (uintptr_t)y->buffer ? -1 : 1;
+    return (x->argument > y->argument) - (x->argument < y->argument);
+}
+
+// No buffer may be donated twice, or donated and read. Steps of large models donate thousands: equal buffers are found
+// by sorting, where they stand beside each other.
 static HloStatus check_donations(const TargetExecutable *executable, const TargetExecuteOptions *options,
-                                 TargetBuffer *const *arguments) {
+                                 TargetBuffer *const *arguments, Place *places) {
     const int64_t count = executable->signature->argument_count;
-    for (int64_t i = 0; i < count; i++) {
-        if (!is_donated(executable, options, i)) continue;
-        for (int64_t k = 0; k < count; k++)
-            HLO_FAIL_IF(k != i && arguments[k] == arguments[i], HLO_INVALID_ARGUMENT,
-                        "argument %lld is donated, but argument %lld is the same buffer", (long long)i, (long long)k);
+    for (int64_t i = 0; i < count; i++) places[i] = (Place){arguments[i], i};
+    if (count) qsort(places, (size_t)count, sizeof *places, compare_places);
+    for (int64_t i = 0, next; i < count; i = next) {
+        bool donated = is_donated(executable, options, places[i].argument);
+        int64_t taken = places[i].argument;
+        for (next = i + 1; next < count && places[next].buffer == places[i].buffer; next++) {
+            if (donated || !is_donated(executable, options, places[next].argument)) continue;
+            donated = true;
+            taken = places[next].argument;
+        }
+        HLO_FAIL_IF(donated && next > i + 1, HLO_INVALID_ARGUMENT,
+                    "argument %lld is donated, but argument %lld is the same buffer", (long long)taken,
+                    (long long)places[taken == places[i].argument ? i + 1 : i].argument);
     }
     return HLO_SUCCESS;
+}
+
+static bool donates_any(const TargetExecutable *executable) {
+    for (int64_t i = 0; i < executable->signature->argument_count; i++)
+        if (executable->signature->argument_donated[i]) return true;
+    return false;
+}
+
+static HloStatus check_all_donations(const TargetExecutable *executable, const TargetExecuteOptions *options,
+                                     TargetBuffer *const *const *arguments) {
+    if (!donates_any(executable)) return HLO_SUCCESS;
+    Place *places = hlo_allocate((size_t)executable->signature->argument_count * sizeof *places);
+    HLO_FAIL_IF(!places, HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t d = 0; d < executable->device_count && !status; d++)
+        status = check_donations(executable, options, arguments[d], places);
+    hlo_free(places);
+    return status;
 }
 
 static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
@@ -101,9 +141,8 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
     for (int64_t d = 0; d < executable->device_count; d++) {
         const TargetDevice *device = device_at(executable, options->device, d);
         for (int64_t i = 0; i < argument_count; i++) HLO_TRY(check_argument(executable, device, arguments[d][i], d, i));
-        HLO_TRY(check_donations(executable, options, arguments[d]));
     }
-    return HLO_SUCCESS;
+    return check_all_donations(executable, options, arguments);
 }
 
 // ---- running
@@ -134,7 +173,7 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
     if (alias >= 0) {
         const int64_t place = device * execution->argument_count + alias;
         TargetStorage *storage = execution->storages[place];
-        if (execution->donated[place] && !storage->release && atomic_load(&storage->references) == 1) {
+        if (execution->donated[place] && target_storage_take_over(storage)) {
             execution->donated[place] = false;
             return target_storage_retain(storage);
         }

@@ -133,10 +133,11 @@ static void remember(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void forget(TargetStorePool *pool, const TargetStorage *storage) {
+static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_lock(&pool->lock);
     for (int64_t i = 0; i < kTargetRecent && storage->is_recent; i++)
         if (pool->recent[i] == storage) pool->recent[i] = NULL;
+    storage->is_recent = false;
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -167,6 +168,14 @@ TargetStorage *target_storage_view(void *data, int64_t bytes, void (*release)(vo
 TargetStorage *target_storage_retain(TargetStorage *storage) {
     atomic_fetch_add(&storage->references, 1);
     return storage;
+}
+
+// The list is looked through under the pool's lock only: once the storage is off it, nobody else can get a reference.
+bool target_storage_take_over(TargetStorage *storage) {
+    assert(storage && atomic_load(&storage->references) > 0); /* the caller's own */
+    if (storage->release) return false;                       // somebody else's memory
+    forget(storage->pool, storage);
+    return atomic_load(&storage->references) == 1;
 }
 
 void target_storage_release(TargetStorage *storage) {

@@ -63,6 +63,9 @@ TargetStorage *target_storage_view(void *data, int64_t bytes, void (*release)(vo
                                    void *argument);
 // Adds a reference; returns `storage`.
 TargetStorage *target_storage_retain(TargetStorage *storage);
+// True if the caller's reference is the only one, and so may write over the content: equal arrays of the host do not
+// find it from now on. (Whoever found it before has a reference.)
+bool target_storage_take_over(TargetStorage *storage);
 // Takes a reference; the last one gives the memory to the pool. Accepts NULL.
 void target_storage_release(TargetStorage *storage);
 

@@ -402,3 +402,45 @@ Test(pjrt_refused, errors_of_the_caller_have_codes_of_absl) {
         harness_destroy_event(create.object);
     }
 }
+
+// ---- clients from before a field was added
+
+// The struct of a launch ends where the caller says that it ends: what stands behind is the caller's own.
+Test(pjrt_refused, bug_a_launch_whose_struct_names_no_device) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *executable = harness_compile_text(
+        client, "HloModule m\nENTRY e {\n  p = f32[2,2] parameter(0)\n  ROOT r = f32[2,2] negate(p)\n}\n");
+    PjrtBuffer *argument = harness_numbers(client, 0, 2, 2, 5), *result = NULL;
+    PjrtBuffer *const arguments[] = {argument};
+    PjrtBuffer *const *const argument_lists[] = {arguments};
+    PjrtBuffer **const result_lists[] = {&result};
+    PjrtLoadedExecutableExecuteArgs args = {.struct_size = offsetof(PjrtLoadedExecutableExecuteArgs, execute_device),
+                                            .executable = executable,
+                                            .argument_lists = argument_lists,
+                                            .num_devices = 1,
+                                            .num_args = 1,
+                                            .output_lists = result_lists,
+                                            .execute_device = (PjrtDevice *)(uintptr_t)64};
+    harness_must(CALL(LoadedExecutable_Execute, &args), "Execute");
+    float read[4];
+    harness_read(result, read, 4);
+    cr_expect_eq(read[0], -5);
+    harness_destroy_buffer(result);
+    harness_destroy_buffer(argument);
+    harness_destroy_executable(executable);
+    harness_destroy_client(client);
+}
+
+// Handles that were never made may be destroyed, as free() takes NULL.
+Test(pjrt_refused, bug_nothing_may_be_destroyed) {
+    PjrtExecutableDestroyArgs executable = {.struct_size = sizeof(executable)};
+    harness_must(CALL(Executable_Destroy, &executable), "Executable_Destroy");
+    PjrtLoadedExecutableDestroyArgs loaded = {.struct_size = sizeof(loaded)};
+    harness_must(CALL(LoadedExecutable_Destroy, &loaded), "LoadedExecutable_Destroy");
+    PjrtBufferDestroyArgs buffer = {.struct_size = sizeof(buffer)};
+    harness_must(CALL(Buffer_Destroy, &buffer), "Buffer_Destroy");
+    PjrtEventDestroyArgs event = {.struct_size = sizeof(event)};
+    harness_must(CALL(Event_Destroy, &event), "Event_Destroy");
+    PjrtClientDestroyArgs client = {.struct_size = sizeof(client)};
+    harness_must(CALL(Client_Destroy, &client), "Client_Destroy");
+}
