@@ -116,11 +116,11 @@ static HloStatus check_override(const Source *source, HloSpan entry) {
     HloStatus status;
     const char *name = "", *text = NULL;
     while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, &name));
         if (field.number != 2) continue;
         inner = hlo_wire_reader(source->begin, field.bytes);
         while (hlo_wire_next(&inner, &part, &status))
-            if (part.number == 1) text = hlo_wire_string(source->arena, part.bytes);
+            if (part.number == 1) HLO_TRY(hlo_wire_string(source->arena, part.bytes, &text));
         HLO_TRY(status);
     }
     HLO_TRY(status);

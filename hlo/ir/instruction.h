@@ -33,6 +33,9 @@ HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetada
 HLO_EXPORT void hlo_metadata_print(HloText *text, const HloMetadata *metadata);
 // Appends a string in double quotes, with XLA's escapes: \n, \r, \t, quotes and backslashes, other bytes in octal.
 HLO_EXPORT void hlo_quoted_print(HloText *text, const char *string);
+// Decodes the C escapes of `length` bytes between quotes in place and ends them with a NUL (there is room for one); the
+// decoded length, or -1 when malformed or when a NUL would stand inside, which our strings cannot hold.
+HLO_EXPORT int64_t hlo_quoted_unescape(char *text, size_t length);
 
 // key="value" of frontend_attributes, in text order.
 typedef struct HloKeyValue {

@@ -26,6 +26,90 @@ void hlo_quoted_print(HloText *text, const char *string) {
     hlo_text_char(text, '"');
 }
 
+static int hex_digit(char character) {
+    if (character >= '0' && character <= '9') return character - '0';
+    int lower = character | 32;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Appends a code point as UTF-8.
+static char *put_utf8(char *to, uint32_t point) {
+    assert(point <= 0x10FFFF);
+    if (point < 0x80) {
+        *to++ = (char)point;
+    } else if (point < 0x800) {
+        *to++ = (char)(0xC0 | point >> 6);
+        *to++ = (char)(0x80 | (point & 63));
+    } else if (point < 0x10000) {
+        *to++ = (char)(0xE0 | point >> 12);
+        *to++ = (char)(0x80 | (point >> 6 & 63));
+        *to++ = (char)(0x80 | (point & 63));
+    } else {
+        *to++ = (char)(0xF0 | point >> 18);
+        *to++ = (char)(0x80 | (point >> 12 & 63));
+        *to++ = (char)(0x80 | (point >> 6 & 63));
+        *to++ = (char)(0x80 | (point & 63));
+    }
+    return to;
+}
+
+// A \x, \u or \U escape behind its letter: reads up to `most` digits. NULL when malformed.
+static const char *unescape_hex(const char *at, const char *end, char letter, char **to) {
+    int most = letter == 'u' ? 4 : letter == 'U' ? 8 : 1 << 20;
+    uint32_t value = 0;
+    int count = 0;
+    for (; at < end && count < most && hex_digit(*at) >= 0; at++, count++) {
+        if (value >> 28) return NULL;
+        value = value << 4 | (uint32_t)hex_digit(*at);
+    }
+    if (letter == 'x') {
+        if (count == 0 || value > 255) return NULL;
+        *(*to)++ = (char)value;
+        return at;
+    }
+    if (count != most || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return NULL;
+    *to = put_utf8(*to, value);
+    return at;
+}
+
+static const char *unescape_octal(const char *at, const char *end, char **to) {
+    int value = 0;
+    for (int i = 0; i < 3 && at < end && *at >= '0' && *at <= '7'; i++) value = value * 8 + (*at++ - '0');
+    if (value > 255) return NULL;
+    *(*to)++ = (char)value;
+    return at;
+}
+
+int64_t hlo_quoted_unescape(char *text, size_t length) {
+    assert(text || length == 0);
+    static const char letters[] = "abfnrtv\\?'\"";
+    static const char values[] = "\a\b\f\n\r\t\v\\?'\"";
+    const char *at = text, *end = text + length;
+    char *to = text;
+    while (at && at < end) {
+        if (*at != '\\') {
+            *to++ = *at++;
+            continue;
+        }
+        if (++at >= end) return -1;
+        char letter = *at;
+        const char *known = strchr(letters, letter);
+        if (known && letter) {
+            *to++ = values[known - letters];
+            at++;
+        } else if (letter >= '0' && letter <= '7') {
+            at = unescape_octal(at, end, &to);
+        } else if (letter == 'x' || letter == 'X' || letter == 'u' || letter == 'U') {
+            at = unescape_hex(at + 1, end, letter == 'X' ? 'x' : letter, &to);
+        } else {
+            return -1;
+        }
+    }
+    if (!at || memchr(text, 0, (size_t)(to - text))) return -1;
+    *to = 0;
+    return to - text;
+}
+
 typedef struct MetadataWriter {
     HloText *text;
     bool any;

@@ -27,7 +27,10 @@ static const char *write_array(HloText *text, const char *at, HloArena *scratch,
     if (*given) {
         const char *name = ++at;
         while (*at && *at != '"') at += *at == '\\' && at[1] ? 2 : 1;
-        hlo_wire_bytes(text, 1, name, (size_t)(at - name));
+        char *decoded = hlo_arena_string(scratch, name, (size_t)(at - name));
+        const int64_t length = hlo_quoted_unescape(decoded, (size_t)(at - name));
+        assert(length >= 0);  // the parser has read it as a string, or we have written it
+        hlo_wire_bytes(text, 1, decoded, (size_t)length);
         at = skip_blank(at + (*at == '"'));
     }
     HloInt64Vector index = {0};
@@ -150,12 +153,13 @@ static HloStatus read_array(const HloProtoSource *source, HloSpan span, const ch
     HloWireField field;
     HloStatus status;
     while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, &name));
         if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &index));
     }
     HLO_TRY(status);
     HloText text = {0};
-    hlo_text_format(&text, "{\"%s\"", name);
+    hlo_text_char(&text, '{');
+    hlo_quoted_print(&text, name);
     for (int64_t i = 0; i < index.count; i++) {
         hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
     }
@@ -280,7 +284,7 @@ HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, 
         if (field.number != 2) continue;
         HloWireReader inner = hlo_wire_reader(source->begin, field.bytes);
         while (!status && hlo_wire_next(&inner, &part, &status)) {
-            if (part.number == 1) name = hlo_wire_string(source->arena, part.bytes);
+            if (part.number == 1) status = hlo_wire_string(source->arena, part.bytes, &name);
             if (part.number == 2) memcpy(&value, &part.value, sizeof(value));
         }
         hlo_text_format(&items, ",%s=%g", name, value);

@@ -250,7 +250,7 @@ static HloStatus read_field(const HloProtoSource *source, const HloField *field,
             memcpy(value, &bits, sizeof(bits));
             return HLO_SUCCESS;
         }
-        case HLO_FIELD_STRING: *(const char **)value = hlo_wire_string(source->arena, wire->bytes); return HLO_SUCCESS;
+        case HLO_FIELD_STRING: return hlo_wire_string(source->arena, wire->bytes, value);
         case HLO_FIELD_INTS: return read_ints(source, wire, value);
         case HLO_FIELD_BOOL_LIST: return read_bools(source, wire, value);
         case HLO_FIELD_PAIRS: return append_pair(source, wire->bytes, value);

@@ -58,14 +58,14 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
     while (hlo_wire_next(&reader, &field, &status)) {
         any = true;
         switch (field.number) {
-            case 1: metadata->op_type = hlo_wire_string(source->arena, field.bytes); break;
-            case 2: metadata->op_name = hlo_wire_string(source->arena, field.bytes); break;
-            case 3: metadata->source_file = hlo_wire_string(source->arena, field.bytes); break;
+            case 1: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->op_type)); break;
+            case 2: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->op_name)); break;
+            case 3: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->source_file)); break;
             case 4: metadata->source_line = (int64_t)field.value; break;
             case 5: HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &profiles)); break;
-            case 12: metadata->deduplicated_name = hlo_wire_string(source->arena, field.bytes); break;
+            case 12: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->deduplicated_name)); break;
             case 15: metadata->stack_frame_id = (int64_t)field.value; break;
-            case 16: metadata->scheduling_name = hlo_wire_string(source->arena, field.bytes); break;
+            case 16: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->scheduling_name)); break;
             case 17: metadata->source_end_line = (int64_t)field.value; break;
             case 18: metadata->source_column = (int64_t)field.value; break;
             case 19: metadata->source_end_column = (int64_t)field.value; break;
@@ -87,8 +87,8 @@ HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, 
         HloKeyValue pair = {"", ""};
         entry = hlo_wire_reader(source->begin, field.bytes);
         while (hlo_wire_next(&entry, &part, &status)) {
-            if (part.number == 1) pair.key = hlo_wire_string(source->arena, part.bytes);
-            if (part.number == 2) pair.value = hlo_wire_string(source->arena, part.bytes);
+            if (part.number == 1) HLO_TRY(hlo_wire_string(source->arena, part.bytes, &pair.key));
+            if (part.number == 2) HLO_TRY(hlo_wire_string(source->arena, part.bytes, &pair.value));
         }
         HLO_TRY(status);
         hlo_vector_push(source->arena, &list, pair);
@@ -174,7 +174,7 @@ static HloStatus read_annotations(const ModuleReader *reader, const FieldVector 
             case 40: HLO_TRY(hlo_proto_read_sharding(source, field->bytes, &instruction->sharding)); break;
             case 43:
                 if (field->bytes.length) {
-                    instruction->backend_config = hlo_wire_string(source->arena, field->bytes);
+                    HLO_TRY(hlo_wire_string(source->arena, field->bytes, &instruction->backend_config));
                     instruction->backend_config_is_json = instruction->backend_config[0] == '{';
                 }
                 break;
@@ -253,9 +253,7 @@ static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape *
 static HloStatus read_name(HloArena *arena, const HloWireField *field, const char **name) {
     assert(arena && name);
     if (!field || field->bytes.length == 0) return HLO_SUCCESS;
-    HLO_FAIL_IF(memchr(field->bytes.data, 0, field->bytes.length), HLO_INVALID_ARGUMENT, "a name holds a zero byte");
-    *name = hlo_wire_string(arena, field->bytes);
-    return HLO_SUCCESS;
+    return hlo_wire_string(arena, field->bytes, name);
 }
 
 static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
@@ -321,10 +319,17 @@ static void move_to_end(HloComputation *computation, HloInstruction *instruction
     if (instruction != computation->last) hlo_instruction_move_after(instruction, computation->last);
 }
 
-// Operands come first in our lists: of the order by ids the post order remains, which is what XLA prints of it.
+// Operands come first in our lists: of the order by ids the post order remains, which is what XLA prints of it. Our own
+// ids go in the order of the file's, so that the module is written with the ids that it was read with, but for gaps.
 static void order_instructions(ReadComputation *read, HloArena *scratch) {
+    int32_t *ids = HLO_ARENA_NEW(scratch, int32_t, read->order.count);
+    for (int64_t i = 0; i < read->order.count; i++) ids[i] = ((HloInstruction *)read->order.items[i].item)->id;
     if (!sort_by_id(read->order.items, read->order.count)) return;
-    for (int64_t i = 0; i < read->order.count; i++) move_to_end(read->computation, read->order.items[i].item);
+    for (int64_t i = 0; i < read->order.count; i++) {
+        HloInstruction *instruction = read->order.items[i].item;
+        instruction->id = ids[i];
+        move_to_end(read->computation, instruction);
+    }
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(read->computation, scratch, &count);
     assert(count == read->computation->instruction_count);  // a post order has every instruction once
@@ -333,9 +338,13 @@ static void order_instructions(ReadComputation *read, HloArena *scratch) {
 
 static void order_computations(ModuleReader *reader) {
     assert(reader->order.count == reader->module->computations.count);  // the reader makes no others
+    int32_t *ids = HLO_ARENA_NEW(reader->scratch, int32_t, reader->order.count);
+    for (int64_t i = 0; i < reader->order.count; i++) ids[i] = ((HloComputation *)reader->order.items[i].item)->id;
     if (!sort_by_id(reader->order.items, reader->order.count)) return;
     for (int64_t i = 0; i < reader->order.count; i++) {
-        reader->module->computations.items[i] = reader->order.items[i].item;
+        HloComputation *computation = reader->order.items[i].item;
+        computation->id = ids[i];
+        reader->module->computations.items[i] = computation;
     }
 }
 
@@ -347,7 +356,7 @@ static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     HLO_TRY(read_name(reader->scratch, find_field(&fields, 1), &name));
     HloComputation *computation = hlo_computation_new(reader->module, name);
     if (thread && thread->bytes.length && !(thread->bytes.length == 4 && memcmp(thread->bytes.data, "main", 4) == 0)) {
-        computation->execution_thread = hlo_wire_string(reader->module->arena, thread->bytes);
+        HLO_TRY(hlo_wire_string(reader->module->arena, thread->bytes, &computation->execution_thread));
     }
     reader->current = HLO_ARENA_NEW(reader->scratch, ReadComputation, 1);
     reader->current->computation = computation;
@@ -443,6 +452,13 @@ static HloStatus read_donors(ModuleReader *reader, HloSpan span) {
     return status;
 }
 
+static HloStatus append_string(HloArena *arena, HloSpan span, HloStringVector *strings) {
+    const char *string;
+    HLO_TRY(hlo_wire_string(arena, span, &string));
+    hlo_vector_push(arena, strings, string);
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
     HloStackTables *stack = &reader->module->stack;
     HloArena *arena = reader->module->arena;
@@ -452,8 +468,8 @@ static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
     while (hlo_wire_next(&wire, &field, &status)) {
         FieldVector f = {0};
         switch (field.number) {
-            case 1: hlo_vector_push(arena, &stack->file_names, hlo_wire_string(arena, field.bytes)); break;
-            case 2: hlo_vector_push(arena, &stack->function_names, hlo_wire_string(arena, field.bytes)); break;
+            case 1: HLO_TRY(append_string(arena, field.bytes, &stack->file_names)); break;
+            case 2: HLO_TRY(append_string(arena, field.bytes, &stack->function_names)); break;
             case 3: {
                 HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
                 HloFileLocation location = {.file_name_id = field_value(&f, 1),

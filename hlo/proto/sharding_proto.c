@@ -241,7 +241,7 @@ static HloStatus read_mesh_axis(const HloProtoSource *source, HloSpan span, cons
     HloStatus status;
     *name = "";
     while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) *name = hlo_wire_string(source->arena, field.bytes);
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, name));
         if (field.number == 2) *size = (int64_t)field.value;
     }
     HLO_TRY(status);

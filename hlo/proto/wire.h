@@ -41,8 +41,8 @@ bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status
 // Appends the numbers of a repeated integer field, packed or not, to `list`.
 HLO_NODISCARD HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
                                            HloInt64Vector *list);
-// The span as a NUL-terminated string in `arena`.
-const char *hlo_wire_string(HloArena *arena, HloSpan span);
+// The span as a NUL-terminated string in `arena`. INVALID_ARGUMENT when it holds a zero byte, at which it would be cut.
+HLO_NODISCARD HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string);
 
 // Writers append to `text`. Scalars at their zero value are left out, as proto3 does, unless the name says otherwise.
 void hlo_wire_varint(HloText *text, int32_t number, uint64_t value);

@@ -92,13 +92,18 @@ static void write_program_shape(HloText *text, int32_t number, const HloComputat
     assert(computation->root);
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
-        const HloShape *shape = computation->parameters.items[i]->shape;
-        if (entry_layouts && entry_layouts->entry_parameter_layouts) shape = entry_layouts->entry_parameter_layouts[i];
-        write_with_layout(text, 1, shape);
+        // A layout that the module gives to its entry is kept as it is: it may be left open.
+        if (entry_layouts && entry_layouts->entry_parameter_layouts) {
+            hlo_proto_write_shape(text, 1, entry_layouts->entry_parameter_layouts[i]);
+        } else {
+            write_with_layout(text, 1, computation->parameters.items[i]->shape);
+        }
     }
-    const HloShape *result = computation->root->shape;
-    if (entry_layouts && entry_layouts->entry_result_layout) result = entry_layouts->entry_result_layout;
-    write_with_layout(text, 2, result);
+    if (entry_layouts && entry_layouts->entry_result_layout) {
+        hlo_proto_write_shape(text, 2, entry_layouts->entry_result_layout);
+    } else {
+        write_with_layout(text, 2, computation->root->shape);
+    }
     for (int64_t i = 0; i < computation->parameters.count; i++) {
         hlo_wire_string_field(text, 3, computation->parameters.items[i]->name);
     }

@@ -47,9 +47,6 @@ char hlo_lex_peek(const HloLexer *lexer);
 // With `{` as the current token: makes everything up to the matching `}` a STRING token, quotes respected. False if
 // there is no matching brace.
 bool hlo_lex_json(HloLexer *lexer);
-// Decodes the C escapes of `length` bytes in place and ends them with a NUL; the decoded length, or -1 when
-// malformed or when a NUL would stand inside, which our strings cannot hold.
-int64_t hlo_lex_unescape(char *text, size_t length);
 // A decimal number of the form that the lexer accepts, correctly rounded.
 double hlo_lex_decimal(const char *text, size_t length);
 // True for [a-zA-Z0-9_.-].

@@ -146,7 +146,7 @@ bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *leng
 bool hlo_parse_string(HloParser *parser, const char **string) {
     HloToken token = parser->lexer.token;
     if (token.kind != HLO_TOKEN_STRING) return hlo_parser_unexpected(parser, "a string");
-    if (token.escaped && hlo_lex_unescape(token.text, token.length) < 0) {
+    if (token.escaped && hlo_quoted_unescape(token.text, token.length) < 0) {
         return HLO_PARSER_FAIL(parser, "malformed escape in a string, or one that stands for NUL");
     }
     hlo_lex(&parser->lexer);

@@ -365,9 +365,9 @@ static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
         hlo_printer_body(printer, walk->order[i], 0);
         keys[i].hash = hlo_hash_bytes(text->data + start, text->length - start);
         text->length = start;
+        // Shapes remembered so far stand in text that is gone.
+        memset(printer->shapes, 0, HLO_PRINTED_SHAPES * sizeof(*printer->shapes));
     }
-    // Shapes remembered so far stand in text that is gone.
-    memset(printer->shapes, 0, HLO_PRINTED_SHAPES * sizeof(*printer->shapes));
     if (walk->count) qsort(keys, (size_t)walk->count, sizeof(*keys), compare_keys);
     for (int64_t i = 0; i < walk->count; i++) walk->order[i] = keys[i].computation;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as StableHLO, text or bytecode: reading never does harm; what is accepted and verified is written as text
 // and bytecode that are accepted again, and mean the same.
-#include <stdlib.h>
-
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
+#include "tests/fuzz/oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,9 +23,9 @@ static bool write_text(const HloModule *module, HloText *text) {
 static void check_again(const HloText *written, const HloText *expected) {
     HloModule *again = NULL;
     HloText text = {0};
-    if (read_any(written->data, written->length, &again)) abort();
-    if (!write_text(again, &text)) abort();
-    if (text.length != expected->length || memcmp(text.data, expected->data, text.length) != 0) abort();
+    FUZZ_MUST(read_any(written->data, written->length, &again), expected);
+    FUZZ_MUST(hlo_module_to_stablehlo_text(again, false, &text), expected);
+    fuzz_must_equal("StableHLO", expected, &text);
     hlo_text_free(&text);
     hlo_module_free(again);
 }

@@ -249,3 +249,26 @@ ParameterizedTest(const int *index, stablehlo_export, refuses) {
     hlo_text_free(&bytes);
     hlo_module_free(module);
 }
+
+// The shape of a legacy random number is a constant operand in StableHLO only: each time that a program was written it
+// got another one, which stayed as a constant without users.
+Test(stablehlo_export, bug_random_numbers_grow_a_program) {
+    const char *program =
+        "func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<3xf32> {\n"
+        "  %s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+        "  %0 = stablehlo.rng %a, %b, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
+        "tensor<3xf32>\n  return %0 : tensor<3xf32>\n}\n";
+    HloModule *module = NULL;
+    cr_assert_null(hlo_module_from_stablehlo_text(program, strlen(program), NULL, &module));
+    HloText first = write_text(module, false, "rng");
+    HloModule *again = read_text(first, "rng");
+    HloText second = write_text(again, false, "rng");
+    cr_expect_str_eq(first.data, second.data);
+    const char *constant = strstr(first.data, "stablehlo.constant");
+    cr_assert_not_null(constant);
+    cr_expect_null(strstr(constant + 1, "stablehlo.constant"), "%s", first.data);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}

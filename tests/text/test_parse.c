@@ -209,6 +209,38 @@ Test(text_parse, fingerprints_leave_out_names) {
     hlo_text_free(&printed[1]);
 }
 
+// Sorting by content prints each computation for its hash. Shapes were copied from text of the computation before,
+// which was overwritten by then: two texts of one program had two fingerprints, and memcpy overlapping arguments.
+Test(text_parse, bug_fingerprints_copy_shapes_from_text_that_is_gone) {
+    static const char *const first =
+        "f { a = f32[7,5] parameter(0)\n b = s32[2] parameter(1)\n ROOT r = (s32[2], f32[7,5]) tuple(b, a) }\n";
+    static const char *const second =
+        "g { a = s32[2] parameter(0)\n b = f32[7,5] parameter(1)\n ROOT r = (f32[7,5], s32[2]) tuple(b, a) }\n";
+    static const char *const calls[] = {
+        " c = (s32[2], f32[7,5]) call(x, y), to_apply=f\n d = (f32[7,5], s32[2]) call(y, x), to_apply=g\n",
+        " d = (f32[7,5], s32[2]) call(y, x), to_apply=g\n c = (s32[2], f32[7,5]) call(x, y), to_apply=f\n"};
+    HloText printed[2] = {{0}};
+    HloPrintOptions options = hlo_print_fingerprint();
+    options.print_ids = false;
+    for (int i = 0; i < 2; i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m\n%s%sENTRY e { x = f32[7,5] parameter(0)\n y = s32[2] parameter(1)\n%s",
+                        i ? second : first, i ? first : second, calls[i]);
+        hlo_text_string(&text, " ROOT t = ((s32[2], f32[7,5]), (f32[7,5], s32[2])) tuple(c, d) }");
+        HloModule *module = parse(text.data);
+        cr_assert_null(hlo_print(module, &options, &printed[i]));
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+    // The entry calls them in another order; what stands before it does not change.
+    const char *const entry = strstr(printed[0].data, "ENTRY");
+    cr_assert_not_null(entry);
+    cr_expect_arr_eq(printed[0].data, printed[1].data, (size_t)(entry - printed[0].data), "%s\n%s", printed[0].data,
+                     printed[1].data);
+    hlo_text_free(&printed[0]);
+    hlo_text_free(&printed[1]);
+}
+
 Test(text_parse, draws_a_graph) {
     HloModule *module = parse(
         "HloModule m\nf { x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }\n"
