@@ -91,13 +91,6 @@ static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *ins
     return leaves;
 }
 
-// The number of leaves before element `index` of a tuple.
-static int64_t leaves_before(const HloShape *tuple, int64_t index) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < index; i++) count += hlo_shape_leaf_count(tuple->elements[i]);
-    return count;
-}
-
 // What a done instruction gives: of a start's (operands, results, …) the results.
 static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     assert(done->operand_count >= 1);
@@ -107,7 +100,7 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     int64_t first = 0;
     const bool leads = start->opcode == HLO_OP_COPY_START || start->opcode == HLO_OP_RECV;
     if (!leads && hlo_shape_is_tuple(start->shape) && start->shape->element_count >= 2 && whole.count > wanted)
-        first = leaves_before(start->shape, 1);
+        first = hlo_shape_first_leaf(start->shape, 1);
     return first + wanted <= whole.count ? part_of(whole, first, wanted) : define(liveness, done);
 }
 
@@ -118,7 +111,7 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const int64_t destination = start->opcode == HLO_OP_COPY_START ? 0 : 1, source = 1 - destination;
     Leaves leaves = define(liveness, start);
     const Leaves operands = concatenate_operands(liveness, start);
-    const int64_t first = leaves_before(shape, source), count = hlo_shape_leaf_count(shape->elements[source]);
+    const int64_t first = hlo_shape_first_leaf(shape, source), count = hlo_shape_leaf_count(shape->elements[source]);
     for (int64_t i = 0; i < count && i < operands.count; i++) {
         leaves.items[first + i]->buffer.bytes = 0;
         leaves.items[first + i] = operands.items[i];
@@ -196,7 +189,7 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
         case HLO_OP_GET_TUPLE_ELEMENT: {
             const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
             return part_of(*leaves_of(liveness, instruction->operands[0]),
-                           leaves_before(instruction->operands[0]->shape, index),
+                           hlo_shape_first_leaf(instruction->operands[0]->shape, index),
                            hlo_shape_leaf_count(instruction->shape));
         }
         case HLO_OP_TUPLE:
@@ -345,7 +338,7 @@ static int compare_buffers(const void *left, const void *right) {
 static int64_t leaf_at(const HloShape *shape, HloInts index) {
     int64_t leaf = 0;
     for (int64_t i = 0; i < index.count; i++) {
-        leaf += leaves_before(shape, index.items[i]);
+        leaf += hlo_shape_first_leaf(shape, index.items[i]);
         shape = shape->elements[index.items[i]];
     }
     return leaf;

@@ -26,9 +26,7 @@ bool spmd_is_flow_op(HloOpcode opcode) {
 }
 
 int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index) {
-    int64_t offset = 0;
-    for (int64_t i = 0; i < index; i++) offset += hlo_shape_leaf_count(tuple->elements[i]);
-    return offset;
+    return hlo_shape_first_leaf(tuple, index);
 }
 
 static int32_t leaf_number(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf) {

@@ -10,6 +10,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Edges
 
+// Takes an item out; nothing where it is not there.
 static void vector_remove(HloInstructionVector *vector, const HloInstruction *item) {
     assert(vector && item);
     for (int64_t i = 0; i < vector->count; i++) {
@@ -38,17 +39,20 @@ static bool uses(const HloInstruction *user, const HloInstruction *operand, int6
     return false;
 }
 
-// Records `user` with the operands from position `from` on, each once.
-static void add_uses(HloInstruction *user, int64_t from) {
-    for (int64_t i = from; i < user->operand_count; i++) {
-        HloInstruction *operand = user->operands[i];
-        if (!uses(user, operand, i)) hlo_vector_push(arena_of(user), &operand->users, user);
+// Records `user`, which no operand knows yet, with all of its operands, each once: one that knows it has it as its last
+// user. (Tuples have tens of thousands of operands: no operand must be looked for among the others.)
+static void add_uses(HloInstruction *user) {
+    for (int64_t i = 0; i < user->operand_count; i++) {
+        HloInstructionVector *users = &user->operands[i]->users;
+        bool known = users->count > 0 && users->items[users->count - 1] == user;
+        if (!known) hlo_vector_push(arena_of(user), users, user);
     }
 }
 
 static void drop_uses(HloInstruction *user) {
     for (int64_t i = 0; i < user->operand_count; i++) {
-        if (!uses(user, user->operands[i], i)) vector_remove(&user->operands[i]->users, user);
+        // The same operand side by side, as in a tuple of zeros, is the case where a second look would be a long one.
+        if (i == 0 || user->operands[i] != user->operands[i - 1]) vector_remove(&user->operands[i]->users, user);
     }
 }
 
@@ -129,7 +133,7 @@ HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcod
     instruction->operands = hlo_arena_copy(module->arena, operands, (size_t)operand_count * sizeof(*operands));
     instruction->operand_count = (int32_t)operand_count;
     hlo_instruction_set_attributes(instruction, attributes);
-    add_uses(instruction, 0);
+    add_uses(instruction);
     link_after(instruction, computation->last);
     if (opcode == HLO_OP_PARAMETER) register_parameter(instruction);
     return instruction;
@@ -173,7 +177,7 @@ void hlo_instruction_set_operands(HloInstruction *instruction, HloInstruction *c
     drop_uses(instruction);
     instruction->operands = hlo_arena_copy(arena_of(instruction), operands, (size_t)count * sizeof(*operands));
     instruction->operand_count = (int32_t)count;
-    add_uses(instruction, 0);
+    add_uses(instruction);
 }
 
 void hlo_instruction_add_operand(HloInstruction *instruction, HloInstruction *operand) {
@@ -184,7 +188,7 @@ void hlo_instruction_add_operand(HloInstruction *instruction, HloInstruction *op
     operands[count] = operand;
     instruction->operands = operands;
     instruction->operand_count++;
-    add_uses(instruction, count);
+    if (!uses(instruction, operand, count)) hlo_vector_push(arena_of(instruction), &operand->users, instruction);
 }
 
 void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *user, HloInstruction *replacement) {

@@ -28,7 +28,21 @@ const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements
     HloShape *shape = new_shape(arena, HLO_TUPLE);
     shape->element_count = (int32_t)count;
     shape->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
+    hlo_shape_sum_up(shape);
     return shape;
+}
+
+// The state of a training step has tens of thousands of leaves, and every get-tuple-element asks about it: each
+// question must not be a walk.
+void hlo_shape_sum_up(HloShape *tuple) {
+    assert(hlo_shape_is_tuple(tuple));
+    tuple->leaf_count = 0;
+    tuple->is_flat = tuple->is_static = true;
+    for (int32_t i = 0; i < tuple->element_count; i++) {
+        tuple->leaf_count += hlo_shape_leaf_count(tuple->elements[i]);
+        tuple->is_flat = tuple->is_flat && !hlo_shape_is_tuple(tuple->elements[i]);
+        tuple->is_static = tuple->is_static && !hlo_shape_is_dynamic(tuple->elements[i]);
+    }
 }
 
 const HloShape *hlo_shape_token(HloArena *arena) {
@@ -203,6 +217,7 @@ uint64_t hlo_shape_hash(const HloShape *shape) {
 }
 
 bool hlo_shape_is_dynamic(const HloShape *shape) {
+    if (shape->is_static) return false;
     for (int32_t i = 0; i < shape->rank; i++) {
         if (is_dynamic_at(shape, i)) return true;
     }
@@ -228,6 +243,7 @@ int64_t hlo_shape_bytes(const HloShape *shape) {
 
 int64_t hlo_shape_leaf_count(const HloShape *shape) {
     if (!hlo_shape_is_tuple(shape)) return 1;
+    if (shape->leaf_count > 0) return shape->leaf_count;
     int64_t count = 0;
     for (int32_t i = 0; i < shape->element_count; i++) count += hlo_shape_leaf_count(shape->elements[i]);
     return count;
@@ -236,6 +252,10 @@ int64_t hlo_shape_leaf_count(const HloShape *shape) {
 const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
     assert(index >= 0);
     while (hlo_shape_is_tuple(shape)) {
+        if (shape->is_flat) {
+            HLO_BUG_IF(index >= shape->element_count);
+            return shape->elements[index];
+        }
         int32_t i = 0;
         for (; i < shape->element_count; i++) {
             int64_t below = hlo_shape_leaf_count(shape->elements[i]);
@@ -246,6 +266,14 @@ const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
         shape = shape->elements[i];
     }
     return shape;
+}
+
+int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index) {
+    assert(index >= 0 && index <= tuple->element_count);
+    if (tuple->is_flat) return index;
+    int64_t first = 0;
+    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);
+    return first;
 }
 
 const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {

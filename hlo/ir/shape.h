@@ -57,6 +57,10 @@ struct HloShape {
     const HloLayout *layout;  // or NULL
     int32_t element_count;    // of a tuple; 1 for a buffer
     const HloShape *const *elements;
+    // Of a tuple, so that nobody has to walk through a wide one again (hlo_shape_sum_up); all zero says nothing.
+    int64_t leaf_count;  // as hlo_shape_leaf_count() gives it
+    bool is_flat;        // no element is a tuple
+    bool is_static;      // no dimension of any element is dynamic
 };
 
 // An array shape without layout; copies `dims`. The caller has checked the sizes (hlo_shape_check_dims).
@@ -65,6 +69,8 @@ HLO_EXPORT const HloShape *hlo_shape_array(HloArena *arena, HloType type, const 
 HLO_EXPORT const HloShape *hlo_shape_scalar(HloArena *arena, HloType type);
 // A tuple of `count` shapes (kept by pointer; they must live as long as the arena).
 HLO_EXPORT const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count);
+// Fills in what a tuple that was put together by hand knows of its elements, which do not change from then on.
+HLO_EXPORT void hlo_shape_sum_up(HloShape *tuple);
 // token[]
 HLO_EXPORT const HloShape *hlo_shape_token(HloArena *arena);
 // The same shape with another layout (NULL for none); dims are shared.
@@ -117,6 +123,8 @@ HLO_EXPORT int64_t hlo_shape_bytes(const HloShape *shape);
 HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 // Leaf number `index` in depth-first order.
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
+// How many leaves of a tuple stand in front of its element `index`.
+HLO_EXPORT int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index);
 // The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.
 HLO_EXPORT const HloShape *hlo_shape_at(const HloShape *shape, HloInts index);
 

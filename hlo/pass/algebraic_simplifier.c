@@ -37,8 +37,21 @@ static void push(Simplifier *simplifier, HloInstruction *instruction) {
     hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
 }
 
+// Nothing reads it any more. (Parameters and effects were sorted out before.)
+static bool is_dead(const HloInstruction *instruction) {
+    return instruction->users.count == 0 && !hlo_instruction_is_root(instruction) &&
+           instruction->opcode != HLO_OP_PARAMETER;
+}
+
+// Looks at one instruction. Dead ones go at once: a value that takes the place of others collects their users, and if
+// the dead among these stayed, each replacement would look at all that were there before it.
 static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     if (!instruction->parent || !is_static(instruction) || !hlo_pass_may_replace(instruction)) return;
+    if (is_dead(instruction)) {
+        hlo_instruction_remove(instruction);
+        simplifier->changed = true;
+        return;
+    }
     HloInstruction *last = instruction->parent->last;
     HloInstruction *replacement = simpler(simplifier, instruction);
     if (!replacement) return;

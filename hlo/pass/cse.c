@@ -20,6 +20,10 @@ static uint64_t hash_of(const HloInstruction *instruction) {
         else
             hash = hlo_hash_mix(hash, id);
     }
+    // Reductions of one array by many computations would meet in one place of the map otherwise.
+    for (int32_t i = 0; i < instruction->called_count; i++) {
+        hash = hlo_hash_mix(hash, (uint64_t)instruction->called[i]->id + 1);
+    }
     if (instruction->attributes) hash = hlo_hash_mix(hash, hlo_attributes_hash(family, instruction->attributes));
     return hlo_hash_mix(hash, sum);
 }

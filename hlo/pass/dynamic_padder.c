@@ -18,6 +18,7 @@ static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
     for (int32_t i = 0; i < shape->element_count; i++) elements[i] = static_shape(arena, shape->elements[i]);
     made->elements = elements;
+    if (hlo_shape_is_tuple(made)) hlo_shape_sum_up(made);
     return made;
 }
 
@@ -251,8 +252,7 @@ static HloStatus pad_get_tuple_element(HloPadder *padder, HloInstruction *op, Hl
     assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     const HloInstruction *tuple = op->operands[0];
     const int64_t index = HLO_ATTRIBUTES(op, TupleIndex)->index, leaves = hlo_shape_leaf_count(op->shape);
-    int64_t first = 0;
-    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->shape->elements[i]);
+    const int64_t first = hlo_shape_first_leaf(tuple->shape, index);
     for (int64_t i = 0; i < leaves; i++)
         for (int32_t d = 0; d < hlo_shape_leaf(op->shape, i)->rank; d++)
             hlo_padder_set_size(padder, *result, i, d, hlo_padder_size(padder, tuple, first + i, d));

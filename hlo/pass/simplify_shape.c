@@ -279,19 +279,29 @@ static bool continues(const HloInstruction *a, const HloInstruction *b, int64_t 
     return x->limits.items[dimension] == y->starts.items[dimension];
 }
 
+// Neighbouring operands that are neighbouring slices of one array are one slice. All runs at once: one at a time, a
+// concatenation of n slices would be made n times.
 static HloInstruction *concatenate_slices(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
-    int64_t dimension = dimensions_of(i).items[0];
-    for (int64_t k = 0; k + 1 < i->operand_count; k++) {
-        const HloInstruction *a = i->operands[k], *b = i->operands[k + 1];
-        if (!continues(a, b, dimension)) continue;
-        const HloSliceAttributes *x = HLO_ATTRIBUTES(a, Slice), *y = HLO_ATTRIBUTES(b, Slice);
-        HloInstruction *joined = hlo_pass_slice(i, a->operands[0], x->starts, y->limits, x->strides);
-        HloInstruction **rest = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, i->operand_count - 1);
-        for (int64_t r = 0; r < i->operand_count - 1; r++) rest[r] = r == k ? joined : i->operands[r + (r > k)];
-        return concatenate(i, rest, i->operand_count - 1);
+    int64_t dimension = dimensions_of(i).items[0], count = 0;
+    bool any = false;
+    for (int64_t k = 0; k + 1 < i->operand_count && !any; k++) {
+        any = continues(i->operands[k], i->operands[k + 1], dimension);
     }
-    return NULL;
+    if (!any) return NULL;
+    HloInstruction **joined = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, i->operand_count);
+    for (int64_t k = 0, end; k < i->operand_count; k = end) {
+        HloInstruction *first = i->operands[k];
+        for (end = k + 1; end < i->operand_count; end++) {
+            if (!continues(i->operands[end - 1], i->operands[end], dimension)) break;
+        }
+        joined[count++] = first;
+        if (end == k + 1) continue;
+        const HloSliceAttributes *x = HLO_ATTRIBUTES(first, Slice);
+        const HloSliceAttributes *y = HLO_ATTRIBUTES(i->operands[end - 1], Slice);
+        joined[count - 1] = hlo_pass_slice(i, first->operands[0], x->starts, y->limits, x->strides);
+    }
+    return concatenate(i, joined, count);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -165,9 +165,9 @@ static HloStatus export_tuple(ExportPlace *place, ExportLeaves *result) {
 
 static HloStatus export_get_tuple_element(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_GET_TUPLE_ELEMENT));
-    int64_t index = HLO_ATTRIBUTES(place->instruction, TupleIndex)->index, first = 0;
+    int64_t index = HLO_ATTRIBUTES(place->instruction, TupleIndex)->index;
     const HloShape *tuple = place->instruction->operands[0]->shape;
-    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);
+    int64_t first = hlo_shape_first_leaf(tuple, index);
     *result = (ExportLeaves){place->operands.items + first, hlo_shape_leaf_count(tuple->elements[index])};
     return convert_leaves(place, result);
 }

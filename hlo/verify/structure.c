@@ -66,7 +66,26 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
     return HLO_SUCCESS;
 }
 
-static bool uses(const HloInstruction *user, const HloInstruction *operand) {
+// More operands than are searched one by one: those of wide instructions go into a map first, or checking that each
+// operand of a tuple is one would take the square of their number.
+enum { WIDE = 32 };
+
+static uint64_t use_key(const HloInstruction *user, const HloInstruction *operand) {
+    return (uint64_t)(uint32_t)user->id << 32 | (uint32_t)operand->id;
+}
+
+static HloIntMap wide_uses(const HloVerifier *verifier, const HloComputation *computation) {
+    HloIntMap map = {0};
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int64_t k = 0; k < i->operand_count && i->operand_count > WIDE; k++) {
+            hlo_int_map_set(verifier->arena, &map, use_key(i, i->operands[k]), 1);
+        }
+    }
+    return map;
+}
+
+static bool uses(const HloInstruction *user, const HloInstruction *operand, const HloIntMap *wide) {
+    if (user->operand_count > WIDE) return hlo_int_map_find(wide, use_key(user, operand)) != NULL;
     for (int64_t i = 0; i < user->operand_count; i++) {
         if (user->operands[i] == operand) return true;
     }
@@ -74,11 +93,11 @@ static bool uses(const HloInstruction *user, const HloInstruction *operand) {
 }
 
 // Each user entry is right and stands once. Together with equal totals (below) that makes the entries complete.
-static HloStatus check_users(HloVerifier *verifier, const HloInstruction *instruction) {
+static HloStatus check_users(HloVerifier *verifier, const HloInstruction *instruction, const HloIntMap *wide) {
     for (int64_t i = 0; i < instruction->users.count; i++) {
         const HloInstruction *user = instruction->users.items[i];
-        HLO_VERIFY_FAIL_IF(user->parent != instruction->parent || !uses(user, instruction), "%s is not a user of it",
-                           user->name);
+        HLO_VERIFY_FAIL_IF(user->parent != instruction->parent || !uses(user, instruction, wide),
+                           "%s is not a user of it", user->name);
         HLO_VERIFY_FAIL_IF(verifier->seen[user->id] == instruction->id + 1, "lists its user %s twice", user->name);
         verifier->seen[user->id] = instruction->id + 1;
     }
@@ -101,9 +120,10 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
                              int32_t *last_user) {
     assert(passed && last_user);
     int64_t uses_count = 0, users_count = 0;
+    const HloIntMap wide = wide_uses(verifier, computation);
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         HLO_TRY(hlo_verify_place(check_order(i, passed), i));
-        HLO_TRY(hlo_verify_place(check_users(verifier, i), i));
+        HLO_TRY(hlo_verify_place(check_users(verifier, i, &wide), i));
         uses_count += distinct_operands(i, last_user);
         users_count += i->users.count;
         passed[i->id] = 1;

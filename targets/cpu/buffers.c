@@ -225,7 +225,9 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
     if (x->segments.count == 0 || y->segments.count == 0 || x->bytes != y->bytes) return false;
     if (x->base != CPU_BASE_ARENA && y->base != CPU_BASE_ARENA) return false;
     if (conflict(buffers, x, y)) return false;
-    if (y->base != CPU_BASE_ARENA) {
+    // What is bound to a place stays the root; else the longer history, so that a chain of n updates copies n segments
+    // and not n squared.
+    if (y->base != CPU_BASE_ARENA || (x->base == CPU_BASE_ARENA && y->segments.count > x->segments.count)) {
         CpuStorage *swap = x;
         x = y;
         y = swap;

@@ -283,8 +283,7 @@ static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *ins
     const HloShape *shape = instruction->operands[0]->shape;
     const Leaves leaves = operand_leaves(frame, instruction, 0);
     const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
-    int64_t first = 0;
-    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(shape->elements[i]);
+    const int64_t first = hlo_shape_first_leaf(shape, index);
     const int64_t count = hlo_shape_leaf_count(shape->elements[index]);
     HLO_FAIL_IF(first + count > leaves.count, HLO_UNIMPLEMENTED, "%%%s: reading parts of the value of an async start",
                 instruction->name);

@@ -33,7 +33,7 @@ static int64_t argument_number(const HloModule *module, int64_t parameter, HloIn
     for (int64_t i = 0; i < parameter; i++) number += hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
     const HloShape *shape = module->entry->parameters.items[parameter]->shape;
     for (int64_t i = 0; i < index.count; i++) {
-        for (int64_t k = 0; k < index.items[i]; k++) number += hlo_shape_leaf_count(shape->elements[k]);
+        number += hlo_shape_first_leaf(shape, index.items[i]);
         shape = shape->elements[index.items[i]];
     }
     return number;
@@ -42,7 +42,7 @@ static int64_t argument_number(const HloModule *module, int64_t parameter, HloIn
 static int64_t result_number(const HloShape *shape, HloInts index) {
     int64_t number = 0;
     for (int64_t i = 0; i < index.count; i++) {
-        for (int64_t k = 0; k < index.items[i]; k++) number += hlo_shape_leaf_count(shape->elements[k]);
+        number += hlo_shape_first_leaf(shape, index.items[i]);
         shape = shape->elements[index.items[i]];
     }
     return number;

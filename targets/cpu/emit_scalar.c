@@ -96,13 +96,7 @@ static CpuValue *operand_values(const Scalars *scalars, const HloInstruction *in
     return all;
 }
 
-// Where the leaves of element `index` begin among those of a tuple, or of parameter `index` among all parameters.
-static int64_t first_leaf(const HloShape *tuple, int64_t index) {
-    int64_t first = 0;
-    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);
-    return first;
-}
-
+// Where the leaves of parameter `number` begin among those of all parameters.
 static int64_t first_parameter_leaf(const HloComputation *computation, int64_t number) {
     int64_t first = 0;
     for (int64_t i = 0; i < number; i++) first += hlo_shape_leaf_count(computation->parameters.items[i]->shape);
@@ -143,8 +137,9 @@ static void emit_instruction(const Scalars *scalars, const HloInstruction *instr
                 cpu_loop_constant(scalars->builder, instruction->shape->type, hlo_constant_literal(instruction)->data);
             return;
         case HLO_OP_GET_TUPLE_ELEMENT:
-            from = values_of(scalars, instruction->operands[0]) +
-                   first_leaf(instruction->operands[0]->shape, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
+            from =
+                values_of(scalars, instruction->operands[0]) +
+                hlo_shape_first_leaf(instruction->operands[0]->shape, HLO_ATTRIBUTES(instruction, TupleIndex)->index);
             break;
         case HLO_OP_TUPLE: from = operand_values(scalars, instruction, 0); break;
         case HLO_OP_CALL:

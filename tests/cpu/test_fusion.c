@@ -63,3 +63,26 @@ ParameterizedTest(FusionCase *given, fusion, loops_over_rows) {
     target_client_release(client);
     hlo_module_free(module);
 }
+
+// A chain of updates in place is one storage with a segment for each: joined the wrong way around it took the square of
+// their number in memory, 20 GB here.
+Test(fusion, bug_chains_of_updates_took_all_memory, .timeout = 120) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\nENTRY e {\n v0 = f32[64] parameter(0)\n u = f32[1] parameter(1)\n"
+                    " i0 = s32[] parameter(2)\n i1 = s32[] parameter(3)\n");
+    for (int i = 1; i <= 20000; i++)
+        hlo_text_format(&text, " %sv%d = f32[64] dynamic-update-slice(v%d, u, i%d)\n", i == 20000 ? "ROOT " : "", i,
+                        i - 1, i % 2);
+    hlo_text_format(&text, "}\n");
+    TargetClient *client;
+    HloModule *module;
+    TargetExecutable *executable;
+    cr_assert_null(hlo_parse(text.data, text.length, NULL, &module));
+    cr_assert_null(target_client_new("cpu:1", &client));
+    cr_assert_null(target_compile(client, module, NULL, &executable));
+    target_executable_release(executable);
+    hlo_module_free(module);
+    target_client_release(client);
+    hlo_text_free(&text);
+}

@@ -252,3 +252,32 @@ Test(ir_infer, takes_the_types_that_xla_takes) {
         }
     }
 }
+
+// ((), a, (b, (c)), d): what a tuple knows of its leaves is what a walk finds.
+Test(ir_infer, tuples_know_their_leaves) {
+    HloArena *arena = hlo_arena_new();
+    const HloShape *leaves[4], *none = hlo_shape_tuple(arena, NULL, 0);
+    for (int64_t i = 0; i < 4; i++) leaves[i] = hlo_shape_array(arena, HLO_F32, HLO_DIMS(i + 1).items, 1);
+    const HloShape *inner = hlo_shape_tuple(arena, &leaves[2], 1), *pair[] = {leaves[1], inner};
+    const HloShape *elements[] = {none, leaves[0], hlo_shape_tuple(arena, pair, 2), leaves[3]};
+    const HloShape *nested = hlo_shape_tuple(arena, elements, 4), *flat = hlo_shape_tuple(arena, leaves, 4);
+    static const int64_t first[] = {0, 0, 1, 3, 4};
+    cr_expect(flat->is_flat && !nested->is_flat && none->is_flat);
+    cr_expect_eq(hlo_shape_leaf_count(none), 0);
+    cr_expect_eq(hlo_shape_leaf_count(nested), 4);
+    for (int64_t i = 0; i < 4; i++) {
+        cr_expect_eq(hlo_shape_leaf(nested, i), leaves[i]);
+        cr_expect_eq(hlo_shape_leaf(flat, i), leaves[i]);
+    }
+    for (int64_t i = 0; i <= 4; i++) {
+        cr_expect_eq(hlo_shape_first_leaf(nested, i), first[i]);
+        cr_expect_eq(hlo_shape_first_leaf(flat, i), i);
+    }
+    bool yes = true;
+    HloShape moving = *leaves[3];
+    moving.dynamic = &yes;
+    const HloShape *last = &moving, *holder = hlo_shape_tuple(arena, &last, 1);
+    cr_expect(!hlo_shape_is_dynamic(nested) && hlo_shape_is_dynamic(holder));
+    cr_expect(hlo_shape_is_dynamic(hlo_shape_with_default_layout(arena, holder)));
+    hlo_arena_free(arena);
+}

@@ -84,6 +84,35 @@ Test(ir_verify, finds_users_that_are_none) {
     expect_error("x is not a user of it");
 }
 
+// Wide instructions are looked up in a map.
+Test(ir_verify, finds_users_among_many_operands) {
+    HloInstruction *parts[40];
+    for (int i = 0; i < 40; i++) parts[i] = i % 2 ? x : sum;
+    HloInstruction *tuple = hlo_build_tuple(b, parts, 40);
+    finish(tuple);
+    cr_expect_eq(x->users.count, 2);
+    cr_assert_null(hlo_verify(module));
+    hlo_vector_push(module->arena, &y->users, tuple);
+    expect_error("tuple is not a user of it");
+}
+
+Test(ir_verify, operands_that_repeat_are_used_once) {
+    HloInstruction *parts[] = {x, x, sum, x}, *others[] = {sum, y, y};
+    HloInstruction *tuple = hlo_build_tuple(b, parts, 4);
+    cr_expect_eq(x->users.count, 2);
+    hlo_instruction_set_operands(tuple, others, 3);
+    cr_expect_eq(x->users.count, 1);
+    cr_expect_eq(y->users.count, 2);
+    hlo_instruction_add_operand(tuple, y);
+    hlo_instruction_add_operand(tuple, x);
+    cr_expect_eq(y->users.count, 2);
+    cr_expect_eq(x->users.count, 2);
+    hlo_instruction_remove(tuple);
+    cr_expect_eq(y->users.count, 1);
+    finish(sum);
+    expect_valid();
+}
+
 Test(ir_verify, finds_users_that_are_missing) {
     finish(sum);
     x->users.count = 0;

@@ -111,6 +111,72 @@ Test(pass_structure, bug_inlining_nested_calls_had_no_end, .timeout = 300) {
     hlo_module_free(module);
 }
 
+enum { MANY = 20000 };
+
+// Runs `names` on a program of MANY instructions; how many are left of it. A pass that takes the square of their number
+// does not end in the test's time.
+static int64_t left_of(HloText *body, const char *const *names, int64_t count) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\n\nENTRY main {\n%s}\n", body->data);
+    HloModule *module = check_parse(text.data);
+    cr_assert_null(hlo_run_passes(module, names, count, NULL));
+    int64_t left = module->entry->instruction_count;
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(body);
+    return left;
+}
+
+Test(pass_structure, bug_neighbouring_slices_were_joined_one_at_a_time, .timeout = 60) {
+    const char *names[] = {"algebraic-simplifier", "dce"};
+    HloText body = {0};
+    hlo_text_format(&body, "  x = f32[%d] parameter(0)\n", MANY);
+    for (int i = 0; i < MANY; i++) hlo_text_format(&body, "  p%d = f32[1] slice(x), slice={[%d:%d]}\n", i, i, i + 1);
+    hlo_text_format(&body, "  ROOT r = f32[%d] concatenate(p0", MANY);
+    for (int i = 1; i < MANY; i++) hlo_text_format(&body, ", p%d", i);
+    hlo_text_format(&body, "), dimensions={0}\n");
+    cr_expect_eq(left_of(&body, names, 2), 1);
+}
+
+Test(pass_structure, bug_dead_reshapes_were_looked_at_again_and_again, .timeout = 60) {
+    const char *names[] = {"algebraic-simplifier", "dce"};
+    HloText body = {0};
+    hlo_text_format(&body, "  v0 = f32[4] parameter(0)\n");
+    for (int i = 1; i < MANY; i++)
+        hlo_text_format(&body, "  %sv%d = f32[%s] reshape(v%d)\n", i + 1 < MANY ? "" : "ROOT ", i, i % 2 ? "2,2" : "4",
+                        i - 1);
+    cr_expect_eq(left_of(&body, names, 2), 2);
+}
+
+// Two runs with a gap between them, and a single slice.
+Test(pass_structure, neighbouring_slices_are_joined) {
+    check_body("algebraic-simplifier,dce",
+               "  x = f32[9] parameter(0)\n  a = f32[2] slice(x), slice={[0:2]}\n  b = f32[1] slice(x), slice={[2:3]}\n"
+               "  c = f32[3] slice(x), slice={[6:9]}\n  d = f32[1] slice(x), slice={[3:4]}\n"
+               "  e = f32[2] slice(x), slice={[4:6]}\n  ROOT r = f32[9] concatenate(a, b, c, d, e), dimensions={0}\n",
+               "  x = f32[9] parameter(0)\n  slice = f32[3] slice(x), slice={[0:3]}\n"
+               "  c = f32[3] slice(x), slice={[6:9]}\n  slice.1 = f32[3] slice(x), slice={[3:6]}\n"
+               "  ROOT r = f32[9] concatenate(slice, c, slice.1), dimensions={0}\n");
+}
+
+Test(pass_structure, bug_reductions_by_many_computations_had_one_hash, .timeout = 60) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\n\n");
+    for (int i = 0; i < MANY; i++)
+        hlo_text_format(
+            &text, "h%d {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n\n", i);
+    hlo_text_format(&text, "ENTRY main {\n  x = f32[2] parameter(0)\n  z = f32[] constant(0)\n");
+    for (int i = 0; i < MANY; i++)
+        hlo_text_format(&text, "  r%d = f32[] reduce(x, z), dimensions={0}, to_apply=h%d\n", i, i);
+    hlo_text_format(&text, "  ROOT e = f32[] add(r0, r1)\n}\n");
+    HloModule *module = check_parse(text.data);
+    const char *names[] = {"cse"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(count_of(module->entry, HLO_OP_REDUCE), MANY);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 Test(pass_structure, folds_constants) {
     check_body("constant-folding,dce",
                "  a = s32[2] constant({1, 2})\n  b = s32[2] constant({10, 20})\n  ROOT r = s32[2] add(a, b)\n",
