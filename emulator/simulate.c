@@ -6,6 +6,7 @@
 
 #include "emulator/amount.h"
 #include "emulator/collective.h"
+#include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
 #include "hlo/analysis/loop.h"
@@ -30,6 +31,7 @@ typedef struct Flight {
 typedef struct Simulation {
     EmuProgram *program;
     EmuNetwork *network;
+    EmuMail *mail;
     EmuReport *report;
     HloText *text;  // for printing; whoever called hlo_protect() frees it
     HLO_VECTOR(EmuOp) ops;
@@ -156,10 +158,16 @@ static bool is_peer(const HloInstruction *at, HloOpcode opcode) {
     return hlo_is(at, opcode) && !hlo_transfer_is_host(at);
 }
 
+// Whether what runs now runs exactly once: it stands in the entry itself, not in a loop, a branch or a call.
+static bool runs_once(const Simulation *simulation) {
+    return simulation->depth == 1;
+}
+
 // An asynchronous start costs the device nothing now; what is in flight is remembered until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
+    if (is_peer(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_peer(start, HLO_OP_SEND))
         HLO_TRY(start_transfer(simulation, start, &end));
     else if (start->opcode == HLO_OP_COPY_START)
@@ -190,15 +198,19 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     }
 }
 
-static void end_flight(Simulation *simulation, const HloInstruction *done) {
-    if (is_peer(done, HLO_OP_RECV_DONE)) await_message(simulation, done);
+static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) {
+    if (is_peer(done, HLO_OP_RECV_DONE)) {
+        HLO_TRY(emu_mail_receive(simulation->mail, done, runs_once(simulation)));
+        await_message(simulation, done);
+    }
     const HloInstruction *start = start_of(done);
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         if (simulation->flights.items[i].start != start) continue;
         wait_until(simulation, simulation->flights.items[i].end);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
-        return;
+        break;
     }
+    return HLO_SUCCESS;
 }
 
 // Runs the body of a loop once on the timeline and lets the rest of its trips pass.
@@ -278,7 +290,7 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
-        case EMU_OP_DONE: end_flight(simulation, root); return HLO_SUCCESS;
+        case EMU_OP_DONE: return end_flight(simulation, root);
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
     }
 }
@@ -433,6 +445,7 @@ static HloStatus simulate(void *argument) {
     simulation->program = emu_program_new(call->scratch, module, call->topology);
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
+    HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
     simulation->slowness = 1;
     for (int64_t i = 0; faults->device_slowness && i < participants; i++)
         if (faults->device_slowness[places[i]] > simulation->slowness)

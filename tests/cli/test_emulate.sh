@@ -29,6 +29,18 @@ HLO
 exits 5 "out of memory" meshlo emulate huge.hlo --topology v2-8
 says err "f32[65536,65536]" "out of memory: the largest buffers"
 exits 0 "it fits when it is sharded" meshlo emulate huge.hlo --topology v5e-16 --mesh a=16 --shard p0=a,-
+cat >waits.hlo <<'HLO'
+HloModule waits, num_partitions=4
+ENTRY main {
+  t = token[] after-all()
+  r = (f32[8], u32[], token[]) recv(t), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1}}}
+  d = (f32[8], token[]) recv-done(r), channel_id=3
+  ROOT y = f32[8] get-tuple-element(d), index=0
+}
+HLO
+exits 6 "a message that nobody sends" meshlo emulate waits.hlo --topology v2-8 --partitioned
+says err "waits.hlo:5:3: error: deadlock: device 1 would wait for ever at recv-done %d" "a message that nobody sends: who waits"
+exits 6 "a message that nobody sends: neither does a run end" meshlo run waits.hlo --on v2-8 --partitioned
 exits 2 "no topology" meshlo emulate "$large"
 exits 0 "topology from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" emulate "$large"
 exits 2 "unknown topology" meshlo emulate "$large" --topology v2-9

@@ -8,6 +8,7 @@
 
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
+#include "tests/support/cases.h"
 
 #define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
 
@@ -634,4 +635,63 @@ Test(emulator_simulate, a_send_to_nobody_known_goes_to_a_neighbour) {
         cr_expect_eq(report->link_count > 0, devices > 1);
         emu_report_free(report);
     }
+}
+
+// ---- messages that never come
+
+#define PAIRS "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}"
+#define RECV(name) " " name " = (f32[8], u32[], token[]) recv(a), channel_id=3, " PAIRS "\n"
+#define RECV_DONE(name, start) " " name " = (f32[8], token[]) recv-done(" start "), channel_id=3\n"
+#define SEND(name, channel) " " name " = (f32[8], u32[], token[]) send(p, a), channel_id=" channel ", " PAIRS "\n"
+#define SEND_DONE(name, start, channel) " " name " = token[] send-done(" start "), channel_id=" channel "\n"
+
+static const struct {
+    const char *name, *body, *says;  // NULL: it ends
+} mails[] = {
+    {"nobody sends", RECV("r") RECV_DONE("d", "r"), "device 1 would wait for ever at recv-done %d"},
+    {"another channel", RECV("r") SEND("s", "4") SEND_DONE("t", "s", "4") RECV_DONE("d", "r"), "channel 3"},
+    {"everybody waits first", RECV("r") RECV_DONE("d", "r") SEND("s", "3") SEND_DONE("t", "s", "3"), "from device 0"},
+    {"two receive what one sent",
+     RECV("r") SEND("s", "3") SEND_DONE("t", "s", "3") RECV_DONE("d", "r") RECV("q") RECV_DONE("e", "q"),
+     "recv-done %e"},
+    {"one for each", RECV("r") SEND("s", "3") SEND_DONE("t", "s", "3") RECV_DONE("d", "r"), NULL},
+    {"two for two",
+     RECV("r") RECV("q") SEND("s", "3") SEND("u", "3") SEND_DONE("t", "s", "3") SEND_DONE("v", "u", "3")
+         RECV_DONE("d", "r") RECV_DONE("e", "q"),
+     NULL},
+};
+
+ParameterizedTestParameters(emulator_simulate, bug_a_message_that_never_comes) {
+    return cases_numbered(HLO_COUNT_OF(mails));
+}
+
+// A time was given for such programs, as if they ended.
+ParameterizedTest(const int *number, emulator_simulate, bug_a_message_that_never_comes) {
+    char text[2048];
+    snprintf(text, sizeof text,
+             "HloModule m, num_partitions=4, is_scheduled=true\nENTRY e {\n p = f32[8] parameter(0)\n a = token[] "
+             "after-all()\n%s ROOT o = f32[8] negate(p)\n}\n",
+             mails[*number].body);
+    if (mails[*number].says)
+        expect_error(text, "v2-8", NULL, HLO_ABORTED, mails[*number].says);
+    else
+        emu_report_free(simulate(text, "v2-8"));
+}
+
+// A loop may send what stands behind it, any number of times: nobody can say that it does not.
+Test(emulator_simulate, messages_of_loops_are_believed) {
+    emu_report_free(simulate(
+        "HloModule m, num_partitions=4, is_scheduled=true\n"
+        "less { s = (s32[], f32[8], token[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " n = s32[] constant(2)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+        "body { s = (s32[], f32[8], token[]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " p = f32[8] get-tuple-element(s), index=1\n a = token[] get-tuple-element(s), index=2\n" SEND("u", "3")
+            SEND_DONE("v", "u",
+                      "3") " one = s32[] constant(1)\n j = s32[] add(i, one)\n"
+                           " ROOT t = (s32[], f32[8], token[]) tuple(j, p, v) }\n"
+                           "ENTRY e {\n p = f32[8] parameter(0)\n a = token[] after-all()\n z = s32[] constant(0)\n"
+                           " t = (s32[], f32[8], token[]) tuple(z, p, a)\n w = (s32[], f32[8], token[]) while(t), "
+                           "condition=less, body=body\n" RECV("r") RECV_DONE("d", "r") RECV("q")
+                               RECV_DONE("e", "q") " ROOT o = f32[8] get-tuple-element(w), index=1\n}\n",
+        "v2-8"));
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// One counter for each pair of devices of a channel. A message is taken from the counter when its recv-done runs; sends
+// of loops and branches make a counter endless, and receives of loops and branches take nothing, so that a counter is
+// never less than what can be under way.
+#include "emulator/mail.h"
+
+#include <assert.h>
+
+#include "hlo/base/vector.h"
+#include "hlo/ir/transfer.h"
+
+// What goes from one device to another. Without pairs nobody knows who they are: both numbers are -1.
+typedef struct Wire {
+    int64_t channel, source, target;
+    int64_t waiting;  // messages sent and not yet received
+    bool endless;     // or more, by sends that nobody counts
+} Wire;
+
+struct EmuMail {
+    HloArena *arena;
+    HLO_VECTOR(Wire) wires;  // of all sends of the module: few, since a program has few channels
+};
+
+static Wire *find_wire(EmuMail *mail, int64_t channel, HloPair pair) {
+    for (int64_t i = 0; i < mail->wires.count; i++) {
+        Wire *wire = &mail->wires.items[i];
+        if (wire->channel == channel && wire->source == pair.source && wire->target == pair.target) return wire;
+    }
+    return NULL;
+}
+
+// The pairs of a transfer; the one of unknown devices where it names none.
+static HloStatus pairs_of(EmuMail *mail, const HloInstruction *transfer, int64_t *channel, HloPairs *pairs) {
+    static const HloPair unknown = {-1, -1};
+    HloTransferRoute route;
+    HLO_TRY(hlo_transfer_route(mail->arena, transfer, &route));
+    *channel = route.channel;
+    *pairs = route.has_pairs ? route.pairs : (HloPairs){&unknown, 1};
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_mail_new(HloArena *arena, const HloModule *module, EmuMail **result) {
+    assert(arena && module && result);
+    EmuMail *mail = HLO_ARENA_NEW(arena, EmuMail, 1);
+    mail->arena = arena;
+    *result = mail;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            if (!hlo_is(at, HLO_OP_SEND) || hlo_transfer_is_host(at)) continue;
+            int64_t channel;
+            HloPairs pairs;
+            HLO_TRY(pairs_of(mail, at, &channel, &pairs));
+            for (int64_t i = 0; i < pairs.count; i++) {
+                if (find_wire(mail, channel, pairs.items[i])) continue;
+                const Wire wire = {
+                    .channel = channel, .source = pairs.items[i].source, .target = pairs.items[i].target};
+                hlo_vector_push(arena, &mail->wires, wire);
+            }
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus emu_mail_send(EmuMail *mail, const HloInstruction *send, bool once) {
+    assert(hlo_is(send, HLO_OP_SEND) && !hlo_transfer_is_host(send));
+    int64_t channel;
+    HloPairs pairs;
+    HLO_TRY(pairs_of(mail, send, &channel, &pairs));
+    for (int64_t i = 0; i < pairs.count; i++) {
+        Wire *wire = find_wire(mail, channel, pairs.items[i]);
+        assert(wire); /* emu_mail_new() has seen every send */
+        wire->waiting += once;
+        wire->endless |= !once;
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus deadlock(const HloInstruction *done, int64_t channel, HloPair pair) {
+    const char *name = done->name;
+    if (pair.target < 0)
+        return hlo_error(HLO_ABORTED,
+                         "deadlock: a device would wait for ever at recv-done %%%s for a message on channel %lld", name,
+                         (long long)channel);
+    return hlo_error(HLO_ABORTED,
+                     "deadlock: device %lld would wait for ever at recv-done %%%s for a message on channel %lld from "
+                     "device %lld",
+                     (long long)pair.target, name, (long long)channel, (long long)pair.source);
+}
+
+HloStatus emu_mail_receive(EmuMail *mail, const HloInstruction *done, bool once) {
+    assert(hlo_is(done, HLO_OP_RECV_DONE) && !hlo_transfer_is_host(done));
+    int64_t channel;
+    HloPairs pairs;
+    HLO_TRY(pairs_of(mail, done, &channel, &pairs));
+    for (int64_t i = 0; i < pairs.count; i++) {
+        Wire *wire = find_wire(mail, channel, pairs.items[i]);
+        const bool comes = wire && (!once || wire->endless || wire->waiting > 0);
+        if (!comes) return hlo_status_at_instruction(deadlock(done, channel, pairs.items[i]), done);
+        if (once && wire->waiting > 0) wire->waiting--;
+    }
+    return HLO_SUCCESS;
+}
