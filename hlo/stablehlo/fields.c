@@ -117,7 +117,12 @@ static HloStatus export_field(ExportPlace *place, const MlirField *field, const 
     int32_t number;
     switch (field->kind) {
         case MLIR_FIELD_INT: *attribute = export_i64(place, *(const int64_t *)member); break;
-        case MLIR_FIELD_INT_32: *attribute = export_i32(place, *(const int64_t *)member); break;
+        case MLIR_FIELD_INT_32:
+            if (*(const int64_t *)member != (int32_t) * (const int64_t *)member)
+                return export_error(place, HLO_UNIMPLEMENTED, "%s %lld has more than 32 bits", field->name,
+                                    (long long)*(const int64_t *)member);
+            *attribute = export_i32(place, *(const int64_t *)member);
+            break;
         case MLIR_FIELD_INTS: *attribute = export_ints(place, *(const HloInts *)member); break;
         case MLIR_FIELD_BOOL: *attribute = export_bool(place, *(const bool *)member); break;
         case MLIR_FIELD_FLAG: *attribute = *(const bool *)member ? export_bool(place, true) : NULL; break;

@@ -174,6 +174,7 @@ static int64_t accumulated_in(HloOpcode opcode, int64_t index, int64_t results) 
         case HLO_OP_ALL_REDUCE:
         case HLO_OP_REDUCE_SCATTER: return index;
         case HLO_OP_REDUCE_WINDOW: return index % results;
+        case HLO_OP_SELECT_AND_SCATTER: return 0;
         case HLO_OP_SCATTER: return index == results ? -1 : index % (results + 1);  // arrays, indices, updates
         default: return -1;
     }
@@ -183,6 +184,7 @@ static int64_t accumulated_in(HloOpcode opcode, int64_t index, int64_t results) 
 // have been converted before.
 static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruction **operands) {
     const MlirOperation *operation = place->operation;
+    if (mlir_attribute(operation, MLIR_MIXED_PRECISION)) return HLO_SUCCESS;  // it was so in HLO
     for (int64_t i = 0; i < operation->operand_count; i++) {
         const int64_t result = operation->result_count ? accumulated_in(opcode, i, operation->result_count) : -1;
         if (result < 0 || result >= operation->result_count) continue;
@@ -200,6 +202,29 @@ static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruc
     return HLO_SUCCESS;
 }
 
+// Of a select-and-scatter only the scatter is wider: the elements that its select compares get their own type back, in
+// which they have the same value.
+static HloComputation *narrowed(const ImportPlace *place, HloComputation *select, const HloShape *operand) {
+    assert(select->root && hlo_shape_is_array(operand));
+    if (hlo_parameter_count(select) != 2 || select->parameters.items[0]->shape->type == operand->type) return select;
+    HloModule *module = place->importer->module;
+    HloComputation *computation = hlo_computation_new(module, "narrowed");
+    const HloShape *scalar =
+        hlo_shape_with_default_layout(module->arena, hlo_shape_scalar(module->arena, operand->type));
+    HloInstruction *values[2];
+    for (int64_t i = 0; i < 2; i++) {
+        const HloParameterAttributes number = {.number = i};
+        values[i] = hlo_instruction_new(computation, HLO_OP_PARAMETER, scalar, NULL, 0, &number, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        values[i] = hlo_instruction_new(computation, HLO_OP_CONVERT, select->parameters.items[i]->shape, &values[i], 1,
+                                        NULL, NULL);
+    HloInstruction *call = hlo_instruction_new(computation, HLO_OP_CALL, select->root->shape, values, 2, NULL, NULL);
+    hlo_instruction_set_called(call, &select, 1);
+    hlo_computation_set_root(computation, call);
+    return computation;
+}
+
 HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes) {
     MlirOperation *operation = place->operation;
     HloInstruction **operands = NULL, *result = NULL;
@@ -212,6 +237,9 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
         ImportRegion request = {.region = &operation->regions[i], .named_parameters = true, .name = "region"};
         HLO_TRY(import_region(place->importer, &request, &called[i]));
     }
+    if (opcode == HLO_OP_SELECT_AND_SCATTER && operation->region_count == 2 && operation->operand_count == 3 &&
+        !mlir_attribute(operation, MLIR_MIXED_PRECISION) && hlo_shape_is_array(operands[0]->shape))
+        called[0] = narrowed(place, called[0], operands[0]->shape);
     HLO_TRY(import_emit(place, opcode, shape, operands, operation->operand_count, attributes, called,
                         operation->region_count, &result));
     return import_set_results(place, result);

@@ -216,6 +216,9 @@ static const Refusal refusals[] = {
     {"ENTRY e { p = f32[2] parameter(0)\n ROOT b = f32[2] tan(p) }", "1.3.0", HLO_UNIMPLEMENTED, "no operation tan"},
     {"ENTRY e { p = f32[2] parameter(0)\n ROOT b = f32[2] exponential(p), result_accuracy={mode=highest} }", "1.8.0",
      HLO_UNIMPLEMENTED, "result_accuracy of stablehlo.exponential"},
+    {"ENTRY e { p = f32[2] parameter(0)\n ROOT r = f32[2] reduce-precision(p), exponent_bits=4294967301, "
+     "mantissa_bits=7 }",
+     NULL, HLO_UNIMPLEMENTED, "exponent_bits 4294967301 has more than 32 bits"},
     {"ENTRY e { ROOT p = f32[2] parameter(0) }", "0.8.0", HLO_INVALID_ARGUMENT, "not among the releases"},
     {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "no release"},
 };

@@ -44,6 +44,27 @@ static const Program programs[] = {
           "(tensor<6xi32>) -> (tensor<2xi32>, tensor<2xi32>)",
           "%0#1"),
      "{3, 4}"},
+    {"select_and_scatter that adds up in a wider type: 200 has no place in an i8",
+     MAIN("tensor<4xi32>",
+          "  %x = stablehlo.constant dense<[1, 5, 2, 9]> : tensor<4xi8>\n"
+          "  %s = stablehlo.constant dense<100> : tensor<3xi8>\n  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+          "  %0 = \"stablehlo.select_and_scatter\"(%x, %s, %z) <{window_dimensions = array<i64: 2>}> ({\n"
+          "  ^bb0(%a: tensor<i8>, %b: tensor<i8>):\n"
+          "    %1 = stablehlo.compare GE, %a, %b, SIGNED : (tensor<i8>, tensor<i8>) -> tensor<i1>\n"
+          "    stablehlo.return %1 : tensor<i1>\n  }, {\n  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n"
+          "    %1 = stablehlo.add %a, %b : tensor<i32>\n    stablehlo.return %1 : tensor<i32>\n"
+          "  }) : (tensor<4xi8>, tensor<3xi8>, tensor<i32>) -> tensor<4xi32>",
+          "%0"),
+     "{0, 200, 0, 100}"},
+    {"reduce_window that adds up in a wider type",
+     MAIN("tensor<3xi32>",
+          "  %x = stablehlo.constant dense<100> : tensor<4xi8>\n  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+          "  %0 = \"stablehlo.reduce_window\"(%x, %z) <{window_dimensions = array<i64: 2>}> ({\n"
+          "  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n"
+          "    %1 = stablehlo.add %a, %b : tensor<i32>\n    stablehlo.return %1 : tensor<i32>\n"
+          "  }) : (tensor<4xi8>, tensor<i32>) -> tensor<3xi32>",
+          "%0"),
+     "{200, 200, 200}"},
     {"dynamic_reshape",
      MAIN("tensor<3x2xi32>",
           IOTA23 "  %s = stablehlo.constant dense<[3, 2]> : tensor<2xi64>\n"
