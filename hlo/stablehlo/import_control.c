@@ -48,7 +48,7 @@ static CaptureWalk find_captures(const Importer *importer, const MlirRegion *reg
     int64_t kept = 0;
     for (int64_t i = 0; i < walk.found.count; i++) {
         MlirValue *value = walk.found.items[i];
-        const bool constant = value->lowered && hlo_is(value->lowered, HLO_OP_CONSTANT);
+        const bool constant = value->lowered && (value->is_constant || hlo_is(value->lowered, HLO_OP_CONSTANT));
         if (constant == constants) walk.found.items[kept++] = value;
     }
     walk.found.count = kept;
@@ -136,13 +136,22 @@ typedef struct SunkConstants {
     int64_t count;
 } SunkConstants;
 
+// The constant, or the broadcast of one, once more.
+static HloInstruction *copy_constant(HloComputation *computation, HloInstruction *constant) {
+    assert(hlo_is(constant, HLO_OP_CONSTANT) || constant->operand_count == 1); /* a broadcast */
+    HloInstruction *operand = NULL;
+    if (constant->operand_count)
+        operand = hlo_instruction_clone(computation, constant->operands[0], constant->operands[0]->shape, NULL, 0);
+    return hlo_instruction_clone(computation, constant, constant->shape, &operand, constant->operand_count);
+}
+
 static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *region) {
     const CaptureWalk walk = find_captures(place->importer, region, 1, true);
     SunkConstants sunk = {.values = walk.found.items, .count = walk.found.count};
     sunk.outside = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, sunk.count);
     for (int64_t i = 0; i < sunk.count; i++) {
         HloInstruction *constant = sunk.outside[i] = sunk.values[i]->lowered;
-        sunk.values[i]->lowered = hlo_instruction_clone(place->computation, constant, constant->shape, NULL, 0);
+        sunk.values[i]->lowered = copy_constant(place->computation, constant);
     }
     return sunk;
 }

@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, shape and data movement, conversions, indexed ops.
+#include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import.h"
 
+// A large array of equal elements: the broadcast of one, as XLA reads it. JAX's decompositions of special functions
+// are full of them, and a program of a page would take gigabytes.
+static HloStatus import_splat(ImportPlace *place, const HloLiteral *value, const HloShape *shape) {
+    HloArena *arena = import_arena(place);
+    const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, shape->type));
+    HloLiteral *literal = hlo_literal_in_arena(arena, scalar);
+    HloInstruction *number, *result;
+    assert(hlo_shape_elements(shape) > 0); /* there is a first element */
+    memcpy(literal->data, value->data, (size_t)hlo_type_bytes(shape->type));
+    const HloConstantAttributes attributes = {.literal = literal};
+    HLO_TRY(import_emit(place, HLO_OP_CONSTANT, scalar, NULL, 0, &attributes, NULL, 0, &number));
+    HLO_TRY(import_broadcast_to(place, number, (HloInts){0}, shape, &result));
+    place->operation->results[0]->is_constant = true;
+    return import_set_results(place, result);
+}
+
+static bool has_sharding(const MlirOperation *operation) {
+    return mlir_attribute(operation, "mhlo.sharding") || mlir_attribute(operation, "sdy.sharding");
+}
+
 static HloStatus import_constant(ImportPlace *place) {
+    enum { kManyElements = 1024 };
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
     if (!value || value->kind != MLIR_TENSOR) {
         return import_error(place, HLO_INVALID_ARGUMENT, "a constant has no tensor value");
@@ -15,9 +37,13 @@ static HloStatus import_constant(ImportPlace *place) {
     if (!hlo_shape_equal(value->literal->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
     }
+    if (hlo_shape_elements(shape) >= kManyElements && hlo_literal_is_splat(value->literal) &&
+        !has_sharding(place->operation))
+        return import_splat(place, value->literal, shape);
     HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), value->literal);
     literal->shape = shape;
     HloConstantAttributes attributes = {.literal = literal};
+    place->operation->results[0]->is_constant = true;
     return import_plain(place, HLO_OP_CONSTANT, &attributes);
 }
 

@@ -119,7 +119,12 @@ static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_
         return true;
     }
     if (length == each && count != 1) {
-        for (int64_t i = 0; i < count; i++) memcpy((char *)literal->data + (size_t)i * each, bytes, each);
+        const uint64_t total = each * (uint64_t)count;
+        if (count) memcpy(literal->data, bytes, each);
+        for (uint64_t done = each, more; done < total; done += more) {
+            more = done < total - done ? done : total - done;
+            memcpy((char *)literal->data + done, literal->data, more);
+        }
     } else if (length == each * (uint64_t)count) {
         if (length) memcpy(literal->data, bytes, (size_t)length);
     } else {

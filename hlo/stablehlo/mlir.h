@@ -91,6 +91,7 @@ struct MlirValue {
     MlirValue *same;                // of a cast that was folded: the value that it stands for; else NULL
     bool is_used;                   // an operation has it as an operand; set by the readers
     HloInstruction *lowered;        // set by the importer
+    bool is_constant;               // set by the importer: `lowered` is a constant, or the broadcast of one
 };
 
 typedef struct MlirBlock {

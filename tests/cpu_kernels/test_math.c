@@ -300,3 +300,25 @@ Test(cpu_math, maximum_and_minimum_of_special_values) {
             }
         }
 }
+
+// Where e^x has no float but 0 any more, and just before, where it is subnormal; beside numbers of any size, as a
+// masked softmax has them.
+Test(cpu_math, exponentials_vanish_where_they_should) {
+    static const float near[] = {-87.0f,     -87.4f,   -95.0f,    -103.0f,    -103.9f, -103.97f,
+                                 -103.9721f, -103.98f, -103.99f,  -103.9999f, -104.0f, -105.0f,
+                                 -1000.0f,   -1e30f,   -INFINITY, 0.0f,       1.0f,    NAN};
+    enum { kNear = sizeof near / sizeof near[0] };
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int first = 0; first < kNear; first++) {
+            float in[40], out[40];
+            for (int i = 0; i < 40; i++) in[i] = near[(first + i) % kNear];
+            cpu_isa_loop_kernels((CpuFeatures)set)->operation[CPU_OP_EXP][CPU_REGISTER_F32](out, in, NULL, NULL, 40, 0);
+            for (int i = 0; i < 40; i++) {
+                const float want = (float)exp((double)in[i]);
+                const double apart = fabs((double)out[i] - (double)want);
+                cr_expect(isnan(want) ? isnan(out[i]) : apart <= fmax(ldexp(1, -149), 2e-7 * (double)want),
+                          "e^%a on set %d: %a, expected %a", (double)in[i], set, (double)out[i], (double)want);
+                if (want == 0) cr_expect(out[i] == 0 && !signbit(out[i]), "e^%a is not 0", (double)in[i]);
+            }
+        }
+}

@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
@@ -558,5 +559,75 @@ Test(stablehlo_operations, releases_without_composites_get_calls) {
     check_same_values(module, again);
     hlo_text_free(&bytes);
     hlo_module_free(again);
+    hlo_module_free(module);
+}
+
+// How many instructions of the module, in all computations, have this opcode and at least this many elements.
+static int count_large(const HloModule *module, HloOpcode opcode, int64_t elements) {
+    int count = 0;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        const HloComputation *computation = module->computations.items[c];
+        for (const HloInstruction *instruction = computation->first; instruction; instruction = instruction->next) {
+            count += instruction->opcode == opcode && hlo_shape_is_array(instruction->shape) &&
+                     hlo_shape_elements(instruction->shape) >= elements;
+        }
+    }
+    return count;
+}
+
+// JAX's decompositions of special functions hold dozens of them: as arrays of their own they took jax.random.normal of
+// a million numbers 1.4 s to compile.
+Test(stablehlo_operations, bug_large_splats_were_arrays_of_their_own) {
+    HloModule *module = read_program(MAIN("tensor<64x64xf32>",
+                                          "  %x = stablehlo.iota dim = 1 : tensor<64x64xf32>\n"
+                                          "  %c = stablehlo.constant dense<1.5> : tensor<64x64xf32>\n"
+                                          "  %0 = stablehlo.add %x, %c : tensor<64x64xf32>",
+                                          "%0"),
+                                     "a large splat");
+    cr_expect_eq(count_large(module, HLO_OP_CONSTANT, 2), 0);
+    cr_expect_eq(count_large(module, HLO_OP_BROADCAST, 4096), 1);
+    hlo_module_free(module);
+}
+
+Test(stablehlo_operations, small_and_sharded_splats_and_others_stay_constants) {
+    static const char *const lines[] = {
+        "  %c = stablehlo.constant dense<1.5> : tensor<32x31xf32>",
+        "  %c = stablehlo.constant {mhlo.sharding = \"{devices=[2,1]<=[2]}\"} dense<1.5> : tensor<32x31xf32>",
+    };
+    char text[400];
+    for (int i = 0; i < 2; i++) {
+        const char *dims = i ? "64x64" : "32x31";
+        snprintf(text, sizeof text, "func.func @main() -> tensor<%sxf32> {\n%s\n  return %%c : tensor<%sxf32>\n}\n",
+                 dims, lines[i], dims);
+        for (char *at = text; i && (at = strstr(at, "32x31"));) memcpy(at, "64x64", 5);
+        HloModule *module = read_program(text, lines[i]);
+        cr_expect_eq(count_large(module, HLO_OP_BROADCAST, 1), 0, "%s", lines[i]);
+        cr_expect_eq(count_large(module, HLO_OP_CONSTANT, 900), 1, "%s", lines[i]);
+        hlo_module_free(module);
+    }
+}
+
+// A loop does not carry a splat from outside: it has its own, as it has of other constants.
+Test(stablehlo_operations, loops_have_their_own_splats) {
+    HloModule *module = read_program(
+        "func.func @main(%x: tensor<2048xf32>) -> tensor<2048xf32> {\n"
+        "  %c = stablehlo.constant dense<2.0> : tensor<2048xf32>\n"
+        "  %n = stablehlo.constant dense<0> : tensor<i32>\n"
+        "  %0:2 = stablehlo.while(%i = %n, %y = %x) : tensor<i32>, tensor<2048xf32>\n"
+        "  cond {\n"
+        "    %most = stablehlo.constant dense<3> : tensor<i32>\n"
+        "    %p = stablehlo.compare LT, %i, %most : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        "    stablehlo.return %p : tensor<i1>\n"
+        "  } do {\n"
+        "    %one = stablehlo.constant dense<1> : tensor<i32>\n"
+        "    %j = stablehlo.add %i, %one : tensor<i32>\n"
+        "    %z = stablehlo.multiply %y, %c : tensor<2048xf32>\n"
+        "    stablehlo.return %j, %z : tensor<i32>, tensor<2048xf32>\n"
+        "  }\n"
+        "  return %0#1 : tensor<2048xf32>\n"
+        "}\n",
+        "a loop");
+    for (const HloInstruction *at = module->entry->first; at; at = at->next)
+        if (hlo_is(at, HLO_OP_WHILE)) cr_expect_eq(at->shape->element_count, 2, "the splat is carried");
     hlo_module_free(module);
 }
