@@ -231,6 +231,16 @@ static const MlirAttribute *sharding_text(const ExportPlace *place, const HloSha
     return export_string(place, hlo_text_to_arena(place->exporter->arena, &text));
 }
 
+const MlirAttribute *export_dictionary(const ExportPlace *place, const char *const *keys,
+                                       const MlirAttribute *const *items, int64_t count) {
+    assert(count >= 0);
+    HloArena *arena = place->exporter->arena;
+    return make(place, (MlirAttribute){.kind = MLIR_DICTIONARY,
+                                       .keys = hlo_arena_copy(arena, keys, sizeof(char *) * (size_t)count),
+                                       .items = hlo_arena_copy(arena, items, sizeof(void *) * (size_t)count),
+                                       .count = count});
+}
+
 static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues values) {
     if (values.count == 0) return NULL;
     HloArena *arena = place->exporter->arena;
@@ -414,12 +424,7 @@ static void add_entry(Entries *entries, const char *key, const MlirAttribute *it
 }
 
 static const MlirAttribute *make_entries(const ExportPlace *place, const Entries *entries) {
-    HloArena *arena = place->exporter->arena;
-    size_t count = (size_t)entries->count;
-    return make(place, (MlirAttribute){.kind = MLIR_DICTIONARY,
-                                       .keys = hlo_arena_copy(arena, entries->keys, sizeof(char *) * count),
-                                       .items = hlo_arena_copy(arena, entries->items, sizeof(void *) * count),
-                                       .count = entries->count});
+    return export_dictionary(place, entries->keys, entries->items, entries->count);
 }
 
 // Which result an argument gives its memory to, or -1.

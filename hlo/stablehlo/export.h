@@ -74,6 +74,9 @@ const MlirAttribute *export_enum(const ExportPlace *place, const char *kind, int
 const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numbers, int64_t rows, int64_t columns);
 // A list.
 const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute *const *items, int64_t count);
+// {key = item, ...}; the keys, in order, are not copied.
+const MlirAttribute *export_dictionary(const ExportPlace *place, const char *const *keys,
+                                       const MlirAttribute *const *items, int64_t count);
 // precision_config; NULL when nothing is said.
 const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions precisions);
 

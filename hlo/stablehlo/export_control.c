@@ -195,7 +195,7 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
 // Collectives
 
 // One row a group; shorter groups end with -1. No groups at all is an empty matrix.
-static HloStatus add_groups(ExportPlace *place, MlirOperation *operation, const HloReplicaGroups *groups) {
+static HloStatus export_groups(ExportPlace *place, const HloReplicaGroups *groups, const MlirAttribute **matrix) {
     HloArena *arena = place->exporter->arena;
     const HloInts *lists = NULL;
     int64_t count = 0, width = 0;
@@ -215,7 +215,7 @@ static HloStatus add_groups(ExportPlace *place, MlirOperation *operation, const 
             numbers[i * width + j] = j < lists[i].count ? lists[i].items[j] : -1;
         }
     }
-    export_attribute(place, operation, "replica_groups", export_matrix(place, numbers, count, width));
+    *matrix = export_matrix(place, numbers, count, width);
     return HLO_SUCCESS;
 }
 
@@ -227,8 +227,10 @@ static void add_channel(ExportPlace *place, MlirOperation *operation, int64_t ch
 
 static HloStatus add_collective(ExportPlace *place, MlirOperation *operation) {
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
+    const MlirAttribute *groups;
     add_channel(place, operation, attributes->channel_id, 0);
-    HLO_TRY(add_groups(place, operation, attributes->replica_groups));
+    HLO_TRY(export_groups(place, attributes->replica_groups, &groups));
+    export_attribute(place, operation, "replica_groups", groups);
     MlirAttribute unit = {.kind = MLIR_UNIT};
     if (attributes->use_global_device_ids) {
         export_attribute(place, operation, "use_global_device_ids", mlir_new_attribute(place->exporter->arena, unit));
@@ -292,6 +294,23 @@ static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
     HLO_TRY(add_collective(place, operation));
     export_attribute(place, operation, "split_count", export_i64(place, count));
     export_attribute(place, operation, "split_dimension", export_i64(place, dimension));
+    return HLO_SUCCESS;
+}
+
+// StableHLO has no operation for it; XLA reads and writes this call.
+static HloStatus export_ragged_all_to_all(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_RAGGED_ALL_TO_ALL));
+    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
+    const char *keys[] = {"channel_id", "replica_groups"};
+    const MlirAttribute *items[] = {export_i64(place, attributes->channel_id), NULL};
+    const int64_t absent = attributes->channel_id == 0;
+    MlirOperation *operation;
+    HLO_TRY(export_groups(place, attributes->replica_groups, &items[1]));
+    HLO_TRY(export_plain(place, "stablehlo.custom_call", result, &operation));
+    export_attribute(place, operation, "api_version", export_enum(place, "api_version", HLO_CustomCallApi_TYPED_FFI));
+    export_attribute(place, operation, "backend_config",
+                     export_dictionary(place, keys + absent, items + absent, 2 - absent));
+    export_attribute(place, operation, "call_target_name", export_string(place, "ragged_all_to_all"));
     return HLO_SUCCESS;
 }
 
@@ -381,6 +400,7 @@ ExportHandler *export_control_handler(HloOpcode opcode) {
         case HLO_OP_ALL_GATHER: return export_all_gather;
         case HLO_OP_REDUCE_SCATTER: return export_reduce_scatter;
         case HLO_OP_ALL_TO_ALL: return export_all_to_all;
+        case HLO_OP_RAGGED_ALL_TO_ALL: return export_ragged_all_to_all;
         case HLO_OP_COLLECTIVE_BROADCAST: return export_collective_broadcast;
         case HLO_OP_COLLECTIVE_PERMUTE: return export_collective_permute;
         case HLO_OP_PARTITION_ID:

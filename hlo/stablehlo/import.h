@@ -51,6 +51,8 @@ const ImportRow *import_compute_rows(int64_t *count);
 const ImportRow *import_control_rows(int64_t *count);
 // Collectives and device numbers.
 const ImportRow *import_collective_rows(int64_t *count);
+// Custom calls that stand for collectives, by target.
+const ImportRow *import_collective_calls(int64_t *count);
 // Operations of chlo that are computed element by element.
 const ImportRow *import_chlo_rows(int64_t *count);
 // Operations of chlo with implicit broadcasts, and those that stand for several of StableHLO's.

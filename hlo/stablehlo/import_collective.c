@@ -3,8 +3,7 @@
 #include "hlo/stablehlo/fields.h"
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
-static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
-    const MlirAttribute *attribute = mlir_attribute(place->operation, "replica_groups");
+static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute, const HloReplicaGroups **groups) {
     if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
         return import_mesh_groups(place, attribute, groups);
     }
@@ -24,6 +23,10 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
     }
     *groups = hlo_replica_groups_list(import_arena(place), lists, count);
     return HLO_SUCCESS;
+}
+
+static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **groups) {
+    return read_groups(place, mlir_attribute(place->operation, "replica_groups"), groups);
 }
 
 static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attributes) {
@@ -151,6 +154,24 @@ static HloStatus import_collective_broadcast(ImportPlace *place) {
     if (has_dynamic_root) return import_error(place, HLO_UNIMPLEMENTED, "the root is an operand");
     HLO_TRY(import_common(place, &attributes));
     return import_plain(place, HLO_OP_COLLECTIVE_BROADCAST, &attributes);
+}
+
+// StableHLO has no operation for it: JAX and XLA write a call whose options are a dictionary of the attributes.
+static HloStatus call_ragged_all_to_all(ImportPlace *place) {
+    HloCollectiveAttributes attributes = {0};
+    const MlirAttribute *options = mlir_attribute(place->operation, "backend_config");
+    const MlirAttribute *channel = mlir_entry(options, "channel_id");
+    if (channel && channel->kind != MLIR_INTEGER)
+        return import_error(place, HLO_INVALID_ARGUMENT, "channel_id is no integer");
+    attributes.channel_id = channel ? channel->integer : 0;
+    HLO_TRY(read_groups(place, mlir_entry(options, "replica_groups"), &attributes.replica_groups));
+    return import_plain(place, HLO_OP_RAGGED_ALL_TO_ALL, &attributes);
+}
+
+const ImportRow *import_collective_calls(int64_t *count) {
+    static const ImportRow rows[] = {{"ragged_all_to_all", call_ragged_all_to_all, 6}};
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
 }
 
 static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {

@@ -535,6 +535,7 @@ static HloStatus import_custom_call(ImportPlace *place) {
     if (target && fields && strcmp(target, "mhlo.topk") == 0) return import_top_k_call(place, fields);
     if (target && strcmp(target, "annotate_device_placement") == 0) return import_device_placement(place);
     const ImportRow *row = find_row(import_dynamic_calls, target);
+    if (!row) row = find_row(import_collective_calls, target);
     if (row && row->operands && row->operands != place->operation->operand_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "@%s takes %d operands", target, row->operands);
     if (row) return row->handler(place);

@@ -86,7 +86,7 @@ ParameterizedTest(const int *index, stablehlo_export, programs_of_jax) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Golden texts
 
-static const char *const own_programs[] = {"data", "control", "stack"};
+static const char *const own_programs[] = {"data", "control", "stack", "ragged"};
 
 static HloFileContent own_file(const char *name, const char *ending) {
     char path[300];

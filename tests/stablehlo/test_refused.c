@@ -72,6 +72,16 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.collective_permute\"(%a) <{source_target_pairs = dense<[[0,1,2]]> : tensor<1x3xi64>}> : "
           "(tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.collective_permute: source_target_pairs is no list of pairs"},
+    {MAIN("%0 = @@stablehlo.custom_call @ragged_all_to_all(%a, %a, %i, %i, %i) : (tensor<4xf32>, tensor<4xf32>, "
+          "tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "@ragged_all_to_all takes 6 operands"},
+    {MAIN("%0 = @@stablehlo.custom_call @ragged_all_to_all(%a, %a, %i, %i, %i, %i) : (tensor<4xf32>, tensor<4xf32>, "
+          "tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "replica_groups is no matrix"},
+    {MAIN("%0 = @@stablehlo.custom_call @ragged_all_to_all(%a, %a, %i, %i, %i, %i) {backend_config = {channel_id = "
+          "\"x\"}} : (tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> "
+          "tensor<4xf32>"),
+     "channel_id is no integer"},
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>): stablehlo.return %x : "
           "tensor<4xf32> }, { ^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : (tensor<4xf32>) -> "
           "tensor<4xf32>"),

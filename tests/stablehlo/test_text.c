@@ -228,6 +228,18 @@ static const Form forms[] = {
      GROUPS("#stablehlo.mesh<axes=[<name = \"c\", size = 4>], device_ids=dense<[3, 2, 1, 0]> : tensor<4xi64>>",
             "#stablehlo.axis_ref<name = \"c\", sub_axis_info = (2)2>"),
      "{'c':(2)2}"},
+#define RAGGED(options)                                                                                        \
+    "module attributes {mhlo.num_partitions = 2 : i32} {\n  func.func @main(%a: tensor<4xf32>, %o: "           \
+    "tensor<6xf32>, %i: tensor<2xi32>) -> tensor<6xf32> {\n    %0 = stablehlo.custom_call @ragged_all_to_all(" \
+    "%a, %o, %i, %i, %i, %i) {api_version = 4 : i32, backend_config = {" options                               \
+    "}} : (tensor<4xf32>, tensor<6xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> "      \
+    "tensor<6xf32>\n    return %0 : tensor<6xf32>\n  }\n}"
+    {"an exchange of uneven pieces, as JAX writes it",
+     RAGGED("channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"),
+     "/*index=5*/Arg_2), channel_id=1, replica_groups={{0,1}}"},
+    {"an exchange of uneven pieces between replicas", RAGGED("replica_groups = dense<0> : tensor<1x1xi64>"),
+     "/*index=5*/Arg_2), replica_groups={{0}}"},
+#undef RAGGED
     {"a name of a function that no HLO text can have",
      "module @\"a b\" {\nfunc.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = call @\"-f g\"(%x) : "
      "(tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\nfunc.func private @\"-f g\"(%x: "

@@ -1,0 +1,18 @@
+#loc1 = loc("a")
+#loc2 = loc("o")
+#loc3 = loc("from")
+#loc4 = loc("sizes")
+#loc5 = loc("to")
+#loc6 = loc("got")
+module @ragged attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 2 : i32} {
+  func.func public @main(%arg0: tensor<8x3xf32> loc("a"), %arg1: tensor<16x3xf32> loc("o"), %arg2: tensor<4xi32> loc("from"), %arg3: tensor<4xi32> loc("sizes"), %arg4: tensor<4xi32> loc("to"), %arg5: tensor<4xi32> loc("got")) -> tensor<16x3xf32> {
+    %0 = stablehlo.custom_call @ragged_all_to_all(%arg0, %arg1, %arg2, %arg3, %arg4, %arg5) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}} : (tensor<8x3xf32>, tensor<16x3xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<16x3xf32> loc(#loc7)
+    %1 = stablehlo.slice %arg3 [0:2] : (tensor<4xi32>) -> tensor<2xi32> loc(#loc8)
+    %2 = stablehlo.custom_call @ragged_all_to_all(%arg0, %0, %1, %1, %1, %1) {api_version = 4 : i32, backend_config = {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}} : (tensor<8x3xf32>, tensor<16x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<16x3xf32> loc(#loc9)
+    return %2 : tensor<16x3xf32> loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+#loc = loc(unknown)
+#loc7 = loc("between")
+#loc8 = loc("two")
+#loc9 = loc("replicas")
