@@ -2,6 +2,7 @@
 // What executables are asked, and running them.
 #include <string.h>
 
+#include "hlo/base/clock.h"
 #include "hlo/proto/proto.h"
 #include "hlo/proto/wire.h"
 #include "pjrt/abi_transfer.h"
@@ -312,10 +313,7 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
 }
 
 // True for programs that only tell the host something; what they receive and never read is its sign that it has heard,
-// which JAX adds to every callback without results. Their launches are over when the call returns, as on XLA's CPU:
-// what jax.debug.print writes stands before what the caller prints next. A program that asks the host something may be
-// answered by the very thread that launches it, once that has its hands free: such a launch returns at once, and its
-// results become ready when all callbacks are over.
+// which JAX adds to every callback without results.
 static bool only_tells(const TargetExecutable *executable) {
     const int64_t count = target_executable_transfer_count(executable);
     for (int64_t i = 0; i < count; i++) {
@@ -326,12 +324,46 @@ static bool only_tells(const TargetExecutable *executable) {
     return count > 0;
 }
 
-// Callbacks run on other threads, and errors travel with the results all the same.
-static void wait_for_callbacks(const Launch *launch, size_t devices, bool handed_out) {
+// Launches with callbacks are over when the call returns, as on XLA's CPU: what jax.debug.print writes stands before
+// what the caller prints next, and an error that a callback raises is raised here. But a program that asks the host
+// something may be answered by the very thread that launches it, once that has its hands free: the call has patience
+// for that only for a while, and its results become ready later, with the error if there is one.
+static HloStatus wait_for_callbacks(const Launch *launch, size_t devices, bool is_patient) {
+    enum { PATIENCE_MILLISECONDS = 2000, NANOSECONDS = 1000000 };
+    const int64_t end = hlo_clock_nanoseconds() + (int64_t)PATIENCE_MILLISECONDS * NANOSECONDS;
+    HloStatus first = HLO_SUCCESS;
     for (size_t d = 0; d < devices; d++) {
-        hlo_status_free(target_event_wait(launch->events[d]));
-        if (!handed_out) target_event_release(launch->events[d]);
+        const int64_t left = (end - hlo_clock_nanoseconds()) / NANOSECONDS;
+        const bool is_over = is_patient || target_event_wait_for(launch->events[d], left > 0 ? left : 0);
+        HloStatus error = is_over ? target_event_wait(launch->events[d]) : HLO_SUCCESS;
+        if (first) hlo_status_free(error);
+        if (!first) first = error;
     }
+    return first;
+}
+
+// Starts a run, whose results and events the launch has then; after an error it has neither.
+static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecuteOptions *options, Launch *launch) {
+    TargetExecutable *executable = args->executable->executable->executable;
+    TargetHostTransfers transfers = {0};
+    TargetTrace trace;
+    HLO_TRY(pjrt_transfers_new(args->options, executable, &transfers));
+    const bool has_callbacks = transfers.context != NULL, traced = pjrt_profiler_trace(&trace);
+    if (has_callbacks) options->transfers = &transfers;
+    if (traced) options->trace = &trace;
+    const bool wants_events = args->device_complete_events || has_callbacks;
+    HloStatus status =
+        target_execute(executable, options, (TargetBuffer *const *const *)launch->argument_lists,
+                       (int64_t)args->num_args, launch->result_lists, wants_events ? launch->events : NULL);
+    if (status && has_callbacks) transfers.release(transfers.context);
+    if (status && traced) trace.release(trace.context);
+    if (status || !has_callbacks) return status;
+    status = wait_for_callbacks(launch, args->num_devices, only_tells(executable));
+    const size_t results = args->executable->executable->result_count * args->num_devices;
+    for (size_t i = 0; status && i < results; i++) target_buffer_release(launch->results[i]);
+    const bool keeps_events = args->device_complete_events && !status;
+    for (size_t d = 0; !keeps_events && d < args->num_devices; d++) target_event_release(launch->events[d]);
+    return status;
 }
 
 PjrtError *pjrt_loaded_executable_execute(void *arguments) {
@@ -361,21 +393,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         options.non_donatable_count = (int64_t)args->options->num_non_donatable_input_indices;
     }
     if (args->options && PJRT_HAS(args->options, launch_id)) options.launch_id = args->options->launch_id;
-    TargetHostTransfers transfers = {0};
-    HloStatus status = pjrt_transfers_new(args->options, executable->executable, &transfers);
-    if (transfers.context) options.transfers = &transfers;
-    const bool waits = transfers.context && only_tells(executable->executable);
-    TargetTrace trace;
-    const bool traced = !status && pjrt_profiler_trace(&trace);
-    if (traced) options.trace = &trace;
-    if (!status) {
-        status = target_execute(executable->executable, &options, (TargetBuffer *const *const *)launch.argument_lists,
-                                (int64_t)args->num_args, launch.result_lists,
-                                args->device_complete_events || waits ? launch.events : NULL);
-        if (status && transfers.context) transfers.release(transfers.context);
-        if (status && traced) trace.release(trace.context);
-        if (!status && waits) wait_for_callbacks(&launch, args->num_devices, args->device_complete_events != NULL);
-    }
+    HloStatus status = start(args, &options, &launch);
     bool whole = !status && hand_out(args, executable, args->executable->devices[0]->client, &launch);
     hlo_free(launch.memory);
     PJRT_TRY(status);

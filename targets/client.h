@@ -59,6 +59,8 @@ HLO_EXPORT bool target_event_is_ready(const TargetEvent *event);
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_error(const TargetEvent *event);
 // Blocks until the event is ready; returns a copy of its error.
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_wait(TargetEvent *event);
+// Blocks until the event is ready, but no longer than so many milliseconds; true if it is ready then.
+HLO_EXPORT bool target_event_wait_for(TargetEvent *event, int64_t milliseconds);
 // What target_event_on_ready() calls: `status` is a copy of the event's error, owned by the callback.
 typedef void TargetEventCallback(HloStatus status, void *argument);
 // Calls callback(error, argument) once when the event becomes ready, or at once if it is. RESOURCE_EXHAUSTED when there

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: ready once, with an error or without.
 #include <assert.h>
+#include <time.h>
 
 #include "targets/internal.h"
 
@@ -31,7 +32,11 @@ TargetEvent *target_event_new(void) {
     if (!event) return NULL;
     event->references = 1;
     pthread_mutex_init(&event->lock, NULL);
-    pthread_cond_init(&event->changed, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);  // a clock that nobody sets back
+    pthread_cond_init(&event->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
     return event;
 }
 
@@ -107,6 +112,21 @@ HloStatus target_event_wait(TargetEvent *event) {
         pthread_mutex_unlock(&event->lock);
     }
     return target_status_copy(event->status);
+}
+
+bool target_event_wait_for(TargetEvent *event, int64_t milliseconds) {
+    assert(event && milliseconds >= 0);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += milliseconds % 1000 * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&event->lock);
+    int late = 0;
+    while (!late && !atomic_load(&event->ready)) late = pthread_cond_timedwait(&event->changed, &event->lock, &until);
+    pthread_mutex_unlock(&event->lock);
+    return target_event_is_ready(event);
 }
 
 HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback, void *argument) {
