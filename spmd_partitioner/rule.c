@@ -89,6 +89,8 @@ HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
     const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
     switch (opcode) {
         case HLO_OP_ADD:
+            // Powers of two have no zero: nothing can stand where a device has no part of the sum.
+            return reducer->root->shape->type == HLO_F8E8M0FNU ? HLO_OPCODE_COUNT : opcode;
         case HLO_OP_MULTIPLY:
         case HLO_OP_MINIMUM:
         case HLO_OP_MAXIMUM:
@@ -97,6 +99,11 @@ HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
         case HLO_OP_XOR: return opcode;
         default: return HLO_OPCODE_COUNT;
     }
+}
+
+HloOpcode spmd_rule_joiner(HloType type) {
+    if (type == HLO_PRED) return HLO_OP_OR;
+    return type == HLO_F8E8M0FNU ? HLO_OP_MAXIMUM : HLO_OP_ADD;
 }
 
 // How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.

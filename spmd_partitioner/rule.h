@@ -72,6 +72,9 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
 // The opcode of a reducer whose partial results a collective can combine (its order does not matter but for rounding);
 // HLO_OPCODE_COUNT for other computations.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer);
+// The op that joins what the devices hold of an array of which one of them has each element and the others the op's
+// identity: a sum where the type has a zero.
+HloOpcode spmd_rule_joiner(HloType type);
 // The tensor number of a result.
 static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) {
     return rule->operand_count + index;

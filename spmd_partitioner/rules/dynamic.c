@@ -17,7 +17,7 @@ static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
         spmd_rule_map(rule, 0, d, factor);
         if (whole) spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
     }
-    rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
+    rule->reduction = spmd_rule_joiner(op->shape->type);
 }
 
 static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *attributes,
@@ -113,7 +113,7 @@ static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const Hlo
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     operands[0] = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     bool masked = spmd_partial_axes(rule, factors) != 0;
-    HloInstruction *zero = masked ? spmd_emit_scalar(partitioner, global->type, 0) : NULL;
+    HloInstruction *nothing = masked ? spmd_emit_identity(partitioner, rule->reduction, global->type) : NULL;
     for (int32_t d = 0; d < global->rank; d++) {
         int64_t taken = op->shape->dims[d];
         SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
@@ -122,8 +122,8 @@ static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const Hlo
         if (!axes.count || taken == global->dims[d]) continue;
         int64_t shard = operands[0]->shape->dims[d];
         operands[d + 1] = shifted_start(partitioner, operands[d + 1], &axes, shard, taken);
-        operands[0] = spmd_emit_mask(partitioner, operands[0], d, &axes, global->dims[d], zero);
-        operands[0] = spmd_emit_pad(partitioner, operands[0], d, taken, taken, zero);
+        operands[0] = spmd_emit_mask(partitioner, operands[0], d, &axes, global->dims[d], nothing);
+        operands[0] = spmd_emit_pad(partitioner, operands[0], d, taken, taken, nothing);
     }
     if (masked) unify_indices(partitioner, operands + 1, global->rank);
     return spmd_emit_by_factors(partitioner, rule, factors, operands);

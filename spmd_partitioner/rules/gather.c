@@ -63,7 +63,7 @@ static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     }
     map_batch(rule, indices, gather->index_vector_dim, gather->offset_dims, result, gather->operand_batching_dims,
               gather->start_indices_batching_dims, &zero, 1, 1, 1, SPMD_PASS);
-    rule->reduction = op->shape->type == HLO_PRED ? HLO_OP_OR : HLO_OP_ADD;
+    rule->reduction = spmd_rule_joiner(op->shape->type);
 }
 
 static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
@@ -199,8 +199,8 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
     attributes->indices_are_sorted = false;
     hlo_instruction_set_attributes(made, attributes);
     HloInstruction *test = spread_test(partitioner, inside, gather->index_vector_dim, gather->offset_dims, made->shape);
-    HloInstruction *zero = spmd_emit_scalar(partitioner, op->shape->type, 0);
-    made = spmd_emit_select(partitioner, test, made, splat_like(partitioner, made, zero));
+    HloInstruction *nothing = spmd_emit_identity(partitioner, rule->reduction, op->shape->type);
+    made = spmd_emit_select(partitioner, test, made, splat_like(partitioner, made, nothing));
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
 }

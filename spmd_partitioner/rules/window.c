@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask neighbours for their borders.
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -254,9 +255,12 @@ static int32_t selection_direction(const HloComputation *select) {
 }
 
 // The op whose identity a selection never takes before a number, HLO_OPCODE_COUNT if none is known. It stands where a
-// window reaches beyond the array (an element that no number is compared with may be selected there: a NaN, or that
-// identity itself).
+// window reaches beyond the array, and it must be an infinity: the least number of any other type is a number like
+// others (0 of unsigned ones), and where it is in the array too a selection of equals may take the one outside. (Where
+// no number is compared with, one outside may be taken all the same: before NaNs, and before that infinity itself.)
 static HloOpcode never_selected(const HloInstruction *op) {
+    const HloType type = op->shape->type;
+    if (!hlo_type_is_float(type) || isfinite(hlo_float_extreme(type, true))) return HLO_OPCODE_COUNT;
     switch (selection_direction(op->called[0])) {
         case HLO_ComparisonDirection_GE:
         case HLO_ComparisonDirection_GT: return HLO_OP_MAXIMUM;
@@ -271,8 +275,7 @@ static HloOpcode never_selected(const HloInstruction *op) {
 static bool may_exchange(const HloInstruction *op, const HloWindowDimension *window) {
     bool inside = window->padding_low == 0 && window->padding_high == 0;
     return window->base_dilation == 1 && window->window_dilation == 1 &&
-           hlo_computation_binary_opcode(op->called[1]) == HLO_OP_ADD &&
-           (inside || never_selected(op) != HLO_OPCODE_COUNT);
+           spmd_rule_combiner(op->called[1]) == HLO_OP_ADD && (inside || never_selected(op) != HLO_OPCODE_COUNT);
 }
 
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {

@@ -489,3 +489,41 @@ ParameterizedTest(const int *number, partition, bug_padding_is_taken_after_nans)
     check_partitioned(text.data, NULL, 5);
     hlo_text_free(&text);
 }
+
+// Programs whose elements have no number that stands for nothing.
+static const char *const without_nothing[] = {
+    // A power of two is never zero: a sum of what one device has and of zeros is NaN.
+    " p = u8[7,3] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f8e8m0fnu[7,3] bitcast-convert(p)\n"
+    " i = s32[] constant(3)\n j = s32[] constant(0)\n d = f8e8m0fnu[2,3] dynamic-slice(q, i, j), "
+    "dynamic_slice_sizes={2,3}\n ROOT r = u8[2,3] bitcast-convert(d)",
+    " p = u8[7,3] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f8e8m0fnu[7,3] bitcast-convert(p)\n"
+    " i = s32[4,1] constant({{6},{0},{3},{3}})\n g = f8e8m0fnu[4,3] gather(q, i), offset_dims={1}, "
+    "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}\n"
+    " ROOT r = u8[4,3] bitcast-convert(g)",
+    // Zeros are the least of unsigned numbers, and equal to what stood outside of the array: it was selected.
+    " p = u8[9,4] parameter(0), sharding={devices=[4,1]<=[4]}\n z = u8[] constant(0)\n"
+    " zs = u8[9,4] broadcast(z), dimensions={}\n q = u8[9,4] minimum(p, zs)\n s = u8[5,4] parameter(1)\n"
+    " ROOT c = u8[9,4] select-and-scatter(q, s, z), window={size=2x1 stride=2x1 pad=1_0x0_0}, select=least, "
+    "scatter=sum",
+    " p = pred[9,4] parameter(0), sharding={devices=[4,1]<=[4]}\n z = pred[] constant(false)\n"
+    " s = pred[5,4] parameter(1)\n"
+    " ROOT c = pred[9,4] select-and-scatter(p, s, z), window={size=2x1 stride=2x1 pad=1_0x0_0}, select=most, "
+    "scatter=any",
+};
+
+ParameterizedTestParameters(partition, bug_elements_without_a_nothing) {
+    return cases_numbered(HLO_COUNT_OF(without_nothing));
+}
+
+ParameterizedTest(const int *number, partition, bug_elements_without_a_nothing) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=4\n\nsum {\n x = u8[] parameter(0)\n y = u8[] parameter(1)\n"
+                    " ROOT z = u8[] add(x, y)\n}\n\nany {\n x = pred[] parameter(0)\n y = pred[] parameter(1)\n"
+                    " ROOT z = pred[] add(x, y)\n}\n\nleast {\n x = u8[] parameter(0)\n y = u8[] parameter(1)\n"
+                    " ROOT z = pred[] compare(x, y), direction=GE\n}\n\nmost {\n x = pred[] parameter(0)\n"
+                    " y = pred[] parameter(1)\n ROOT z = pred[] compare(x, y), direction=LE\n}\n\nENTRY e {\n%s\n}\n",
+                    without_nothing[*number]);
+    for (uint64_t seed = 0; seed < 8; seed++) check_partitioned(text.data, NULL, seed);
+    hlo_text_free(&text);
+}
