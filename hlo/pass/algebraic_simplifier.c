@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebraic simplifier: a work list over the rules of simplify_*.c.
+//
+// Every instruction is looked at once, operands first, and again whenever something that it reads was replaced, so that
+// one run reaches a fixed point of all rules together. Of several rules that apply the first one in the tables wins;
+// the order of the tables decides which form of a program is preferred, never what it computes.
+//
+// What rules make is appended to the computation and stands behind its users for a while: the runner sorts at the end
+// of the pass, and no rule may rely on the order of the list.
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"
@@ -12,6 +19,8 @@ typedef struct Simplifier {
     bool changed;
 } Simplifier;
 
+// Rules read sizes off shapes, which are only bounds where a dimension is dynamic: such instructions are left to the
+// padder.
 static bool is_static(const HloInstruction *instruction) {
     if (hlo_shape_is_dynamic(instruction->shape)) return false;
     for (int64_t i = 0; i < instruction->operand_count; i++) {
@@ -33,6 +42,7 @@ static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *ins
     return NULL;
 }
 
+// An instruction may stand in the list several times, and may be gone when its turn comes: removed ones have no parent.
 static void push(Simplifier *simplifier, HloInstruction *instruction) {
     hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
 }
@@ -66,6 +76,8 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     for (int64_t u = 0; u < replacement->users.count; u++) push(simplifier, replacement->users.items[u]);
 }
 
+// The rules on one computation, until none applies or the budget is used up. Twenty rewrites an instruction are far
+// more than any program was seen to need; the bound is there for pairs of rules that undo each other.
 static void simplify(Simplifier *simplifier, HloComputation *computation) {
     assert(computation && !computation->removed);
     simplifier->todo = (HloInstructionVector){0};

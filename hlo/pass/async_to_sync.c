@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The halves of asynchronous ops become one op, where the second half stood: partitioning writes its own.
+//
+// A start and its done are two instructions only so that something may run between them. Before partitioning nothing is
+// known yet about what that will be, shardings are easier to follow through one op than through the tuple between two,
+// and the partitioner splits what it makes itself. Halves that anything but their own chain refers to (a second user,
+// control edges) stay as they are.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -23,10 +28,13 @@ static HloInstruction *start_of(const HloInstruction *done) {
     return hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) && at->users.count == 1 ? at : NULL;
 }
 
+// Edges order one half among other instructions, which one op in the place of both could not keep.
 static bool has_control_edges(const HloInstruction *instruction) {
     return instruction->control_predecessors.count || instruction->control_successors.count;
 }
 
+// Replaces the done `done` and its start by the whole op. The async form calls a computation, so the whole is a plain
+// call; the dedicated forms have the attributes of their family on the start.
 static bool join(HloInstruction *done) {
     HloOpcode opcode = whole_of(done->opcode);
     if (opcode == HLO_OPCODE_COUNT || has_control_edges(done)) return false;

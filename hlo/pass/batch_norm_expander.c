@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation in plain arithmetic. Means and variances are taken over all dimensions but the feature's, the
 // variance of the differences from the mean (which loses less than the mean of squares does).
+//
+// The definitions are those of the operation semantics of XLA (BatchNormTraining, BatchNormInference, BatchNormGrad):
+// the variance is that of a population (divided by n, not n - 1), epsilon is added under the root. Where a dimension of
+// the batch is dynamic the number of elements is computed at run time, and the masks that the dynamic padder puts
+// around the sums keep what is not there out of them.
 #include "hlo/pass/support.h"
 
 typedef struct Norm {
@@ -13,6 +18,7 @@ typedef struct Norm {
     HloType type;
 } Norm;
 
+// What all three expansions need to know of the op: which dimensions are averaged over, and over how many elements.
 static Norm describe(HloInstruction *i) {
     const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(i, BatchNorm);
     Norm norm = {.like = i, .x = i->operands[0], .feature = attributes->feature_index, .count = 1};
@@ -33,10 +39,12 @@ static HloInstruction *spread(const Norm *norm, HloInstruction *vector) {
     return hlo_pass_broadcast(norm->like, vector, norm->dims, HLO_DIMS(norm->feature));
 }
 
+// Shorthands: the expansions below are formulas, and are to be read as such.
 static HloInstruction *op(const Norm *norm, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
     return hlo_pass_binary(norm->like, opcode, a, b);
 }
 
+// A number as often as `as` has elements.
 static HloInstruction *constant(const Norm *norm, const HloInstruction *as, double value) {
     return hlo_pass_splat(norm->like, as->shape->type, hlo_shape_dims(as->shape), value);
 }
@@ -67,6 +75,7 @@ static HloComputation *adder(const Norm *norm) {
     return hlo_computation_new_binary(module, "add", HLO_OP_ADD, hlo_shape_scalar(module->arena, norm->type), NULL);
 }
 
+// The sums of x over all dimensions but the feature's: a vector of features.
 static HloInstruction *sum(const Norm *norm, HloInstruction *x) {
     HloComputation *add = adder(norm);
     HloInstruction *operands[] = {x, hlo_pass_scalar(norm->like, norm->type, 0)};
@@ -78,6 +87,7 @@ static HloInstruction *sum(const Norm *norm, HloInstruction *x) {
                                                         .called_count = 1});
 }
 
+// The means over the same dimensions; 0/0 is NaN for an empty batch, as in XLA.
 static HloInstruction *mean(const Norm *norm, HloInstruction *x) {
     HloInstruction *total = sum(norm, x);
     return op(norm, HLO_OP_DIVIDE, total, counted(norm, total));
@@ -97,6 +107,8 @@ static HloInstruction *normalize(const Norm *norm, HloInstruction *differences, 
     return op(norm, HLO_OP_ADD, op(norm, HLO_OP_MULTIPLY, unit, spread(norm, scale)), spread(norm, offset));
 }
 
+// (normalised x, mean, variance). Differences are used twice, for the variance and for the result, so that the mean is
+// subtracted only once.
 static HloInstruction *expand_training(HloInstruction *i) {
     Norm norm = describe(i);
     HloInstruction *average = mean(&norm, norm.x);
@@ -107,6 +119,7 @@ static HloInstruction *expand_training(HloInstruction *i) {
     return hlo_pass_tuple(i, results, 3);
 }
 
+// As in training, with the mean and the variance that training has left behind.
 static HloInstruction *expand_inference(HloInstruction *i) {
     Norm norm = describe(i);
     HloInstruction *differences = op(&norm, HLO_OP_SUBTRACT, norm.x, spread(&norm, i->operands[3]));
@@ -133,6 +146,8 @@ static HloInstruction *expand_grad(HloInstruction *i) {
     return hlo_pass_tuple(i, results, 3);
 }
 
+// All operands must have one float type, in which everything is computed: XLA allows mixtures here, and what they
+// should be rounded to in between is nowhere said.
 static bool expand(HloInstruction *i) {
     bool known = i->opcode == HLO_OP_BATCH_NORM_TRAINING || i->opcode == HLO_OP_BATCH_NORM_INFERENCE ||
                  i->opcode == HLO_OP_BATCH_NORM_GRAD;

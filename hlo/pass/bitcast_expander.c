@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bitcasts as the transposes and the reshape that do the same, where both layouts put the same sequence of elements
 // into memory. Where they do not, a bitcast goes through the padding of tiles and stays what it is.
+//
+// A bitcast says nothing about elements: it reads the bytes of one layout as those of another. If `from` has its
+// dimensions in memory in the order P and `to` in the order Q, then the elements one after the other in memory are
+// transpose(x, P); they are the elements of transpose(result, Q) in the same order, so result =
+// transpose(reshape(transpose(x, P)), inverse of Q). Types of one width are reinterpreted on the way.
 #include "hlo/pass/bitcast.h"
 
 #include "hlo/eval/layout.h"
@@ -19,12 +24,15 @@ static HloInts major_to_minor(const HloInstruction *like, const HloShape *shape)
     return (HloInts){order, shape->rank};
 }
 
+// The permutation that undoes `permutation`.
 static HloInts inverse(const HloInstruction *like, HloInts permutation) {
     int64_t *items = hlo_pass_ints(like, permutation.count);
     for (int64_t i = 0; i < permutation.count; i++) items[permutation.items[i]] = i;
     return (HloInts){items, permutation.count};
 }
 
+// True if both layouts are nothing but orders of whole elements, and both have as many of them. Complex numbers are
+// never read as something else: their parts would have to be taken apart.
 bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
     if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to) || !has_order_only(from) || !has_order_only(to))
@@ -37,6 +45,7 @@ bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
            hlo_shape_elements(from) == hlo_shape_elements(to) && hlo_pass_may_replace(bitcast);
 }
 
+// The transposes that the identity in the file's head names; those that do nothing are left to the simplifier.
 bool hlo_pass_spell_out_bitcast(HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
     if (!hlo_pass_can_spell_out_bitcast(bitcast)) return false;

@@ -12,6 +12,7 @@
 // More instructions than any program has in one computation.
 enum { MOST_INSTRUCTIONS = 1 << 21 };
 
+// A sharding on the call is no obstacle: it moves to the value that takes its place.
 static bool may_inline(const HloInstruction *call) {
     if (call->opcode != HLO_OP_CALL || call->called_count != 1) return false;
     if (call->control_predecessors.count || call->control_successors.count) return false;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditionals whose choice is known, and those whose branches are one and the same: the branch takes their place.
+//
+// Branches are chosen as HLO defines it: `true` takes the first of two, an index out of range takes the last. Only the
+// branch that runs is kept, with its effects; the others are dropped with theirs, which would not have happened either.
+// A conditional with control edges stays, since the instructions of a branch could not all inherit them.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -22,6 +26,8 @@ static int64_t known_branch(const HloInstruction *conditional) {
     return 0;
 }
 
+// Puts the branch that always runs in the place of the conditional. Branches see their operand alone, so nothing else
+// of the conditional has to be looked at.
 static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
     if (conditional->opcode != HLO_OP_CONDITIONAL) return false;
     if (conditional->control_predecessors.count || conditional->control_successors.count) return false;

@@ -2,6 +2,10 @@
 // Constant folding: ops on constants are evaluated (hlo/eval/) once and for all. Elementwise ops on repeated scalars
 // fold to a repeated scalar, whatever their size; other results are limited in size, and ops that do much work for
 // their size are folded only when they are small.
+//
+// The evaluator is the oracle, so folding changes no bit of any result; what it refuses (an unknown custom call, a
+// mixture of types) stays in the program and is refused again where it runs, by name. Results are bounded because a
+// constant is stored, printed and sent: `f32[65536,65536] iota` is a line, its value is 16 GiB.
 #include <assert.h>
 #include <string.h>
 
@@ -40,6 +44,8 @@ static bool may_fold(const HloInstruction *i) {
            hlo_pass_may_replace(i);
 }
 
+// The value of a constant that has one. Elided constants, printed as {...}, look like constants but must not be
+// computed with: their numbers are invented later.
 static const HloLiteral *known_literal(const HloInstruction *i) {
     if (i->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(i->shape)) return NULL;
     const HloLiteral *literal = hlo_constant_literal(i);
@@ -53,6 +59,8 @@ static int64_t elements_touched(const HloInstruction *i) {
     return total;
 }
 
+// Linear ops may touch as many elements as the environment allows; products, sorts and windows do more work than they
+// touch elements, and the evaluator is slow: they get a smaller, fixed bound.
 static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
     assert(env->fold_elements >= 0);
     int64_t touched = elements_touched(i);
@@ -78,11 +86,13 @@ static HloStatus evaluate(const HloInstruction *i, const HloLiteral *const *oper
     return HLO_SUCCESS;
 }
 
+// A constant beside `like`; it takes the literal as it is, which lives in the module's arena.
 static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral *literal) {
     return hlo_pass_make(
         like, &(HloBuildRequest){.opcode = HLO_OP_CONSTANT, .attributes = &(HloConstantAttributes){literal}});
 }
 
+// Folds an op all of whose operands are constants into a constant of the whole result.
 static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     HloArena *arena = i->parent->module->arena;
     const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
@@ -129,6 +139,7 @@ static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *ch
     return HLO_SUCCESS;
 }
 
+// The scalar form first: it folds arrays of any size, and leaves the repeated scalar to the rules that look for one.
 static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     if (!may_fold(i)) return HLO_SUCCESS;
     HLO_TRY(fold_scalars(i, env, changed));

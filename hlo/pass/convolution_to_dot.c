@@ -5,12 +5,20 @@
 //   columns   the input has size 1, padded for the whole kernel:   out[o] = in[0] * kernel[o]
 //   batch     size=n stride=n-1 lhs_dilate=n, n > 1:               out[o] = in[o] * kernel[o]
 // TPU pipelines write dots in these forms, and 1x1 convolutions are the first one.
+//
+// The four roles of a spatial dimension are the four things that an index of a product can be. `rows` and `columns` are
+// free dimensions of the left and of the right side, `terms` are summed over, `batch` stands on both sides and in the
+// result. In a batch dimension the window of size n walks by n - 1 over an input that is spread out by n: of the n
+// positions that it sees at output o only number o holds an element, which is element o. The feature dimensions are
+// terms (input feature) and a column (output feature), the batch is a row.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
 
 typedef enum Role { ROLE_NONE, ROLE_ROWS, ROLE_TERMS, ROLE_COLUMNS, ROLE_BATCH } Role;
 
+// `input` and `output` are the sizes of the dimension in the input and in the result. A size-1 window that is dilated,
+// or a stride over one output, means nothing: neither is asked for.
 static Role role_of(const HloWindowDimension *w, int64_t input, int64_t output) {
     bool plain = w->base_dilation == 1 && w->padding_low == 0 && w->padding_high == 0;
     if (plain && w->size == 1 && w->stride == 1) return ROLE_ROWS;
@@ -31,6 +39,7 @@ typedef struct Plan {
     int64_t *lhs_index, *rhs_index;  // numbers of the kept dimensions of input and kernel, -1 if left out
 } Plan;
 
+// Fills in the roles; false if some dimension has none. Groups are convolutions side by side, and no single dot.
 static bool find_roles(Plan *plan, HloArena *scratch) {
     assert(scratch);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(plan->convolution, Convolution);
@@ -143,6 +152,8 @@ static HloInstruction *arrange(const Plan *plan, HloInstruction *dot) {
     return hlo_pass_reshape(convolution, ordered, hlo_shape_dims(convolution->shape));
 }
 
+// Drops what has size 1 on either side, multiplies, and puts the dimensions of the product where the convolution has
+// them. Everything is decided before anything is made.
 static bool rewrite(HloInstruction *convolution, HloArena *scratch) {
     if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
     if (hlo_shape_is_dynamic(convolution->shape) || hlo_shape_elements(convolution->shape) == 0) return false;

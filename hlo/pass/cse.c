@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpressions: within a computation, equal instructions with equal operands are computed once.
+//
+// Only instructions with the very same operands are compared, in list order, so that whole trees that are equal fall
+// together from the leaves up. Effects, random numbers, control edges and Shardy's constraints keep their instruction
+// apart; so do different shardings, because the partitioner reads each of them.
 #include "hlo/pass/support.h"
 
+// Parameters are distinct by nature; a domain marks a border in the graph that must stay where it is.
 static bool may_share(const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_PARAMETER || instruction->opcode == HLO_OP_DOMAIN) return false;
     if (hlo_instruction_is_nondeterministic(instruction)) return false;
     return hlo_pass_may_replace(instruction);
 }
 
+// Equal instructions have equal hashes. Names, metadata and users are no part of what an instruction is.
 static uint64_t hash_of(const HloInstruction *instruction) {
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     uint64_t hash = hlo_hash_mix((uint64_t)instruction->opcode, hlo_shape_hash(instruction->shape));
@@ -28,12 +34,15 @@ static uint64_t hash_of(const HloInstruction *instruction) {
     return hlo_hash_mix(hash, sum);
 }
 
+// a + b against b + a, which hlo_instruction_identical() does not know about.
 static bool swapped_twin(const HloInstruction *a, const HloInstruction *b) {
     return hlo_op_is(a->opcode, HLO_OP_IS_COMMUTES) && a->opcode == b->opcode && a->operands[0] == b->operands[1] &&
            a->operands[1] == b->operands[0] && hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) &&
            hlo_sharding_equal(a->sharding, b->sharding);
 }
 
+// One walk over a computation. The map goes from hash to the first instruction that has it; collisions are resolved by
+// probing the next number, which is why nothing is ever taken out of it.
 static bool share(HloComputation *computation, const HloPassEnv *env) {
     HloIntMap known = {0};  // hash -> id of the first instruction with it
     HloInstruction **by_id = HLO_ARENA_NEW(env->scratch, HloInstruction *, computation->module->instruction_limit);

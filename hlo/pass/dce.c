@@ -3,6 +3,7 @@
 // does not reach.
 #include "hlo/pass/pass.h"
 
+// Control edges keep an instruction alive: somebody wants to be ordered against it.
 static bool is_dead(const HloInstruction *instruction) {
     if (instruction->users.count || hlo_instruction_is_root(instruction)) return false;
     if (instruction->opcode == HLO_OP_PARAMETER) return false;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots in one form: batch dimensions first, then at most one of rows and one of terms on the left, one of terms and at
 // most one of columns on the right. Other forms are transposed and reshaped into it, and the result back.
+//
+// The left side becomes [batch..., rows, terms] and the right side [batch..., terms, columns], each of rows, terms and
+// columns one dimension, the product of those that were there: a product of matrices, batch by batch. Order inside of a
+// group is free as long as both sides agree: terms keep the order of the attribute lists, which pair them, batch and
+// free dimensions keep the one in which the result has them.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -15,6 +20,7 @@ typedef struct Side {
     int64_t free_size, contracting_size;  // products
 } Side;
 
+// order[*at...] = dimensions, in their order.
 static void append(int64_t *order, int64_t *at, HloInts dimensions) {
     for (int64_t i = 0; i < dimensions.count; i++) order[(*at)++] = dimensions.items[i];
 }
@@ -41,6 +47,7 @@ static bool fill_side(Side *side, HloArena *scratch) {
     return true;
 }
 
+// True if the side has the wanted form without any transpose or reshape.
 static bool is_canonical(const Side *side) {
     if (side->contracting.count != 1 || side->free_count > 1) return false;
     for (int64_t d = 0; d < side->operand->shape->rank; d++) {
@@ -49,6 +56,8 @@ static bool is_canonical(const Side *side) {
     return true;
 }
 
+// The side transposed into its canonical order, with the dimensions of each group joined. Batch dimensions stay apart:
+// joining them would gain nothing and cost their shardings.
 static HloInstruction *canonical_operand(const HloInstruction *like, const Side *side) {
     const HloShape *shape = side->operand->shape;
     int64_t *dims = hlo_pass_ints(like, side->batch.count + 2), rank = 0;
@@ -60,6 +69,8 @@ static HloInstruction *canonical_operand(const HloInstruction *like, const Side 
     return hlo_pass_reshape(like, ordered, (HloInts){dims, rank});
 }
 
+// A dot between sides in canonical form, reshaped back to the dimensions of the old one. Attributes that say how to
+// multiply (precision, algorithm) come along unchanged.
 static bool canonicalize(HloInstruction *dot, HloArena *scratch) {
     if (dot->opcode != HLO_OP_DOT || dot->operand_count != 2 || !hlo_pass_may_replace(dot)) return false;
     HloDotAttributes attributes = *HLO_ATTRIBUTES(dot, Dot);

@@ -2,6 +2,15 @@
 // Programs with arrays of bounded dynamic size become programs of static shapes (see padder.h). What XLA calls its
 // dynamic padder; so the entry computation keeps its signature as there: PadToStatic takes an argument of dynamic size
 // apart into (array up to its bounds, sizes), SliceToDynamic makes a result of dynamic size.
+//
+// How it works. Instructions are visited operands first. Each is made static (its declared shape is remembered for the
+// time of its visit), and its rule, one row of kRows, says what sizes its result has as a function of the sizes of its
+// operands, and masks operands whose surplus would be mixed into results. Sizes are s32 scalars of the program itself
+// and are kept in a table by (value, leaf, dimension); a dimension without an entry is static. Between computations
+// sizes travel in tuples (pack and unpack), so that loops may change them in each round.
+//
+// Invariant: what lies beyond the sizes of an array is arbitrary, but finite work away from nothing else: no rule reads
+// it without a mask, and no result that a user sees contains it.
 #include <assert.h>
 #include <string.h>
 
@@ -64,6 +73,7 @@ static HloInstruction *unpack(HloPadder *padder, HloInstruction *packed, const H
     return value;
 }
 
+// The shape of what pack() makes of a value that is declared as `declared`.
 static const HloShape *packed_shape(const HloPadder *padder, const HloShape *declared) {
     HloArena *arena = padder->module->arena;
     int64_t count = 1;
@@ -93,6 +103,8 @@ static HloInstructionVector users_of(const HloPadder *padder, const HloInstructi
 
 // ---- the entry computation
 
+// A custom call between the world of sizes and the static one; the targets are XLA's, and hlo/ir/custom_calls.def knows
+// them.
 static HloInstruction *boundary_call(const HloInstruction *like, const char *target, HloInstruction *const *operands,
                                      int64_t count, const HloShape *shape) {
     const HloCustomCallAttributes attributes = {.target = target};
@@ -160,6 +172,7 @@ static HloInstruction *put_together(HloPadder *padder, HloInstruction *whole, Hl
     return boundary_call(whole, "SliceToDynamic", operands, declared->rank + 1, declared);
 }
 
+// The root as callers know it: every array that is declared dynamic goes through SliceToDynamic, with its sizes.
 static void pad_result(HloPadder *padder, HloComputation *entry, const HloShape *declared) {
     int64_t leaf = 0;
     HloInstruction *root = entry->root;
@@ -177,6 +190,8 @@ typedef struct Signature {
     bool padded;
 } Signature;
 
+// The computation's signature before anything was changed, taken when the computation is first met: callers that come
+// later must not see the padded one.
 static Signature *signature_of(HloPadder *padder, const HloComputation *computation) {
     const int64_t *known = hlo_int_map_find(&padder->signatures, (uint64_t)computation->id);
     if (known) return (Signature *)(uintptr_t)*known;
@@ -236,6 +251,7 @@ static HloStatus pad_call(HloPadder *padder, HloInstruction *op, HloInstruction 
 
 // ---- tuples
 
+// Leaves of a tuple are the leaves of its operands, one behind the other.
 static HloStatus pad_tuple(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     int64_t leaf = 0;
     for (int32_t k = 0; k < op->operand_count; k++) {
@@ -248,6 +264,7 @@ static HloStatus pad_tuple(HloPadder *padder, HloInstruction *op, HloInstruction
     return HLO_SUCCESS;
 }
 
+// The element's leaves begin behind those of the elements before it.
 static HloStatus pad_get_tuple_element(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     const HloInstruction *tuple = op->operands[0];
@@ -276,6 +293,7 @@ static bool has_sizes(const HloShape *array, int64_t count, const HloShape *(*pa
     return fits && hlo_shape_equal(part(call, 0), array, HLO_COMPARE_BOUNDS);
 }
 
+// How has_sizes() looks at a call that takes sizes, and at one that gives them.
 static const HloShape *operand_part(const HloInstruction *call, int64_t index) {
     return call->operands[index]->shape;
 }
@@ -284,6 +302,8 @@ static const HloShape *result_part(const HloInstruction *call, int64_t index) {
     return call->shape->elements[index];
 }
 
+// Calls that another compiler's padder has left behind are undone: PadToStatic gives what is known of its operand,
+// SliceToDynamic sets sizes. Other calls may pass an array on as it is; what they would do to the surplus nobody knows.
 static HloStatus pad_custom_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     HloInstruction *array = op->operand_count ? op->operands[0] : NULL;
@@ -363,18 +383,22 @@ static const PadRow kRows[] = {
     {HLO_OP_COLLECTIVE_PERMUTE, hlo_padder_same_dims},
 };
 
+// The rule of an op, or NULL where arrays of dynamic size are refused by name.
 static HloPadderRule *rule_of(const HloInstruction *op) {
     for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
         if (kRows[i].opcode == op->opcode) return kRows[i].rule;
     return hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) ? hlo_padder_pointwise : NULL;
 }
 
+// Calls are visited even where caller and operands are static: their computation may hold dynamic arrays of its own.
 static bool calls_dynamic(const HloInstruction *op) {
     const bool calls = hlo_is(op, HLO_OP_CALL) || hlo_is(op, HLO_OP_FUSION) || hlo_is(op, HLO_OP_WHILE) ||
                        hlo_is(op, HLO_OP_CONDITIONAL);
     return calls && op->called_count > 0;
 }
 
+// One instruction. The rule may put another instruction in its place; its users, which are collected before the rule
+// adds some, and its control edges follow.
 static HloStatus pad_op(HloPadder *padder, HloInstruction *op) {
     bool dynamic = hlo_shape_is_dynamic(op->shape) || calls_dynamic(op);
     for (int32_t k = 0; k < op->operand_count && !dynamic; k++) dynamic = hlo_padder_is_sized(padder, op->operands[k]);
@@ -396,6 +420,8 @@ static HloStatus pad_op(HloPadder *padder, HloInstruction *op) {
     return HLO_SUCCESS;
 }
 
+// All of a computation, operands first; parameters of the entry keep their shape for the caller's sake, those of other
+// computations become the tuples that pass_operand() makes.
 static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry) {
     assert(computation->root);
     const HloShape *declared = computation->root->shape;
@@ -444,6 +470,7 @@ static HloStatus check_bounds(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
+// Programs without sizes are not touched at all: they are nearly all programs.
 static bool is_dynamic(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)

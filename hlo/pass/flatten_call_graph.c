@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call graph as a tree: a computation that several calls, loops or branches use is copied for each but the first.
 // Reducers, comparators and fused computations stay shared; they are no code of their own.
+//
+// Passes that move code across calls, and a partitioner that gives a computation one plan, need to know that what they
+// change in a computation concerns one caller only. Copies are made breadth first from the entry, so that the first
+// caller in program order keeps the original and its name.
 #include <assert.h>
 
 #include "hlo/pass/pass.h"
 
+// Callers whose computation is code that runs in their place, as opposed to a function that is applied to elements.
 static bool is_sequential(const HloInstruction *caller) {
     switch (caller->opcode) {
         case HLO_OP_CALL:

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers as loops: one dynamic-slice an index vector, put into its row of the result.
+//
+// The loop makes a matrix of rows, one index vector each, whose columns are the elements of its slice in row-major
+// order; the dimensions of the result are then split and transposed out of it. Starts are moved inside by dynamic-slice
+// exactly as gather defines it, so no clamping is written here. A last resort for backends without gathers: it takes as
+// many rounds as there are index vectors.
 #include <assert.h>
 
 #include "hlo/pass/indexed_loop.h"
@@ -45,6 +50,7 @@ static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *row
     return hlo_pass_transpose(gather, split, (HloInts){permutation, rank});
 }
 
+// Empty results need no loop, and immense ones could not be counted in its s64 counter's range of sizes: both stay.
 static bool expand(HloInstruction *gather) {
     if (gather->opcode != HLO_OP_GATHER || !hlo_pass_may_replace(gather)) return false;
     if (hlo_shape_is_dynamic(gather->shape) || hlo_shape_elements(gather->shape) == 0) return false;

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Index vectors in one matrix and loops over its rows, for the expanders of gather and scatter (and, for the loop
+// alone, of scan).
+//
+// Gather and scatter let the index vectors stand along any dimension of the indices, implicitly of size one if that is
+// one past the last, and let batching dimensions of the operand follow the position in the batch. Both freedoms are
+// taken out here: vectors become rows, and batching dimensions become columns that hold the position itself, so that a
+// row says all that there is to know of one slice. Everything is s64, whatever type the indices had.
 #include "hlo/pass/indexed_loop.h"
 
 #include <assert.h>
@@ -31,6 +38,7 @@ static HloInstruction *vectors_last(const HloInstruction *like, HloInstruction *
     return hlo_pass_reshape(like, indices, (HloInts){dims, batch_dims.count + 1});
 }
 
+// The sizes of the indices without the index vector, in order; *rows is their product.
 static HloInts batch_sizes(const HloInstruction *like, const HloShape *indices, int64_t vector, int64_t *rows) {
     assert(vector >= 0 && rows);
     int64_t *dims = hlo_pass_ints(like, indices->rank), count = 0;
@@ -43,6 +51,7 @@ static HloInts batch_sizes(const HloInstruction *like, const HloShape *indices, 
     return (HloInts){dims, count};
 }
 
+// Given columns first, then one column of coordinates for each batching dimension.
 HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction *indices, int64_t index_vector_dim,
                                      HloInts to_operand, HloInts batching, HloInts index_batching) {
     assert(index_vector_dim >= 0 && index_vector_dim <= indices->shape->rank);
@@ -71,6 +80,7 @@ HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction 
     return result;
 }
 
+// One row is sliced out of the matrix and taken apart into scalars, which is the form that dynamic-slice wants.
 void hlo_pass_row_starts(HloInstruction *matrix, HloInstruction *row, HloInts to_operand, int64_t rank,
                          HloInstruction **starts) {
     assert(matrix->shape->rank == 2);
@@ -98,6 +108,8 @@ static HloInstruction *new_computation(const HloInstruction *like, const char *n
     return parameter;
 }
 
+// The two computations are made beside each other in the module of `like`. `state` is used twice: for the operands of
+// the initial tuple, then for the elements inside of the body.
 HloInstruction *hlo_pass_row_loop(const HloInstruction *like, int64_t rows, HloInstruction *const *carried,
                                   int64_t count, HloRowStep *step, void *context) {
     assert(rows >= 0 && count > 0 && step);

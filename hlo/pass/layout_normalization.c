@@ -12,6 +12,7 @@ static bool is_plain(const HloShape *shape) {
     return !layout || (layout->tile_count == 0 && !layout->physical_shape && layout->element_size_in_bits == 0);
 }
 
+// The order that an array has without a layout.
 static bool is_row_major(const HloShape *shape) {
     for (int64_t i = 0; shape->layout && i < shape->rank; i++) {
         if (shape->layout->minor_to_major.items[i] != shape->rank - 1 - i) return false;
@@ -19,6 +20,7 @@ static bool is_row_major(const HloShape *shape) {
     return true;
 }
 
+// Asked before anything is changed: see the head of the file.
 static bool all_bitcasts_plain(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the pass dynamic-padder: ops that combine elements.
+//
+// Each rule does two things: it gives the result its sizes, and it sees to it that what lies beyond the sizes of an
+// operand cannot reach an element of the result that is within its own sizes. Elementwise ops need no mask, because
+// surplus stays surplus. Reductions and products need one, whose value is the neutral element where there is one;
+// orders need a key that sorts last.
 #include <assert.h>
 #include <string.h>
 
@@ -197,6 +202,7 @@ HloStatus hlo_padder_reduce(HloPadder *padder, HloInstruction *op, HloInstructio
 
 // ---- windows
 
+// A window that only looks at the element itself, as windows do along batch and feature dimensions.
 static bool is_trivial(const HloWindowDimension *window) {
     return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
            window->base_dilation == 1;
@@ -220,6 +226,7 @@ static HloInstruction *window_count(const HloInstruction *like, const HloWindowD
     return hlo_padder_between(like, room, 0, most);
 }
 
+// Sizes follow from how many windows fit; surplus becomes the initial value, which is what padding is.
 HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REDUCE_WINDOW));
     (void)result;
@@ -292,6 +299,9 @@ static HloInstruction *chosen_places(const HloPadder *padder, HloInstruction *op
     return hlo_pass_get(op, windows, 2);
 }
 
+// In static form the op cannot leave elements out of its choice, so it is taken apart: a reduce-window over (valid,
+// value, place) finds where the chosen element of each window stands, and a scatter adds the source there. Windows
+// without elements choose place -1, whose update a scatter drops.
 HloStatus hlo_padder_select_and_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SELECT_AND_SCATTER));
     HloInstruction *source = op->operands[1];
@@ -413,6 +423,8 @@ static HloComputation *valid_comparator(const HloPadder *padder, const HloInstru
     return made;
 }
 
+// A truth value that says whether an element is there becomes the last operand, and the comparator asks it first:
+// surplus stands behind everything else whatever the user's comparator says of it.
 HloStatus hlo_padder_sort(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SORT));
     const HloInts along = HLO_ATTRIBUTES(op, Sort)->dimensions;
@@ -439,6 +451,8 @@ HloStatus hlo_padder_sort(HloPadder *padder, HloInstruction *op, HloInstruction 
     return HLO_SUCCESS;
 }
 
+// Surplus becomes the value that comes last in the order of the op. Fewer than k elements leave filler among the first
+// k: the op's result is static, as XLA has it.
 HloStatus hlo_padder_topk(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_TOPK));
     (void)result;
@@ -489,6 +503,8 @@ static HloInstruction *indices_inside(const HloPadder *padder, const HloInstruct
     return all;
 }
 
+// Updates that are not there are sent outside of the array. Surplus inside of a window cannot be: it has to be a value
+// that changes nothing, so the combiner must have one.
 HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     (void)result;
@@ -523,6 +539,8 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
 
 // ---- many problems side by side
 
+// Transforms and factorisations of many matrices at once: batch dimensions may have any size, those of the matrix
+// itself must be static, since garbage in a row spoils all of the factor.
 HloStatus hlo_padder_batched(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     const int64_t rank = op->shape->rank;

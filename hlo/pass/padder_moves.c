@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the pass dynamic-padder: ops that move elements.
+//
+// Ops that only move elements hand sizes from dimension to dimension. Three of them have to move elements differently
+// when sizes are known only at run time: a concatenation puts its second part where the first one really ends, a
+// reversal must bring the surplus back to the end, and a reshape that joins or splits dynamic dimensions has to compute
+// where each element goes (hlo_padder_rearrange).
 #include <assert.h>
 
 #include "hlo/pass/padder.h"
 
+// Collectives whose results have the dimensions of their operands. A dimension that they cut or join has no size that
+// one device could know.
 HloStatus hlo_padder_same_dims(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     // Leaf i comes from operand i, or all of them from a single operand.
@@ -25,6 +32,7 @@ HloStatus hlo_padder_same_dims(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
+// A bitcast-convert between widths adds or takes the last dimension; those before it stay.
 HloStatus hlo_padder_leading_dims(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     const int32_t from = op->operands[0]->shape->rank;
@@ -33,6 +41,7 @@ HloStatus hlo_padder_leading_dims(HloPadder *padder, HloInstruction *op, HloInst
     return HLO_SUCCESS;
 }
 
+// New dimensions are static; the others have the size of the dimension they repeat.
 HloStatus hlo_padder_broadcast(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_BROADCAST));
     (void)result;
@@ -42,6 +51,7 @@ HloStatus hlo_padder_broadcast(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
+// Sizes go where their dimensions go.
 HloStatus hlo_padder_transpose(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_TRANSPOSE));
     (void)result;
@@ -51,6 +61,7 @@ HloStatus hlo_padder_transpose(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
+// What the table says is the answer: the op disappears.
 HloStatus hlo_padder_get_dimension_size(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GET_DIMENSION_SIZE));
     const int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
@@ -58,6 +69,7 @@ HloStatus hlo_padder_get_dimension_size(HloPadder *padder, HloInstruction *op, H
     return HLO_SUCCESS;
 }
 
+// The one op that changes a size without moving anything.
 HloStatus hlo_padder_set_dimension_size(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SET_DIMENSION_SIZE));
     const int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
@@ -85,6 +97,7 @@ static HloInstruction **strides_of(const HloInstruction *like, HloInstruction *c
     return strides;
 }
 
+// A scalar everywhere.
 static HloInstruction *spread(const HloInstruction *like, HloInstruction *scalar, HloInts dims) {
     return hlo_pass_broadcast(like, scalar, dims, (HloInts){NULL, 0});
 }
@@ -139,6 +152,7 @@ HloInstruction *hlo_padder_rearrange(HloPadder *padder, HloInstruction *like, Hl
     return hlo_pass_reshape(like, taken, dims);
 }
 
+// Sizes come as operands. Empty arrays are made without looking at the operand: a gather from nothing is no program.
 HloStatus hlo_padder_dynamic_reshape(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_RESHAPE));
     const int32_t rank = op->shape->rank;
@@ -198,6 +212,8 @@ static Regroup regroup(HloPadder *padder, HloInstruction *op, HloReshapeGroup di
     return group;
 }
 
+// Group by group (see regroup()); elements are only moved where some group has to, but then all at once, since a gather
+// costs the same for one group as for all.
 HloStatus hlo_padder_reshape(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_RESHAPE));
     const HloShape *from = op->operands[0]->shape;
@@ -234,6 +250,7 @@ static HloInstruction *positions(const HloInstruction *like, HloInstruction *siz
     return hlo_padder_between(like, left, 0, most);
 }
 
+// Static bounds cut a dynamic dimension: what is left of it within start, limit and stride.
 HloStatus hlo_padder_slice(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SLICE));
     (void)result;
@@ -247,6 +264,8 @@ HloStatus hlo_padder_slice(HloPadder *padder, HloInstruction *op, HloInstruction
     return HLO_SUCCESS;
 }
 
+// A dimension that is taken whole keeps its size. Cut ones are static: the op takes as many as it says, and a program
+// that reads beyond the size reads surplus, as in XLA.
 HloStatus hlo_padder_dynamic_slice(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     (void)result;
@@ -256,6 +275,7 @@ HloStatus hlo_padder_dynamic_slice(HloPadder *padder, HloInstruction *op, HloIns
     return HLO_SUCCESS;
 }
 
+// The array keeps its sizes: an update does not make it longer.
 HloStatus hlo_padder_dynamic_update_slice(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     (void)result;
@@ -328,6 +348,8 @@ HloStatus hlo_padder_concatenate(HloPadder *padder, HloInstruction *op, HloInstr
     return HLO_SUCCESS;
 }
 
+// Padding begins where the elements end, so surplus becomes padding; negative padding cuts from the real end because
+// the total says so.
 HloStatus hlo_padder_pad(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_PAD));
     (void)result;
@@ -352,6 +374,8 @@ HloStatus hlo_padder_pad(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
+// The reversed array has its surplus in front. Padded by a whole array behind, a slice that begins at bound - size has
+// the elements first.
 HloStatus hlo_padder_reverse(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REVERSE));
     const HloInts reversed = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -381,6 +405,7 @@ HloStatus hlo_padder_reverse(HloPadder *padder, HloInstruction *op, HloInstructi
     return HLO_SUCCESS;
 }
 
+// Batch dimensions have the sizes of the indices, window dimensions those of the array where the slice takes all of it.
 HloStatus hlo_padder_gather(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GATHER));
     (void)result;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and masks of the pass dynamic-padder.
+//
+// The table of sizes has one entry a dynamic dimension of a leaf of a value. A later entry for the same place wins, so
+// a rule may copy the sizes of an operand and then set those that differ. Sizes are instructions of the same
+// computation as their value.
 #include <assert.h>
 #include <math.h>
 
 #include "hlo/pass/padder.h"
 
+// 34 bits of instruction, 20 of leaf, 10 of dimension.
 static uint64_t place_of(const HloInstruction *value, int64_t leaf, int64_t dim) {
     assert(leaf >= 0 && leaf < (1 << 20) && dim >= 0 && dim < (1 << 10)); /* both are kept in one number */
     return (uint64_t)value->id << 30 | (uint64_t)leaf << 10 | (uint64_t)dim;
@@ -21,6 +26,7 @@ HloInstruction *hlo_padder_any_size(const HloPadder *padder, const HloInstructio
     return size ? size : hlo_padder_number(like, hlo_shape_leaf(value->shape, leaf)->dims[dim]);
 }
 
+// A declared static dimension needs no size even where an operand's was dynamic: the program says that it is full.
 void hlo_padder_set_size(HloPadder *padder, HloInstruction *value, int64_t leaf, int64_t dim, HloInstruction *size) {
     const HloShape *shape = hlo_shape_leaf(padder->declared, leaf);
     if (!size || !shape->dynamic || !shape->dynamic[dim]) return;
@@ -63,6 +69,7 @@ HloInstruction *hlo_padder_plus(const HloInstruction *like, HloInstruction *a, i
     return number ? hlo_pass_binary(like, HLO_OP_ADD, a, hlo_padder_number(like, number)) : a;
 }
 
+// `high` is applied first, so that a size beyond its bound becomes the bound and a negative one zero.
 HloInstruction *hlo_padder_between(const HloInstruction *like, HloInstruction *a, int64_t low, int64_t high) {
     assert(low <= high);
     HloInstruction *low_enough = hlo_pass_binary(like, HLO_OP_MINIMUM, a, hlo_padder_number(like, high));
@@ -75,6 +82,7 @@ HloInts hlo_padder_every(const HloInstruction *like, int64_t rank) {
     return (HloInts){dims, rank};
 }
 
+// For sums of floats the neutral element is -0: adding 0 would turn a sum of -0 into 0.
 HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, HloType type) {
     const bool whole = hlo_type_is_integer(type) || type == HLO_PRED;
     const bool real = type == HLO_F64 || type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;
@@ -100,6 +108,7 @@ HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, Hl
 
 // ---- masks
 
+// iota < size: sizes are s32, and check_bounds() refuses bounds beyond that.
 HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *shape, int64_t dim,
                                   HloInstruction *size) {
     assert(dim >= 0 && dim < shape->rank);
@@ -112,6 +121,7 @@ HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *sh
     return hlo_pass_compare(like, at, limit, HLO_ComparisonDirection_LT);
 }
 
+// The conjunction over those of `dims` that are dynamic; NULL when none is, which callers take for "all of it".
 static HloInstruction *inside(const HloPadder *padder, const HloInstruction *like, const HloInstruction *value,
                               HloInts dims) {
     HloInstruction *all = NULL;
