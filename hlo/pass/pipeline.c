@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry of passes, and the pipelines made of them.
+//
+// A pipeline is a list of names that is run in rounds until a round changes nothing. The order within a round matters
+// for how many rounds are needed, not for the result: calls go first so that everything behind sees one body; tuples
+// and empty arrays next, because they hide what goes in where; dead code last, once for all that became unused.
 #include <string.h>
 
 #include "hlo/pass/pass.h"
@@ -38,6 +42,7 @@ static const HloPipeline pipelines[] = {
      simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},
 };
 
+// Lists are short and names are looked up once a run: a linear search is enough.
 const HloPass *hlo_pass_at(int64_t index) {
     return index >= 0 && index < (int64_t)HLO_COUNT_OF(passes) ? &passes[index] : NULL;
 }

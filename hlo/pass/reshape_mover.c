@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshapes and transposes behind elementwise ops: when all arrays that go into one are reshaped from equal sizes (or
 // transposed alike), the op is done first and its result reshaped. They meet others there and vanish.
+//
+// A rearrangement is worth moving only if one of those above goes away by it (its only user is this op); else the program would rearrange as often as before. Sharded instructions stay where the user put
+// them: the partitioner reads the sharding at that very value.
 #include "hlo/pass/support.h"
 
 // True if `a` and `b` rearrange in the same way, from the same sizes.
@@ -32,6 +35,8 @@ static const HloInstruction *common_rearrangement(const HloInstruction *i) {
     return saves ? first : NULL;
 }
 
+// Does the op on what stood before the rearrangements, in those sizes, and rearranges its result. The clone keeps
+// attributes and metadata; scalars that are repeated are repeated to the other sizes.
 static bool move(HloInstruction *i, const HloPassEnv *env) {
     if (!hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_COPY || i->sharding) return false;
     if (i->shape->rank == 0 || hlo_shape_is_dynamic(i->shape) || !hlo_pass_may_replace(i)) return false;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runner: verifies, times, dumps and checks, so that passes need not.
+//
+// A pass is a function that says whether it changed something. Around it the runner measures its time, puts the lists
+// of computations in order again (passes append), verifies the module, and compares hashes where the pass says that
+// nothing changed. Everything that allocates from an arena runs under hlo_protect(), which is why the steps are
+// functions of one argument.
 #include <assert.h>
 #include <regex.h>
 
@@ -35,6 +40,7 @@ static HloStatus dump(const Run *run, const char *stage) {
     return status;
 }
 
+// The dump behind one pass, where the user's pattern asks for it.
 static HloStatus dump_after(const Run *run, const char *pass) {
     if (!run->options.dump_folder || !run->has_pattern || regexec(&run->pattern, pass, 0, NULL, 0) != 0) {
         return HLO_SUCCESS;
@@ -54,6 +60,7 @@ typedef struct PassCall {
     bool changed;
 } PassCall;
 
+// The pass itself, with a scratch arena that lives as long as it runs.
 static HloStatus pass_body(void *argument) {
     PassCall *call = argument;
     call->env.scratch = hlo_arena_scratch_new();
@@ -77,6 +84,7 @@ static bool is_in_order(const HloComputation *computation, bool *passed) {
     return true;
 }
 
+// Only lists that are out of order are sorted: most passes touch one computation of many, or none.
 static HloStatus sort_body(void *argument) {
     HloModule *module = argument;
     HloArena *scratch = hlo_arena_scratch_new();
@@ -93,6 +101,7 @@ typedef struct HashCall {
     uint64_t hash;
 } HashCall;
 
+// The hash over all that printing shows but names.
 static HloStatus hash_body(void *argument) {
     HashCall *call = argument;
     call->hash = hlo_module_hash(call->module);
@@ -119,6 +128,7 @@ static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before
     return internal;
 }
 
+// One pass with everything around it; errors say which pass it was.
 static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     assert(pass && pass->run && changed);
     PassCall call = {
@@ -153,6 +163,7 @@ static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     return HLO_SUCCESS;
 }
 
+// A run with its options filled in. The pattern is compiled before anything runs, since it is the user's.
 static HloStatus start(Run *run, HloModule *module, const HloPassOptions *options) {
     *run = (Run){.module = module, .pipeline = "passes"};
     if (options) run->options = *options;
@@ -166,10 +177,12 @@ static HloStatus start(Run *run, HloModule *module, const HloPassOptions *option
     return HLO_SUCCESS;
 }
 
+// The dumps at both ends, which a folder alone asks for.
 static HloStatus dump_if_wanted(const Run *run, const char *stage) {
     return run->options.dump_folder ? dump(run, stage) : HLO_SUCCESS;
 }
 
+// Names in order: a pipeline with its rounds, or a single pass.
 static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
     assert(count >= 0);
     HLO_TRY(dump_if_wanted(run, "before_optimizations"));
@@ -199,6 +212,7 @@ HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t co
     return status;
 }
 
+// For callers that have the passes themselves: no names, no dumps at both ends.
 HloStatus hlo_run_pass_list(HloModule *module, const HloPass *const *passes, int64_t count,
                             const HloPassOptions *options, bool *changed) {
     assert(module && count >= 0 && (passes || count == 0));

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // scaled-dot as the dot of its sides times their scales, in f32 (f64 where a side is f64).
+//
+// Scales are the block formats of "microscaling" types: one scale a block of neighbours along each dimension, whose
+// size is the side's divided by the scale's. Spread out they multiply element by element, which is what the op means;
+// multiplying blocks first and scaling sums would round elsewhere.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -20,11 +24,14 @@ static HloInstruction *spread(const HloInstruction *like, HloInstruction *scale,
     return hlo_pass_reshape(like, repeated, dims);
 }
 
+// One side with its scale applied, in `type`: narrow floats are exact in f32, and so is their product with a power of
+// two.
 static HloInstruction *scaled(const HloInstruction *like, HloInstruction *side, HloInstruction *scale, HloType type) {
     HloInstruction *numbers = hlo_pass_convert(like, side, type), *scales = hlo_pass_convert(like, scale, type);
     return hlo_pass_binary(like, HLO_OP_MULTIPLY, numbers, spread(like, scales, hlo_shape_dims(side->shape)));
 }
 
+// The product is converted to the result's type once, at the end.
 static bool expand(HloInstruction *dot) {
     if (!hlo_pass_may_replace(dot)) return false;
     HloType type = HLO_F32;

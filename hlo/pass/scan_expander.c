@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan as a loop over the positions of its dimension. Its state: the position, the inputs, the outputs made so far, the
 // carried values.
+//
+// A scan applies its computation to the slices of its inputs at one position after the other: (slices, carries) to
+// (output slices, carries). Outputs are collected in arrays of zeros that every round writes one slice of; the zeros
+// never show, since every position is written.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -13,6 +17,7 @@ typedef struct ScanLoop {
     bool is_reverse;
 } ScanLoop;
 
+// Reads how many of the operands and results are arrays along the dimension and how many are carried.
 static ScanLoop loop_of(const HloInstruction *scan) {
     assert(hlo_is(scan, HLO_OP_SCAN));
     const HloScanAttributes *attributes = HLO_ATTRIBUTES(scan, Scan);
@@ -45,6 +50,7 @@ static HloInts step_dims(const ScanLoop *loop, const HloShape *shape, bool keep)
     return (HloInts){dims, count};
 }
 
+// The slice of an input at position `at`, without the scanned dimension, as the computation wants it.
 static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, HloInstruction *at) {
     assert(loop && input && at);
     const HloShape *shape = input->shape;
@@ -59,6 +65,7 @@ static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, Hl
     return hlo_pass_reshape(at, slice, step_dims(loop, shape, false));
 }
 
+// `output` with `part` at position `at`.
 static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, HloInstruction *part,
                                 HloInstruction *at) {
     assert(loop && output && part && at);
@@ -71,6 +78,7 @@ static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, Hl
                                                 .operand_count = shape->rank + 2});
 }
 
+// The body of the loop. In reverse the row counter still runs upwards, and the position is counted down from it.
 static void run_step(void *context, HloInstruction *row, HloInstruction **state) {
     const ScanLoop *loop = context;
     HloInstruction *at = row;
@@ -94,6 +102,7 @@ static void run_step(void *context, HloInstruction *row, HloInstruction **state)
     }
 }
 
+// `state` has room for the results behind the loop's own state.
 static bool expand(HloInstruction *scan) {
     assert(scan->parent);
     if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan)) return false;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scatters of one array as loops: for each index vector, in row-major order, the window is read, combined with its
 // update and written back, unless any part of it lies outside. Scatters of several arrays at once stay.
+//
+// In row-major order, because updates of the same element are combined one after the other: for combiners that do not
+// commute the order is part of what the evaluator computes, and this agrees with it bit for bit. A window that lies
+// outside in part is dropped as a whole. The write back happens either way, of the old window if not of the new one: a
+// branch in the loop would cost more than a copy of a window.
 #include <assert.h>
 
 #include "hlo/pass/indexed_loop.h"
@@ -26,6 +31,8 @@ static HloInstruction *is_inside(HloInstruction *row, const ScatterStep *step, H
     return inside;
 }
 
+// x[starts...] of `sizes`; dynamic-slice moves starts inside, which is harmless, since what was read there is written
+// back there.
 static HloInstruction *read_window(HloInstruction *row, HloInstruction *x, HloInstruction *const *starts,
                                    HloInts sizes) {
     HloInstruction **operands = HLO_ARENA_NEW(row->parent->module->arena, HloInstruction *, sizes.count + 1);
@@ -98,6 +105,7 @@ static HloInstruction *updates_by_row(const HloInstruction *scatter, int64_t row
     return hlo_pass_reshape(scatter, ordered, (HloInts){dims, count});
 }
 
+// Sizes of an update's window in the operand's dimensions: those that updates do not have are one wide.
 static HloInts window_sizes(const HloInstruction *scatter) {
     assert(hlo_is(scatter, HLO_OP_SCATTER));
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);
@@ -128,6 +136,7 @@ static bool may_expand(const HloInstruction *scatter) {
     return !hlo_shape_is_tuple(scatter->called[0]->root->shape);
 }
 
+// The loop carries the indices and the updates along, because a body sees its state alone.
 static bool expand(HloInstruction *scatter) {
     if (!may_expand(scatter)) return false;
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);

@@ -4,6 +4,8 @@
 
 #include "hlo/pass/support.h"
 
+// Custom calls of Shardy and GSPMD that compute nothing: they stand for a constraint, or for the border of a manual
+// region.
 static bool carries_sharding(const HloInstruction *instruction) {
     static const char *const targets[] = {"Sharding",
                                           "SPMDFullToShardShape",
@@ -31,6 +33,7 @@ static bool drop_sharding_attributes(HloInstruction *instruction) {
     return true;
 }
 
+// The annotation goes in any case; the call goes where its operand can stand for it.
 static bool clean(HloInstruction *instruction) {
     bool changed = instruction->sharding != NULL;
     instruction->sharding = NULL;

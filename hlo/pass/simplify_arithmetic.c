@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for sums, products and the like.
+//
+// Integers form a ring modulo 2^width, so they may be reordered at will; floats may not: x + 0 is not x for -0, x - x
+// is not 0 for infinities, x * 0 is not 0 for NaN. What is left for floats are rules in which both forms round the same
+// exact value. Complex numbers are left out almost everywhere, since their products are several operations with an
+// order of their own.
 #include <assert.h>
 #include <math.h>
 
 #include "hlo/pass/simplify.h"
 
+// What the rules ask of the type of an instruction's result.
 static bool is_float(const HloInstruction *i) {
     return hlo_type_is_float(i->shape->type);
 }
@@ -15,6 +21,7 @@ static bool is_unsigned(const HloInstruction *i) {
     return hlo_type_kind(i->shape->type) == HLO_KIND_UNSIGNED;
 }
 
+// An array of zeros with the shape of `i`.
 static HloInstruction *zeros_like(const HloInstruction *i) {
     return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
 }
@@ -115,6 +122,7 @@ static HloInstruction *multiply_by_truth(HloInstruction *i) {
     return NULL;
 }
 
+// x - 0 = x for every float too: -0 - 0 is -0.
 static HloInstruction *subtract_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SUBTRACT));
     HloInstruction *b = i->operands[1];
@@ -122,15 +130,18 @@ static HloInstruction *subtract_nothing(HloInstruction *i) {
     return NULL;
 }
 
+// Not of floats: infinity less itself is NaN.
 static HloInstruction *subtract_same(HloInstruction *i) {
     return is_integer(i) && i->operands[0] == i->operands[1] ? zeros_like(i) : NULL;
 }
 
+// x - (-y) = x + y: negation only changes a sign, which is exact.
 static HloInstruction *subtract_negative(HloInstruction *i) {
     HloInstruction *b = i->operands[1];
     return b->opcode == HLO_OP_NEGATE ? hlo_pass_binary(i, HLO_OP_ADD, i->operands[0], b->operands[0]) : NULL;
 }
 
+// Not of floats: 0 - 0 is 0, and -0 is its negation.
 static HloInstruction *subtract_from_zero(HloInstruction *i) {
     if (!is_integer(i) || !hlo_pass_is_all(i->operands[0], 0)) return NULL;
     return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1]);
@@ -143,6 +154,7 @@ static HloInstruction *multiply_one(HloInstruction *i) {
     return hlo_pass_is_all(i->operands[0], 1) ? i->operands[1] : NULL;
 }
 
+// Not of floats: infinity times 0 is NaN, and -1 times 0 is -0.
 static HloInstruction *multiply_zero(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MULTIPLY));
     if (!is_integer(i)) return NULL;
@@ -162,6 +174,7 @@ static int power_of_two(const HloInstruction *i) {
     return __builtin_ctzll((uint64_t)value);
 }
 
+// Unsigned only: a shift of a negative number rounds down, a division towards zero.
 static HloInstruction *divide_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
     int power = is_unsigned(i) ? power_of_two(i->operands[1]) : -1;
@@ -183,6 +196,7 @@ static HloInstruction *divide_by_float_power(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_MULTIPLY, i->operands[0], inverse);
 }
 
+// What is left behind the shift. Anything is divisible by one, also when it is negative.
 static HloInstruction *remainder_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER));
     int power = is_integer(i) ? power_of_two(i->operands[1]) : -1;
@@ -225,6 +239,7 @@ static HloInstruction *bounded_by_all(HloInstruction *i) {
     return is_extreme(i->operands[0], least) ? i->operands[1] : NULL;
 }
 
+// x^0 is 1 even for NaN, as C's pow() has it and XLA with it.
 static HloInstruction *small_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_POWER));
     HloInstruction *x = i->operands[0];

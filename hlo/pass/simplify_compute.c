@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for reductions, products, maps, sorts, collectives and tuples.
+//
+// Reductions are rewritten only where their order cannot show: minima, maxima, bits and integer sums. A sum of floats
+// in another order is another sum, so those rules leave floats alone. Initial values must be neutral wherever a rule
+// lets one take part a different number of times.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -37,6 +41,7 @@ static bool is_order_free(HloOpcode opcode, HloType type) {
     }
 }
 
+// The one op that the called computation applies, or HLO_OPCODE_COUNT if it is more than that.
 static HloOpcode reducer_of(const HloInstruction *i) {
     return i->called_count == 1 ? hlo_computation_binary_opcode(i->called[0]) : HLO_OPCODE_COUNT;
 }
@@ -237,6 +242,7 @@ static HloInstruction *alone(HloInstruction *i) {
     return hlo_pass_tuple(i, i->operands, i->operand_count);
 }
 
+// Programs wrap and unwrap at every border of a computation; inlined, both fall away.
 static HloInstruction *element_of_tuple(HloInstruction *i) {
     const HloInstruction *tuple = i->operands[0];
     return tuple->opcode == HLO_OP_TUPLE ? tuple->operands[HLO_ATTRIBUTES(i, TupleIndex)->index] : NULL;
@@ -311,6 +317,7 @@ static HloInstruction *reduce_of_reshape(HloInstruction *i) {
     return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
 }
 
+// Two constants with equal bits, or one instruction: NaN equals itself here, and 0 does not equal -0.
 static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     const HloLiteral *first, *second;
     if (a == b) return true;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for conversions and copies.
+//
+// A conversion that loses nothing can be skipped on the way to a third type. Whether it does is decided by exponent and
+// mantissa widths of hlo/ir/types.def and not by names; the 8-bit floats are left out, since several of them have no
+// infinity or one zero only and saturate in their own ways.
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"
 
+// The IEEE formats and bf16, which differ in widths only.
 static bool is_plain_float(HloType type) {
     return type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
 }
@@ -44,6 +49,7 @@ static HloInstruction *convert_twice(HloInstruction *i) {
     return x->shape->type == i->shape->type ? x : hlo_pass_convert(i, x, i->shape->type);
 }
 
+// There and back again, or nowhere at all.
 static HloInstruction *bitcast_convert_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BITCAST_CONVERT));
     HloInstruction *x = i->operands[0];
@@ -52,6 +58,7 @@ static HloInstruction *bitcast_convert_same(HloInstruction *i) {
     return hlo_shape_equal(x->operands[0]->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? x->operands[0] : NULL;
 }
 
+// Rounding to a format at least as wide in both respects.
 static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_PRECISION));
     const HloReducePrecisionAttributes *attributes = HLO_ATTRIBUTES(i, ReducePrecision);

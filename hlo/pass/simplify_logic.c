@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for bits, comparisons and choices.
+//
+// Predicates are integers of one bit here: all ones is `true`. Rules that look at order hold for integers only where
+// NaN would break them, and say so.
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"
 
+// +0 in every element: -0 compares equal to it, but has other bits.
 static bool is_zero(const HloInstruction *i) {
     return hlo_pass_is_all(i, 0);
 }
+// Types without NaN and without two zeros.
 static bool is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
 
+// The same truth value in every element of the dims of `i`.
 static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
@@ -28,6 +34,7 @@ static HloInstruction *with_constant(HloInstruction *i) {
     return NULL;
 }
 
+// x ^ x = 0, x ^ 0 = x, and x ^ -1 inverts.
 static HloInstruction *simplify_xor(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_XOR));
     if (i->operands[0] == i->operands[1]) {
@@ -40,6 +47,7 @@ static HloInstruction *simplify_xor(HloInstruction *i) {
     return NULL;
 }
 
+// The comparison that holds exactly where this one does not, among numbers that can be ordered.
 static int32_t opposite(int32_t direction) {
     static const int32_t opposites[] = {
         [HLO_ComparisonDirection_EQ] = HLO_ComparisonDirection_NE,
@@ -68,10 +76,12 @@ static HloInstruction *simplify_not(HloInstruction *i) {
                .opcode = HLO_OP_COMPARE, .operands = x->operands, .operand_count = 2, .attributes = &attributes});
 }
 
+// All three shifts.
 static HloInstruction *shift_by_nothing(HloInstruction *i) {
     return is_zero(i->operands[1]) ? i->operands[0] : NULL;
 }
 
+// Not of floats: NaN is not even equal to itself.
 static HloInstruction *compare_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     if (i->operands[0] != i->operands[1] || !is_exact(i->operands[0])) return NULL;
@@ -92,6 +102,7 @@ static HloInstruction *compare_with_pred(HloInstruction *i) {
     return zero != equal ? x : hlo_pass_unary(i, HLO_OP_NOT, x);
 }
 
+// A predicate that is the same everywhere, or two equal choices.
 static HloInstruction *select_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
@@ -100,6 +111,7 @@ static HloInstruction *select_known(HloInstruction *i) {
     return hlo_pass_is_all_ones(predicate) ? i->operands[1] : NULL;
 }
 
+// The choices change places; the negation may then go.
 static HloInstruction *select_of_not(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
@@ -107,6 +119,7 @@ static HloInstruction *select_of_not(HloInstruction *i) {
     return hlo_pass_select(i, predicate->operands[0], i->operands[2], i->operands[1]);
 }
 
+// A choice between true and false is the predicate itself.
 static HloInstruction *select_of_truth(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];

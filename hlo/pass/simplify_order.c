@@ -30,6 +30,7 @@ static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
 
+// In the total order of floats -0 stands below 0 and NaN at the ends: the rules below mean the natural one.
 static bool is_natural(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Compare)->type != HLO_ComparisonType_TOTALORDER ||
            !hlo_type_is_float(i->operands[0]->shape->type);
@@ -73,6 +74,7 @@ static bool is_nonnegative(const HloInstruction *i, int depth) {
 
 enum { FAR = 6 };  // how many ops up a sign is looked for
 
+// x| = x; the type differs for complex numbers only.
 static HloInstruction *abs_of_nonnegative(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_ABS));
     HloInstruction *x = i->operands[0];
@@ -149,6 +151,7 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
                .opcode = HLO_OP_COMPARE, .operands = operands, .operand_count = 2, .attributes = &attributes});
 }
 
+// The comparison of two constants, as the op makes it: false with a NaN on either side, but for "not equal".
 static bool compare_numbers(Direction direction, double a, double b) {
     switch (direction) {
         case EQ: return a == b;

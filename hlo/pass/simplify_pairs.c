@@ -2,6 +2,7 @@
 // Rules for two ops of which one undoes, repeats or hides the other.
 #include "hlo/pass/simplify.h"
 
+// Types without NaN and without two zeros.
 static bool is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
@@ -88,6 +89,7 @@ static HloInstruction *negate_difference(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Bits and order
 
+// The op that a lattice has beside this one: x and (x or y) is x, in both pairs.
 static HloOpcode dual_of(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_AND: return HLO_OP_OR;
@@ -161,6 +163,7 @@ static HloInstruction *compare_of_converted(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parts of arrays
 
+// Whether the start operands from `a_first` and `b_first` on are the same instructions.
 static bool same_place(const HloInstruction *a, int64_t a_first, const HloInstruction *b, int64_t b_first) {
     if (a->operand_count - a_first != b->operand_count - b_first) return false;
     for (int64_t k = 0; a_first + k < a->operand_count; k++) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
+//
+// None of these ops computes anything: they say where the elements of the result come from. Two of them in a row are
+// one such map after another, and most rules here compose the two; what remains is the shortest way to say the same
+// map. Sharded instructions and those with control edges are kept out by hlo_pass_replace().
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"
@@ -8,6 +12,7 @@ static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
 }
 
+// 0, 1, 2, ...
 static bool is_identity(HloInts dimensions) {
     for (int64_t i = 0; i < dimensions.count; i++) {
         if (dimensions.items[i] != i) return false;
@@ -18,11 +23,13 @@ static bool is_identity(HloInts dimensions) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Reshape
 
+// Both keep the row-major order, so the sizes in between do not matter.
 static HloInstruction *reshape_twice(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     return x->opcode == HLO_OP_RESHAPE ? hlo_pass_reshape(i, x->operands[0], hlo_shape_dims(i->shape)) : NULL;
 }
 
+// One value everywhere has no order.
 static HloInstruction *reshape_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_RESHAPE));
     HloInstruction *x = i->operands[0];
@@ -38,6 +45,7 @@ static HloInstruction *transpose_identity(HloInstruction *i) {
     return is_identity(dimensions_of(i)) ? i->operands[0] : NULL;
 }
 
+// Dimension d of the result is dimension inner[outer[d]] of the array below both.
 static HloInstruction *transpose_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
@@ -48,6 +56,7 @@ static HloInstruction *transpose_twice(HloInstruction *i) {
     return hlo_pass_transpose(i, x->operands[0], (HloInts){both, outer.count});
 }
 
+// The broadcast names other dimensions instead: moved[m] is where dimension mapping[m] has gone.
 static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
@@ -115,6 +124,7 @@ static HloInstruction *transpose_of_reshape(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Broadcast and iota
 
+// Nothing is repeated and nothing moves.
 static HloInstruction *broadcast_same(HloInstruction *i) {
     bool same = is_identity(dimensions_of(i)) && hlo_same_dims(i->shape, i->operands[0]->shape);
     return same ? i->operands[0] : NULL;
@@ -148,6 +158,7 @@ static bool skips_ones(const HloShape *from, const HloShape *to, HloInts outer, 
     return true;
 }
 
+// Asked twice, without a list first, because a rule must make nothing when it does not apply.
 static HloInstruction *broadcast_of_reshape(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
@@ -181,6 +192,7 @@ static HloInstruction *iota_of_one(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Reverse
 
+// A reversal of x along these dimensions; x itself where there are none.
 static HloInstruction *reverse_dims(const HloInstruction *i, HloInstruction *x, HloInts dimensions) {
     if (dimensions.count == 0) return x;
     return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REVERSE,
@@ -219,6 +231,7 @@ static HloInstruction *reverse_twice(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Concatenate
 
+// A concatenation like `i` of other operands; a single one needs none.
 static HloInstruction *concatenate(const HloInstruction *i, HloInstruction *const *operands, int64_t count) {
     if (count == 1) return operands[0];
     return hlo_pass_make(
@@ -307,6 +320,7 @@ static HloInstruction *concatenate_slices(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Pad
 
+// Equal dims do not suffice: padding by 1 in front and -1 behind shifts.
 static HloInstruction *pad_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_PAD));
     return hlo_same_dims(i->shape, i->operands[0]->shape) &&

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for slices, and for dynamic slices whose place is known.
+//
+// A slice goes down through what stands below it as far as it can, so that less is made above: through broadcasts,
+// pads, reversals, transposes, and into the one operand of a concatenation that it sees. Those that keep a use of the
+// whole (x->users.count != 1) stay where they are, since the whole is made anyway. Dynamic starts are clamped into the
+// array first (0 <= start <= size - part), in the rules as in the op.
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"
@@ -15,6 +20,7 @@ static SliceLists new_lists(const HloInstruction *like, int64_t rank) {
     return (SliceLists){all, all + rank, all + 2 * rank, rank};
 }
 
+// x[starts : limits : strides] with such lists.
 static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x, const SliceLists *lists) {
     return hlo_pass_slice(like, x, (HloInts){lists->starts, lists->rank}, (HloInts){lists->limits, lists->rank},
                           (HloInts){lists->strides, lists->rank});
@@ -34,6 +40,8 @@ static HloInstruction *slice_of_part(const HloInstruction *i, HloInstruction *pa
     return make_slice(i, part, &lists);
 }
 
+// Element k of the result is element (outer.start + k * outer.stride) of the inner slice, and that one is inner.start +
+// (that) * inner.stride. The limit ends behind the last element that is taken.
 static HloInstruction *slice_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -223,6 +231,7 @@ static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64
     return true;
 }
 
+// All starts known: a plain slice. Looked at twice, since a rule makes nothing before it is sure.
 static HloInstruction *dynamic_slice_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInts sizes = hlo_shape_dims(i->shape);
@@ -239,6 +248,7 @@ static HloInstruction *dynamic_slice_known(HloInstruction *i) {
     return make_slice(i, i->operands[0], &lists);
 }
 
+// Wherever it is cut, one value stands there.
 static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInstruction *x = i->operands[0];
@@ -293,10 +303,12 @@ static HloInstruction *forget_starts(HloInstruction *i, int64_t first, const Hlo
             .opcode = i->opcode, .operands = operands, .operand_count = i->operand_count, .attributes = i->attributes});
 }
 
+// The part is the result itself.
 static HloInstruction *forget_slice_starts(HloInstruction *i) {
     return forget_starts(i, 1, i->shape);
 }
 
+// The part is the update.
 static HloInstruction *forget_update_starts(HloInstruction *i) {
     return forget_starts(i, 2, i->operands[1]->shape);
 }
@@ -354,11 +366,13 @@ static HloInstruction *select_of_update(HloInstruction *i) {
     return NULL;
 }
 
+// An update of the whole array can only begin at 0.
 static HloInstruction *update_all(HloInstruction *i) {
     HloInstruction *update = i->operands[1];
     return hlo_shape_equal(update->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? update : NULL;
 }
 
+// An update without elements.
 static HloInstruction *update_nothing(HloInstruction *i) {
     return hlo_shape_elements(i->operands[1]->shape) == 0 ? i->operands[0] : NULL;
 }

@@ -18,6 +18,8 @@ static HloInstruction *rebuilt(const HloInstruction *tuple) {
     return source && source->shape->element_count == tuple->operand_count ? source : NULL;
 }
 
+// A get-tuple-element of a tuple, or a tuple of all elements of another one; both may leave the tuple below without
+// users, which dead code elimination takes.
 static bool simplify(HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_GET_TUPLE_ELEMENT) {
         const HloInstruction *tuple = instruction->operands[0];

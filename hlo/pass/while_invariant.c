@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop-invariant code: what a body computes from invariant elements and constants alone is computed once, before the
 // loop, and carried in as a new element of the state. Cheap ops that make more data than they read stay inside.
+//
+// find_invariants() marks in one walk what depends on nothing but invariant elements and constants; value_before() then
+// copies trees of those in front of the loop, each instruction once. Only the tops that something in the body still
+// reads become elements of the state, since each costs memory for as long as the loop runs. A loop that never runs
+// computes what was moved all the same: therefore nothing with an effect and no collective moves, and integer division
+// by zero, which does not trap in HLO, needs no care.
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
@@ -30,6 +36,8 @@ static bool is_cheap(const HloInstruction *i) {
     }
 }
 
+// Pure, of invariant operands, and not larger than what it reads unless it is a chain link that costs nothing by
+// itself.
 static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     if (i->opcode == HLO_OP_PARAMETER || i == hoist->loop->called[1]->root || i->sharding) return false;
     if (!hlo_pass_may_replace(i) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return false;
@@ -138,6 +146,7 @@ static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch)
     if (is_root) hlo_computation_set_root(loop->parent, state);
 }
 
+// False, and nothing changed, when nothing that is read inside can leave.
 static bool hoist_from(HloInstruction *loop, HloArena *scratch) {
     assert(hlo_is(loop, HLO_OP_WHILE) && scratch);
     if (!hlo_pass_is_plain_loop(loop)) return false;
@@ -156,6 +165,7 @@ static bool hoist_from(HloInstruction *loop, HloArena *scratch) {
     return true;
 }
 
+// The state grows at its end, so element numbers that users have stay right.
 HloStatus hlo_pass_while_loop_invariant_code_motion(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     // Inner loops first: what leaves them may leave the outer ones too.

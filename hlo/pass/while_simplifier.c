@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that run at most once disappear; elements of the state that never change are read from before the loop,
 // constants among them inside it; elements that nothing reads are dropped.
+//
+// Four rewrites. A loop whose trips are known to be none or one becomes its initial state or its body. Users behind a
+// loop read invariant elements from before it. Scalar constants that go around unchanged become constants inside, where
+// other rules see them. Elements that neither users, nor the condition, nor effects of the body depend on, even by way
+// of other elements in later rounds, are dropped (live_elements() is a fixed point over rounds). The unroller below
+// writes loops of a few small rounds out in full.
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
 #include "hlo/pass/while_support.h"
 
+// The body's effects happen once or never, as in the loop; those of the condition would be lost.
 static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     if (loop->control_predecessors.count || loop->control_successors.count || loop->sharding) return false;
@@ -123,6 +130,8 @@ static void renumber(HloInstruction *tuple, const int64_t *new_index) {
     }
 }
 
+// Elements keep their order; every get-tuple-element of the state, inside and outside, is renumbered. At least one
+// element stays, or the loop could not be written.
 static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     HloArena *arena = loop->parent->module->arena;
@@ -156,6 +165,7 @@ static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
     return true;
 }
 
+// When the loop itself is gone there is nothing left to look at.
 static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     if (run_at_most_once(loop, env)) return true;
@@ -165,6 +175,7 @@ static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     return drop_dead_state(loop, env) || changed;
 }
 
+// Inner loops first: what they turn into may make an outer one plain.
 HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
@@ -180,6 +191,8 @@ HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *en
     return HLO_SUCCESS;
 }
 
+// Unrolled are loops whose rounds together stay below a number of instructions; one trip after the other, each on the
+// state that the last one gave.
 HloStatus hlo_pass_while_loop_unroller(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);

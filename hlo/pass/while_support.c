@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// The loop as a pattern: a tuple that is only taken apart inside and put together at the end of the body. In that form
+// element i is a variable of the loop, and adding or dropping variables is a matter of four shapes that must agree: of
+// the loop, of both parameters and of the body's root.
 #include "hlo/pass/while_support.h"
 
 #include <assert.h>
 
+// No user sees the tuple as a whole, so that its elements may change in number.
 static bool only_taken_apart(const HloInstruction *tuple) {
     for (int64_t i = 0; i < tuple->users.count; i++) {
         if (tuple->users.items[i]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
@@ -14,6 +18,7 @@ HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t call
     return loop->called[called]->parameters.items[0];
 }
 
+// A computation that another instruction calls too must not be changed for this loop's sake.
 bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE) && loop->called_count == 2);
     if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
@@ -29,6 +34,7 @@ bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     return true;
 }
 
+// New ones stand in front of the loop, so that a schedule stays one.
 HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
     assert(hlo_is(loop, HLO_OP_WHILE) && index >= 0);
     HloInstruction *initial = loop->operands[0];
@@ -38,6 +44,7 @@ HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
     return element;
 }
 
+// All four shapes at once; between the caller's change of the root and this call the module is not valid.
 void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloInstruction *initial) {
     assert(hlo_is(loop, HLO_OP_WHILE) && hlo_shape_equal(state, initial->shape, HLO_COMPARE_IGNORE_LAYOUT));
     loop->shape = state;
@@ -48,6 +55,7 @@ void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloIns
     hlo_instruction_set_operand(loop, 0, initial);
 }
 
+// The calls are taken back first, or the computations would be kept alive by a loop that is gone.
 bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
     assert(hlo_is(loop, HLO_OP_WHILE) && result);
     if (loop->sharding && !hlo_sharding_equal(loop->sharding, result->sharding)) {
@@ -60,6 +68,7 @@ bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
     return true;
 }
 
+// From the end, so that operands that lose their last user are still to come.
 void hlo_pass_remove_unused(HloComputation *computation) {
     assert(!computation->removed);
     hlo_computation_sort(computation);
