@@ -2,8 +2,9 @@
 // Reshapes and transposes behind elementwise ops: when all arrays that go into one are reshaped from equal sizes (or
 // transposed alike), the op is done first and its result reshaped. They meet others there and vanish.
 //
-// A rearrangement is worth moving only if one of those above goes away by it (its only user is this op); else the program would rearrange as often as before. Sharded instructions stay where the user put
-// them: the partitioner reads the sharding at that very value.
+// A rearrangement is worth moving only if one of those above goes away by it (its only user is this op); else the
+// program would rearrange as often as before. Sharded instructions stay where the user put them: the partitioner reads
+// the sharding at that very value.
 #include "hlo/pass/support.h"
 
 // True if `a` and `b` rearrange in the same way, from the same sizes.
