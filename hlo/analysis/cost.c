@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// One handler an op (the `cost` column of hlo/ops.def), and one sum a computation.
+//
+// Computations are summed callees first, so that a call, a loop or a reduction finds the cost of what it calls in a
+// table; each is walked once however often it is called. The counts are those of XLA's HloCostAnalysis where it has
+// any, also where a purist would count otherwise (a transposed dot is as dear as a plain one, a sort is n ceil(log2 n)
+// comparisons): people compare the numbers.
 #include "hlo/analysis/cost.h"
 
 #include <assert.h>
@@ -18,6 +24,7 @@ static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
 #undef HLO_OP
 };
 
+// `times` may be a fraction of nothing less than zero; a loop's trips, mostly.
 static void add(HloCost *cost, const HloCost *more, double times) {
     assert(times >= 0);
     cost->flops += times * more->flops;
@@ -40,6 +47,7 @@ typedef struct Analyse {
     HloCostAnalysis *analysis;
 } Analyse;
 
+// Fills the table. Computations that the entry does not reach cost nothing.
 static HloStatus analyse_body(void *argument) {
     assert(argument);
     HloCostAnalysis *analysis = ((Analyse *)argument)->analysis;
@@ -55,6 +63,7 @@ static HloStatus analyse_body(void *argument) {
     return HLO_SUCCESS;
 }
 
+// The handle is on the heap and what it holds in its arena, so that a failure in between frees both.
 HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module) {
     assert(module);
     HloCostAnalysis *analysis = hlo_allocate_zeroed(1, sizeof(*analysis));
@@ -83,6 +92,7 @@ static double bytes_of(const HloShape *shape) {
     return (double)hlo_shape_bytes(shape);
 }
 
+// Doubles: the elements of all leaves of an immense tuple need not fit in 64 bits.
 static double elements_of(const HloShape *shape) {
     assert(shape);
     if (!hlo_shape_is_tuple(shape)) return (double)hlo_shape_elements(shape);
@@ -101,10 +111,12 @@ static void move_all(const HloInstruction *instruction, HloCost *cost) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Handlers
 
+// Ops that only name values.
 void hlo_cost_free(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis, (void)instruction, (void)cost;
 }
 
+// A copy-start's result is a tuple of source and destination, of which only one is written.
 void hlo_cost_copy(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     if (instruction->opcode != HLO_OP_COPY_START) {
@@ -115,6 +127,7 @@ void hlo_cost_copy(const HloCostAnalysis *analysis, const HloInstruction *instru
     cost->bytes_written += bytes_of(instruction->operands[0]->shape);
 }
 
+// One operation an element of the result. Counting up and reading bits anew are no arithmetic.
 void hlo_cost_elementwise(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     move_all(instruction, cost);
@@ -123,6 +136,7 @@ void hlo_cost_elementwise(const HloCostAnalysis *analysis, const HloInstruction 
     }
 }
 
+// Counted apart from flops: what one costs in those differs from machine to machine.
 void hlo_cost_transcendental(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     move_all(instruction, cost);
@@ -136,6 +150,7 @@ static void read_from(const HloInstruction *instruction, int64_t first, HloCost 
     }
 }
 
+// What is not taken is not read.
 void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_SLICE) || hlo_is(instruction, HLO_OP_SLICE));
     (void)analysis;
@@ -144,6 +159,7 @@ void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instr
     read_from(instruction, 1, cost);
 }
 
+// In place: what is not overwritten is not touched.
 void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));
     (void)analysis;
@@ -151,6 +167,7 @@ void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *inst
     read_from(instruction, 1, cost);
 }
 
+// A multiplication and an addition for each term of each element.
 void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_DOT) || hlo_is(instruction, HLO_OP_RAGGED_DOT) ||
            hlo_is(instruction, HLO_OP_SCALED_DOT));
@@ -199,6 +216,8 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
     return count;
 }
 
+// Positions that fall into padding or between dilated elements are not computed: per dimension the pairs that meet an
+// element are counted, and dimensions multiply.
 void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     (void)analysis;
@@ -217,6 +236,7 @@ void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction 
     cost->flops += 2 * positions;
 }
 
+// n^3/3 operations a matrix, which is n/3 an element.
 void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CHOLESKY));
     (void)analysis;
@@ -227,6 +247,7 @@ void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *in
     cost->flops += floor(elements_of(shape) * (double)shape->dims[shape->rank - 1] / 3);
 }
 
+// n^2 operations a column of b.
 void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));
     (void)analysis;
@@ -236,6 +257,7 @@ void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruc
     cost->flops += 2 * elements_of(b) * (double)a->dims[a->rank - 1];
 }
 
+// n log2 n butterflies; what XLA counts for several lengths is the product of their logarithms.
 void hlo_cost_fft(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_FFT));
     (void)analysis;
@@ -267,6 +289,7 @@ static void apply(const HloCostAnalysis *analysis, const HloInstruction *instruc
     add(cost, &inner, times);
 }
 
+// Combining n elements takes n - 1 steps for each element of the result. A scan takes one step a position.
 void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_REDUCE) || hlo_is(instruction, HLO_OP_SCAN));
     move_all(instruction, cost);
@@ -281,12 +304,14 @@ void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *inst
     if (instruction->called_count && in > out) apply(analysis, instruction, 0, in - out, cost);
 }
 
+// Elements that a window sees.
 static double window_elements(const HloWindow *window) {
     double count = 1;
     for (int64_t i = 0; window && i < window->count; i++) count *= (double)window->dims[i].size;
     return count;
 }
 
+// Windows count in full, also where they reach into padding.
 void hlo_cost_reduce_window(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW) || hlo_is(instruction, HLO_OP_SELECT_AND_SCATTER));
     move_all(instruction, cost);
@@ -317,6 +342,7 @@ void hlo_cost_sort(const HloCostAnalysis *analysis, const HloInstruction *instru
     cost->flops += elements > 0 ? elements * ceil(log2(elements)) : 0;
 }
 
+// Reads what it delivers, not the array that it picks from.
 void hlo_cost_gather(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_GATHER));
     (void)analysis;
@@ -337,6 +363,7 @@ void hlo_cost_scatter(const HloCostAnalysis *analysis, const HloInstruction *ins
     apply(analysis, instruction, 0, elements_of(instruction->operands[count + 1]->shape), cost);
 }
 
+// A fusion's inner values never reach memory; a call's do.
 void hlo_cost_called(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CALL) || hlo_is(instruction, HLO_OP_FUSION) ||
            hlo_is(instruction, HLO_OP_ASYNC_START));
@@ -349,6 +376,7 @@ void hlo_cost_called(const HloCostAnalysis *analysis, const HloInstruction *inst
     add(cost, &inner, 1);
 }
 
+// NaN does not occur: counts are sums of products of sizes.
 static double larger(double a, double b) {
     return a > b ? a : b;
 }
@@ -365,6 +393,7 @@ void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction 
     }
 }
 
+// An unknown number of trips counts as one, as in XLA; the condition runs once more than the body.
 void hlo_cost_while(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_WHILE));
     int64_t trips = hlo_trip_count(instruction);
@@ -379,6 +408,7 @@ void hlo_cost_custom_call(const HloCostAnalysis *analysis, const HloInstruction 
     move_all(instruction, cost);
 }
 
+// Bytes are those of this device's memory; what travels over links is the emulator's business.
 void hlo_cost_collective(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     read_from(instruction, 0, cost);
     const HloShape *result = instruction->shape;
@@ -389,6 +419,7 @@ void hlo_cost_collective(const HloCostAnalysis *analysis, const HloInstruction *
     if (instruction->called_count) apply(analysis, instruction, 0, elements_of(result), cost);
 }
 
+// What arrives is written, what leaves is read.
 void hlo_cost_transfer(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     const HloShape *result = instruction->shape;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Recognises loops that count. The pattern is what frontends write: the condition compares an element of the state with
+// a constant (or with an element that never changes and starts as one), the body adds a constant to that element.
+// Everything else about the loop may be arbitrary. Trips are then arithmetic, with care for overflow: a counter of s8
+// that steps over its end comes back negative, and such a loop counts as unknown, not as finite.
 #include "hlo/analysis/loop.h"
 
 #include <assert.h>
@@ -27,6 +31,7 @@ static const HloInstruction *element_of(const HloInstruction *instruction, int64
     return instruction->operands[index];
 }
 
+// The value of a scalar integer constant behind any copies. A u64 beyond 2^63 is none, for lack of an int64_t.
 static bool integer_constant(const HloInstruction *instruction, int64_t *value) {
     if (!instruction) return false;
     while (instruction->opcode == HLO_OP_COPY) instruction = instruction->operands[0];
@@ -38,6 +43,7 @@ static bool integer_constant(const HloInstruction *instruction, int64_t *value) 
     return instruction->shape->type != HLO_U64 || *value >= 0;
 }
 
+// Only what hands its own element through is known to be invariant; what recomputes it equally is not seen.
 bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index) {
     const HloInstruction *out = element_of(loop->called[1]->root, index);
     return out && state_element(out) == index;
@@ -128,6 +134,7 @@ static bool count_trips(HloCountedLoop *counted, HloType type) {
     return last <= most && last >= (is_signed ? -most - 1 : 0);
 }
 
+// Condition, step, start, and only then the arithmetic.
 bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
     assert(loop && counted);
     *counted = (HloCountedLoop){.trip_count = -1};
@@ -150,6 +157,7 @@ static int64_t configured_trip_count(const char *config) {
     return strtoll(found, NULL, 10);
 }
 
+// What is proven here comes before what a config claims.
 int64_t hlo_trip_count(const HloInstruction *loop) {
     HloCountedLoop counted;
     if (hlo_counted_loop(loop, &counted)) return counted.trip_count;

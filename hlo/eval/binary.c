@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops on two real operands.
+//
+// A kernel is a loop over one C type, made by a macro from an expression of a and b; a switch from opcode to kernel is
+// made from the same table, so that no op can be in one and not in the other. Types without a C type of their own go
+// through a wider one chunk by chunk: narrow floats through float, integers below 8 bits through 64.
+//
+// What HLO leaves to implementations is decided here as XLA's CPU does it: see the heads of the sections, and eval.h.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -38,6 +44,7 @@
 FLOAT_OPS(FLOAT_KERNEL, float)
 FLOAT_OPS(FLOAT_KERNEL, double)
 
+// The kernel of an op for float or double; NULL for an op of integers only.
 static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     switch (opcode) {
 #define ROW(op, type, expression) \
@@ -48,6 +55,8 @@ static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     }
 }
 
+// Decoded to float, computed there, rounded once: for f16, bf16 and the 8-bit types every one of these ops is exact in
+// float or correctly rounded twice without harm, since float has more than twice their digits.
 static void narrow_float_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                 int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -156,6 +165,8 @@ INTEGER_TYPE(uint64_t, UNSIGNED_OPS)
 
 // ---- integers below 8 bits: one at a time in 64 bits, wrapped afterwards
 
+// The caller wraps the result to the width of the type; only what looks at the width itself (shifts, the upper half of
+// a product) has to know it here.
 static int64_t apply_narrow(HloOpcode opcode, int64_t a, int64_t b, int bits, bool is_signed) {
     uint64_t mask = (UINT64_C(1) << bits) - 1, low = (uint64_t)a & mask, distance = (uint64_t)b & mask;
     bool far = distance >= (uint64_t)bits;
@@ -182,6 +193,7 @@ static int64_t apply_narrow(HloOpcode opcode, int64_t a, int64_t b, int bits, bo
     }
 }
 
+// Types below 8 bits take a byte each in memory.
 static void narrow_integer_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                   int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -211,6 +223,7 @@ static void narrow_integer_kernel(const HloInstruction *instruction, const void 
 #define PRED_KERNEL(op, type, expression) DEFINE_KERNEL(op##_pred, type, expression)
 PRED_OPS(PRED_KERNEL)
 
+// Truth values add as "or" and multiply as "and".
 static HloEvalKernel *pred_kernel(HloOpcode opcode) {
     switch (opcode) {
 #define ROW(op, type, expression) \
@@ -221,6 +234,7 @@ static HloEvalKernel *pred_kernel(HloOpcode opcode) {
     }
 }
 
+// Which kernel runs is decided once for a whole array.
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type) {
     assert(hlo_type_is_array(type));
     switch (type) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaves, tuples, calls, loops, branches and the two halves of asynchronous ops.
+//
+// Values are counted references: passing a tuple on, taking it apart or going around a loop copies nothing. What a
+// handler takes over from its operands (hlo_eval_take) it may also overwrite, which is what makes updates of a loop's
+// state happen in place.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
+// A view of the literal: constants are never copied.
 HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONSTANT));
@@ -14,6 +19,8 @@ HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruc
     return hlo_eval_borrow(device, literal, result);
 }
 
+// Parameters are put into their slots by hlo_eval_run(); this is only reached by an instruction that is evaluated
+// alone.
 HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_PARAMETER));
@@ -23,6 +30,7 @@ HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instru
     return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
 }
 
+// Devices are numbered replica by replica.
 HloStatus hlo_eval_device_id(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_PARTITION_ID) || hlo_is(instruction, HLO_OP_REPLICA_ID));
@@ -35,11 +43,13 @@ HloStatus hlo_eval_device_id(HloEvalDevice *device, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
+// The elements are shared with whoever else has them.
 HloStatus hlo_eval_tuple(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     return hlo_eval_new_tuple(device, instruction->shape, operands, instruction->operand_count, result);
 }
 
+// The general form; in a computation get_element() of interpret.c moves the element out where it can.
 HloStatus hlo_eval_get_tuple_element(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
@@ -57,12 +67,14 @@ HloStatus hlo_eval_identity(HloEvalDevice *device, const HloInstruction *instruc
     return HLO_SUCCESS;
 }
 
+// Tokens order effects and hold nothing: here everything runs in order anyway.
 HloStatus hlo_eval_token(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     (void)operands;
     return hlo_eval_new(device, instruction->shape, result);
 }
 
+// Runs a computation on operands, whose references it gets.
 static HloStatus call_with(HloEvalDevice *device, const HloComputation *computation, HloEvalValue **operands,
                            int64_t count, HloEvalValue **result) {
     HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
@@ -75,6 +87,7 @@ HloStatus hlo_eval_call(HloEvalDevice *device, const HloInstruction *instruction
     return call_with(device, instruction->called[0], operands, instruction->operand_count, result);
 }
 
+// The condition looks at the state, the body takes it over. A loop that never ends does not end here either.
 HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_WHILE));
@@ -93,6 +106,7 @@ HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instructio
     return HLO_SUCCESS;
 }
 
+// true is branch 0 of two; an index out of range takes the last one.
 HloStatus hlo_eval_conditional(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
@@ -120,6 +134,7 @@ static HloStatus wrap_start(HloEvalDevice *device, const HloShape *shape, HloEva
     return HLO_SUCCESS;
 }
 
+// The operands are kept in the result as long as the start lives, for whoever reads them there.
 HloStatus hlo_eval_async_start(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_ASYNC_START));
@@ -134,6 +149,7 @@ HloStatus hlo_eval_async_update(HloEvalDevice *device, const HloInstruction *ins
     return hlo_eval_identity(device, instruction, operands, result);
 }
 
+// Element 1 of the start's tuple is the result.
 HloStatus hlo_eval_async_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     (void)device;
@@ -154,6 +170,7 @@ HloStatus hlo_eval_copy_start(HloEvalDevice *device, const HloInstruction *instr
     return wrap_start(device, instruction->shape, hlo_eval_retain(source), source, result);
 }
 
+// Element 0 of the start's tuple is the destination.
 HloStatus hlo_eval_copy_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_COPY_DONE));

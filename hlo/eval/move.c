@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided copies, and the ops that only move elements.
+//
+// Arrays are dense and row-major, so that an op which moves elements is a walk over a block with strides of its own on
+// either side: zero to repeat, negative to reverse, a multiple to step, exchanged to transpose. All of them end in
+// hlo_eval_copy_strided(), whose innermost loop is over elements of one width and knows nothing of types.
 #include <assert.h>
 #include <string.h>
 
@@ -46,6 +50,7 @@ typedef struct Wide {
     uint64_t parts[2];
 } Wide;
 
+// `count` elements along one dimension; types are copied by width, c128 as two words.
 static void copy_run(char *target, int64_t target_stride, const char *source, int64_t source_stride, int64_t count,
                      int64_t element_bytes) {
     if (target_stride == 1 && source_stride == 1) {
@@ -61,6 +66,7 @@ static void copy_run(char *target, int64_t target_stride, const char *source, in
     }
 }
 
+// One level of recursion a dimension of more than one element. Dimensions of size 0 are the callers' business.
 void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source,
                            const int64_t *source_strides, const int64_t *dims, int64_t rank, int64_t element_bytes) {
     assert(rank >= 0 && element_bytes > 0);
@@ -78,6 +84,7 @@ void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const ch
     }
 }
 
+// Nothing to copy.
 static bool any_zero(const int64_t *dims, int64_t rank) {
     for (int64_t i = 0; i < rank; i++) {
         if (dims[i] <= 0) return true;
@@ -109,6 +116,7 @@ static HloStatus carry_sizes(HloEvalDevice *device, const HloEvalValue *operand,
     return hlo_eval_set_sizes(device, result, sizes);
 }
 
+// New dimensions have stride 0 in the source; so have those of size one.
 HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_BROADCAST));
@@ -130,6 +138,7 @@ HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instru
     return carry_sizes(device, operand, dimensions.items, *result);
 }
 
+// The source is walked in the order of the target.
 void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation,
                              void *target) {
     assert(value->shape->rank >= 0 && target);
@@ -148,6 +157,7 @@ void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, c
                           hlo_type_bytes(value->shape->type));
 }
 
+// Actual sizes move with their dimensions.
 HloStatus hlo_eval_transpose(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_TRANSPOSE));
@@ -160,12 +170,14 @@ HloStatus hlo_eval_transpose(HloEvalDevice *device, const HloInstruction *instru
     return hlo_eval_set_sizes(device, *result, sizes);
 }
 
+// Row-major order is what a reshape keeps: the data stays as it is.
 HloStatus hlo_eval_reshape(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     if (operands[0]->sizes) return hlo_eval_dynamic_reshape(device, instruction, operands, result);
     return hlo_eval_with_shape(device, operands[0], instruction->shape, result);
 }
 
+// Starts at the last element that is there, not at the last of the bounds.
 HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REVERSE));
@@ -199,6 +211,8 @@ static HloStatus take_block(HloEvalDevice *device, const HloInstruction *instruc
                           strides, result);
 }
 
+// Result sizes are static unless the shape says otherwise: a slice of a dynamic array may well lie inside of what is
+// always there.
 HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SLICE));
@@ -234,6 +248,7 @@ static int64_t *read_starts(HloEvalDevice *device, const HloEvalValue *operand, 
     return starts;
 }
 
+// A block at clamped starts.
 HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_SLICE));
@@ -242,6 +257,7 @@ HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *in
     return take_block(device, instruction, operands[0], starts, NULL, result);
 }
 
+// Into the operand's own memory if nobody else holds it, else into a copy.
 HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruction *instruction,
                                         HloEvalValue **operands, HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));

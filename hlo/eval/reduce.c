@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce and map.
+//
+// Reduced dimensions are brought to the front, so that the array becomes rows of all results at once: row by row is
+// then the row-major order of reduced elements that eval.h promises for each result, and every step works on a whole
+// row of accumulators.
 #include <assert.h>
 #include <string.h>
 
@@ -12,6 +16,7 @@ typedef struct Reduction {
     bool identity;
 } Reduction;
 
+// Two passes over the dimensions, reduced ones first; `identity` says that they stand so already.
 static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, HloInts dimensions) {
     assert(hlo_shape_is_array(shape));
     Reduction plan = {.rank = shape->rank, .outer = 1, .inner = 1, .identity = true};
@@ -33,6 +38,7 @@ static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, Hl
     return plan;
 }
 
+// One step of every accumulator for each reduced element.
 static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char **inputs, int64_t count,
                            const HloType *types) {
     assert(count > 0);
@@ -44,6 +50,7 @@ static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char 
     return HLO_SUCCESS;
 }
 
+// Arrays whose reduced dimensions do not lead are transposed into scratch memory.
 HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REDUCE));
@@ -74,6 +81,7 @@ HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
+// Map's dimensions must be all of them, so elements are simply taken in order.
 HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_MAP));

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. What has no
 // kernel (calls, loops inside) is interpreted call by call.
+//
+// The cost of interpreting an instruction, a few hundred nanoseconds, is paid once for a batch instead of once an
+// element. A computation that is nothing but scalar element-wise ops (nearly all are) becomes a list of kernels over
+// slots; results of earlier steps stay in slots of the batch's width. Anything else is run element by element through
+// hlo_eval_run(), slowly and equally right.
 #include <assert.h>
 #include <string.h>
 
@@ -29,6 +34,7 @@ struct HloEvalScalar {
     void **staged;  // results that are parameters go through a copy, for outputs may be inputs
 };
 
+// A root that is no tuple is one result.
 int64_t hlo_eval_scalar_results(const HloComputation *computation) {
     return computation->root->shape->type == HLO_TUPLE ? computation->root->shape->element_count : 1;
 }
@@ -37,6 +43,7 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation) {
     return hlo_computation_binary_opcode(computation);
 }
 
+// Of scalars, moving ops are copies; so is a bitcast between types of one width.
 static HloEvalKernel *kernel_of(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_BROADCAST:
@@ -51,6 +58,7 @@ static HloEvalKernel *kernel_of(const HloInstruction *instruction) {
     }
 }
 
+// The tuple itself is never made: results are written one by one.
 static bool is_root_tuple(const HloInstruction *instruction) {
     return hlo_is(instruction, HLO_OP_TUPLE) && instruction == instruction->parent->root;
 }
@@ -70,10 +78,12 @@ static bool has_kernels(const HloComputation *computation) {
     return true;
 }
 
+// Operands stand before their users in the order, so they have a slot.
 static int32_t slot_of(const HloIntMap *map, const HloInstruction *instruction) {
     return (int32_t)*hlo_int_map_find(map, (uint64_t)instruction->id);
 }
 
+// Only results that are parameters need a copy before anything is written: others have memory of their own.
 static void prepare_results(HloEvalScalar *scalar, const HloIntMap *map) {
     HloArena *arena = scalar->device->scratch;
     const HloInstruction *root = scalar->computation->root;
@@ -88,6 +98,7 @@ static void prepare_results(HloEvalScalar *scalar, const HloIntMap *map) {
     }
 }
 
+// Constants are filled in once, for the whole width. Dead instructions get slots like any other; they cost little.
 static void prepare_kernels(HloEvalScalar *scalar) {
     HloArena *arena = scalar->device->scratch;
     int64_t count;
@@ -119,6 +130,7 @@ static void prepare_kernels(HloEvalScalar *scalar) {
     prepare_results(scalar, &map);
 }
 
+// Memory is scratch of the current instruction.
 HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *computation, int64_t width,
                                   HloEvalScalar **result) {
     assert(width > 0 && result);
@@ -143,6 +155,7 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
     return HLO_SUCCESS;
 }
 
+// Call number `index` of a batch, through values.
 static HloStatus interpret_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t index) {
     assert(index >= 0);
     HloEvalDevice *device = scalar->device;
@@ -166,6 +179,7 @@ static HloStatus interpret_call(HloEvalScalar *scalar, const void *const *inputs
     return HLO_SUCCESS;
 }
 
+// Everything that is read from an input is read before any output is written.
 static void write_results(const HloEvalScalar *scalar, void *const *outputs, int64_t count) {
     for (int64_t r = 0; r < scalar->result_count; r++) {
         if (!scalar->staged[r]) continue;
@@ -177,6 +191,7 @@ static void write_results(const HloEvalScalar *scalar, void *const *outputs, int
     }
 }
 
+// Step by step over the batch.
 HloStatus hlo_eval_scalar_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t count) {
     assert(count >= 0 && inputs && outputs);
     HLO_BUG_IF(count > scalar->width);

@@ -6,6 +6,7 @@
 
 #include "hlo/eval/internal.h"
 
+// The same words for every op, so that users can search for them.
 static HloStatus refuse(const HloInstruction *instruction) {
     return hlo_eval_unsupported(instruction, "a mixture of float types");
 }
@@ -19,6 +20,7 @@ static bool same_types(const HloShape *a, const HloShape *b) {
     return true;
 }
 
+// Two float types that are not the same; other kinds the verifier compares itself.
 static bool mixes(const HloShape *a, const HloShape *b) {
     return hlo_type_is_float(a->type) && hlo_type_is_float(b->type) && a->type != b->type;
 }
@@ -57,10 +59,12 @@ static HloStatus check_call(const HloInstruction *instruction, const HloComputat
     return result && !same_types(called->root->shape, result) ? refuse(instruction) : HLO_SUCCESS;
 }
 
+// Slices and carries go in as they are, outputs and carries come out.
 static HloStatus check_scan(const HloInstruction *instruction) {
     return check_call(instruction, instruction->called[0], 0, instruction->operand_count, instruction->shape);
 }
 
+// Branch c takes operand c + 1 alone.
 static HloStatus check_branches(const HloInstruction *instruction) {
     for (int32_t c = 0; c < instruction->called_count; c++) {
         HLO_TRY(check_call(instruction, instruction->called[c], c + 1, 1, instruction->shape));
@@ -120,6 +124,7 @@ static HloStatus check_fft(const HloInstruction *instruction) {
     return hlo_type_real_part(from) == hlo_type_real_part(to) ? HLO_SUCCESS : refuse(instruction);
 }
 
+// A draw is a real number.
 static HloStatus check_random(const HloInstruction *instruction) {
     if (hlo_type_is_complex(instruction->shape->type))
         return hlo_eval_unsupported(instruction, "a complex random number");
@@ -134,6 +139,7 @@ static HloStatus check_random_bits(const HloInstruction *instruction) {
     return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
 }
 
+// max and min.
 static HloStatus check_extreme(const HloInstruction *instruction) {
     if (hlo_type_is_complex(instruction->shape->type))
         return hlo_eval_unsupported(instruction, "an order of complex numbers");
@@ -148,6 +154,7 @@ static HloStatus check_scaled_dot(const HloInstruction *instruction) {
     return floats ? HLO_SUCCESS : hlo_eval_unsupported(instruction, "a scaled dot of other types than floats");
 }
 
+// A row a family of handlers; what stands in none has one float type throughout.
 HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
     assert(instruction->parent);
     int64_t operands = instruction->operand_count;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops on one real operand. f32 is computed in double and rounded once; narrower floats go through f32;
 // integers through 64 bits.
+//
+// As in binary.c a table of expressions makes the kernels and the switches. Functions are those of the C library in
+// double: for f32 results they are correctly rounded but for one case in hundreds of millions, which is what the
+// oracle's tolerance allows.
 #include <math.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
+// NaN and both zeros are their own sign.
 static double sign_of(double x) {
     return isnan(x) || x == 0 ? x : x > 0 ? 1.0 : -1.0;
 }
@@ -65,6 +70,7 @@ static double sign_of(double x) {
     }
 FLOAT_OPS(FLOAT_KERNELS)
 
+// The kernel of an op for float or double; NULL for an op of integers only.
 static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     switch (opcode) {
 #define ROW(op, expression) \
@@ -75,6 +81,7 @@ static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     }
 }
 
+// Through float, chunk by chunk: what float rounds, the narrow type rounds again.
 static void narrow_float_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                 int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -90,6 +97,7 @@ static void narrow_float_kernel(const HloInstruction *instruction, const void *c
     }
 }
 
+// Types without infinities are decoded like any other: only their NaN is not finite.
 static void is_finite_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -101,6 +109,7 @@ static void is_finite_kernel(const HloInstruction *instruction, const void *cons
     }
 }
 
+// Values are in 64 bits, extended by their sign if they have one; the caller wraps the result.
 static int64_t apply_integer(HloOpcode opcode, int64_t x, int bits, bool is_signed) {
     uint64_t mask = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, low = (uint64_t)x & mask;
     switch (opcode) {
@@ -130,6 +139,7 @@ static void integer_kernel(const HloInstruction *instruction, const void *const 
     }
 }
 
+// Bytes other than 0 and 1 count as true, and become 0.
 static void not_pred_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                             int64_t count) {
     (void)instruction;
@@ -137,6 +147,7 @@ static void not_pred_kernel(const HloInstruction *instruction, const void *const
     for (int64_t i = 0; i < count; i++) ((uint8_t *)result)[i] = !in[i];
 }
 
+// What the kernel above computes; other ops have no meaning for integers, and have no kernel.
 static bool integer_has(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ABS:
@@ -152,6 +163,7 @@ static bool integer_has(HloOpcode opcode) {
     }
 }
 
+// By the operand's type: real and imag have another one in the result, and kernels of their own.
 HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction) {
     HloType type = instruction->operands[0]->shape->type;
     HloOpcode opcode = instruction->opcode;

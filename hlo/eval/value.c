@@ -20,6 +20,7 @@ static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEva
     return HLO_SUCCESS;
 }
 
+// Takes a value out of the device's list and gives its memory back to the run's account.
 static void destroy(HloEvalDevice *device, HloEvalValue *value) {
     if (value->previous) {
         value->previous->next = value->next;
@@ -39,6 +40,7 @@ HloEvalValue *hlo_eval_retain(HloEvalValue *value) {
     return value;
 }
 
+// Elements lose the reference that the tuple held; those that were moved out are NULL.
 void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value) {
     assert(!value || value->references > 0);
     if (!value || --value->references > 0) return;
@@ -77,6 +79,7 @@ HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValu
     return HLO_SUCCESS;
 }
 
+// For results of which only a part is written, and contexts that nobody reads.
 HloStatus hlo_eval_new_zeroed(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     HLO_TRY(hlo_eval_new(device, shape, value));
     if (shape->type == HLO_TUPLE) {
@@ -97,6 +100,7 @@ HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEv
     return HLO_SUCCESS;
 }
 
+// Ops of several results give a tuple, of one result the array itself.
 HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
                                HloEvalValue **arrays) {
     assert(count > 0);
@@ -195,6 +199,7 @@ HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const 
     return HLO_SUCCESS;
 }
 
+// For another device: values are never shared between threads.
 HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy) {
     assert(value && copy);
     HLO_TRY(hlo_eval_new(device, value->shape, copy));
@@ -220,6 +225,7 @@ static const HloShape *actual_shape(HloArena *arena, const HloEvalValue *value) 
     return hlo_shape_with_dims(arena, shape, value->sizes ? value->sizes : shape->dims, shape->rank);
 }
 
+// A literal has the actual sizes, so arrays that are smaller than their bounds are packed.
 static void fill_literal(const HloEvalValue *value, HloLiteral *literal) {
     if (value->elements) {
         for (int32_t i = 0; i < value->shape->element_count; i++)
@@ -237,6 +243,7 @@ typedef struct Conversion {
     HloLiteral *literal;
 } Conversion;
 
+// Under hlo_protect(), since shapes of actual sizes are made in an arena.
 static HloStatus to_literal(void *argument) {
     Conversion *conversion = argument;
     conversion->literal = hlo_literal_new(actual_shape(conversion->scratch, conversion->value));

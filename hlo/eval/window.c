@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
+//
+// reduce-window goes over the elements of the window in its outer loop and over the outputs in its inner one: for a
+// fixed element of the window the inputs that neighbouring outputs see are neighbours too, so one step of the fold
+// takes a run of them. Each output still meets its elements in row-major order of the window. Padding is skipped, not
+// added as the initial value, which is the same for every neutral one.
 #include <assert.h>
 #include <string.h>
 
@@ -23,6 +28,7 @@ typedef struct WindowWalk {
     int64_t rank;
 } WindowWalk;
 
+// Scratch of the current instruction; all indices start at zero.
 static WindowWalk new_walk(HloEvalDevice *device, const HloShape *input, const int64_t *output_dims,
                            const HloWindow *window) {
     WindowWalk walk = {.input = input, .output_dims = output_dims, .window = window, .rank = input->rank};
@@ -76,6 +82,7 @@ static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValu
     return HLO_SUCCESS;
 }
 
+// A window without elements leaves the initial values.
 static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue *const *operands, int64_t count) {
     assert(count > 0);
     for (int64_t i = 0; i < walk->rank; i++) {
@@ -91,6 +98,7 @@ static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue 
     return HLO_SUCCESS;
 }
 
+// A scalar has a window of one element.
 HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                  HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REDUCE_WINDOW));
@@ -141,6 +149,8 @@ static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const
     return HLO_SUCCESS;
 }
 
+// Window by window, in row-major order of the source: the element that wins gets the source's element added, in that
+// order.
 HloStatus hlo_eval_select_and_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SELECT_AND_SCATTER));

@@ -226,7 +226,8 @@ static HloInstruction *window_count(const HloInstruction *like, const HloWindowD
     return hlo_padder_between(like, room, 0, most);
 }
 
-// Sizes follow from how many windows fit; surplus becomes the initial value, which is what padding is.
+// Sizes follow from how many windows fit. A window leaves padding out, so surplus becomes what the combiner takes
+// without any change; the initial value stands in where no such thing is known.
 HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REDUCE_WINDOW));
     (void)result;
@@ -241,10 +242,13 @@ HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloIns
         HloInstruction *windows = window_count(op, &window->dims[d], size, shape->dims[d]);
         for (int64_t v = 0; v < count; v++) hlo_padder_set_size(padder, op, v, d, windows);
     }
-    // Windows that reach beyond the size read what they read beyond the bounds: the initial value.
     HloInstruction *inside = common_inside(padder, op, count, (HloInts){dims, masked});
-    for (int64_t v = 0; v < count && inside; v++)
-        hlo_instruction_set_operand(op, v, fill_outside(op, inside, op->operands[v], op->operands[count + v]));
+    const HloOpcode opcode = hlo_computation_binary_opcode(op->called[0]);
+    for (int64_t v = 0; v < count && inside; v++) {
+        HloInstruction *fill = count == 1 ? hlo_padder_identity(op, opcode, op->operands[0]->shape->type) : NULL;
+        if (!fill) fill = op->operands[count + v];
+        hlo_instruction_set_operand(op, v, fill_outside(op, inside, op->operands[v], fill));
+    }
     return HLO_SUCCESS;
 }
 

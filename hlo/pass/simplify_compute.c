@@ -326,14 +326,23 @@ static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     return memcmp(first->data, second->data, (size_t)hlo_type_bytes(a->shape->type)) == 0;
 }
 
-// Padding by the initial value is what a window pads with anyway.
+// True if taking `value` once more changes nothing in a reduction that began with it: it is neutral, or the op takes
+// twice as once, or it is 0 in a sum of floats, which is never -0 if it began with 0.
+static bool may_repeat(HloOpcode opcode, const HloInstruction *value) {
+    bool idempotent =
+        opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND || opcode == HLO_OP_OR;
+    return idempotent || is_neutral(opcode, value) || (opcode == HLO_OP_ADD && hlo_pass_is_all(value, 0));
+}
+
+// A window leaves its own padding out, so elements padded on beforehand may be left out too, if they equal the initial
+// value and that makes no difference: a sum from 1 would lose the ones that were padded on.
 static HloInstruction *window_of_pad(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
     HloInstruction *x = i->operands[0];
     const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
     if (i->operand_count != 2 || !window || x->opcode != HLO_OP_PAD || !same_splat(x->operands[1], i->operands[1]))
         return NULL;
-    if (x->operands[0]->shape->type != x->shape->type) return NULL;
+    if (x->operands[0]->shape->type != x->shape->type || !may_repeat(reducer_of(i), i->operands[1])) return NULL;
     HloPadding padding = HLO_ATTRIBUTES(x, Pad)->padding;
     HloWindowDimension *dims = HLO_ARENA_NEW(i->parent->module->arena, HloWindowDimension, window->count);
     for (int64_t d = 0; d < window->count; d++) {

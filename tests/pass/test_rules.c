@@ -216,6 +216,11 @@ static const RuleCase reductions[] = {
          "  ROOT r = f32[5] reduce-window(x, z), window={size=3 stride=2 pad=1_2}, to_apply=add\n}\n"},
     STAYS(ADDER("f32") X("f32[8]") C("f32[]", "z", "0") C("f32[]", "o", "1") "  b = f32[11] pad(x, o), padding=1_2\n"
               "  ROOT r = f32[5] reduce-window(b, z), window={size=3 stride=2}, to_apply=add\n}\n"),
+    // bug: windows leave their padding out, so ones that were padded on went missing from a sum from 1.
+    STAYS(ADDER("f32") X("f32[8]") C("f32[]", "o", "1") "  b = f32[11] pad(x, o), padding=1_2\n"
+              "  ROOT r = f32[5] reduce-window(b, o), window={size=3 stride=2}, to_apply=add\n}\n"),
+    STAYS(ADDER("s32") X("s32[8]") C("s32[]", "o", "1") "  b = s32[11] pad(x, o), padding=1_2\n"
+              "  ROOT r = s32[5] reduce-window(b, o), window={size=3 stride=2}, to_apply=add\n}\n"),
 };
 // clang-format on
 
