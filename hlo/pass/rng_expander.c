@@ -4,8 +4,9 @@
 //
 // A generator makes words in blocks: threefry two of 32 bits from one 64-bit counter, philox four from one of 128 bits.
 // The expansion computes word w of all blocks at once, as a vector over blocks, and lays the words side by side
-// afterwards. How a block's words are spread over the result is XLA's choice, not the algorithm's: threefry gives neighbours along one dimension (split_shape), philox neighbours of the flat array. Constants and rotations are
-// those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+// afterwards. How a block's words are spread over the result is XLA's choice, not the algorithm's: threefry gives
+// neighbours along one dimension (split_shape), philox neighbours of the flat array. Constants and rotations are those
+// of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 #include <assert.h>
 
 #include "hlo/pass/support.h"
