@@ -412,10 +412,12 @@ static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty
     HloEvalValue *output = to->result;
     int64_t start = hlo_eval_integer_at(from->operands[2], entry), rows = hlo_eval_integer_at(from->operands[3], entry);
     int64_t target = hlo_eval_integer_at(from->operands[4], entry);
-    HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || start + rows > input->shape->dims[0] ||
-                    target + rows > output->shape->dims[0],
-                HLO_INVALID_ARGUMENT, "%%%s: rows %lld..%lld do not fit", instruction->name, (long long)start,
-                (long long)(start + rows));
+    // All three are the program's data; their sums may not even fit in 64 bits.
+    int64_t given = input->shape->dims[0], room = output->shape->dims[0];
+    HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || rows > given || start > given - rows || rows > room ||
+                    target > room - rows,
+                HLO_INVALID_ARGUMENT, "%%%s: rows from %lld on, %lld of them, do not fit", instruction->name,
+                (long long)start, (long long)rows);
     copy_steps(output->shape, output->data, target, input->shape, input->data, start, rows, 0);
     return HLO_SUCCESS;
 }

@@ -165,7 +165,6 @@ static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_
 
 // Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
 static void multiply_rows(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
-    assert(start <= end);
     size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
     char *rows = hlo_eval_scratch(ragged->device, ragged->m, row),
          *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
@@ -182,7 +181,6 @@ static void multiply_rows(const Ragged *ragged, const char *a, const char *b, ch
 
 // The product over the columns of the left side that the group covers.
 static void multiply_columns(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
-    assert(start <= end);
     char *masked = hlo_eval_scratch(ragged->device, ragged->m * ragged->k, ragged->bytes);
     memcpy(masked, a, (size_t)(ragged->m * ragged->k) * ragged->bytes);
     for (int64_t i = 0; i < ragged->m * ragged->k; i++) {
@@ -213,7 +211,10 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
         int64_t start = 0;
         for (int64_t g = 0; g < groups; g++) {
             HloArenaMark mark = hlo_arena_mark(device->scratch);
-            int64_t end = start + hlo_eval_integer_at(sizes, g), matrix = contracting ? batch : g * left->batch + batch;
+            // Sizes are the program's data: a negative one makes its group empty and moves the next one back, immense
+            // ones end where numbers do.
+            int64_t size = hlo_eval_integer_at(sizes, g), end, matrix = contracting ? batch : g * left->batch + batch;
+            if (__builtin_add_overflow(start, size, &end)) end = size < 0 ? INT64_MIN : INT64_MAX;
             hlo_eval_to_accumulator(ragged->accumulator, rhs, b_data + matrix * k * n * hlo_type_bytes(rhs), k * n, b);
             if (contracting) {
                 multiply_columns(ragged, a, b, c, start, end);

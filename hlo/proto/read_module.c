@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto in. Field numbers: xla/service/hlo.proto.
+//
+// The message refers by number where the graph has pointers: operands and control predecessors by the id of an
+// instruction of the same computation, callees by the id of a computation. What is referred to stands earlier in the
+// file (XLA writes it so, and other orders are refused by name), so one pass suffices. An instruction's fields are
+// split once into a list, of which each reader takes what it knows; unknown fields are skipped as protobuf asks, and
+// those that the text format has no words for are kept in `rest` where it matters.
+//
+// Nothing in a message is trusted: numbers, ids, shapes and names are checked before they are used, and the module is
+// verified by the caller.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -48,6 +57,7 @@ static HloStatus list_text(const HloProtoSource *source, const HloInt64Vector *n
     return status;
 }
 
+// OpMetadata. An empty message is no metadata.
 HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, const HloMetadata **result) {
     HloMetadata *metadata = HLO_ARENA_NEW(source->arena, HloMetadata, 1);
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -77,6 +87,7 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
     return profiles.count ? list_text(source, &profiles, &metadata->profile_type) : HLO_SUCCESS;
 }
 
+// A map<string, string>, which is a repeated message of key and value.
 HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
     HLO_VECTOR(HloKeyValue) list = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span), entry;
@@ -97,6 +108,7 @@ HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, 
     return status;
 }
 
+// All fields of a message, in file order.
 static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloArena *arena, FieldVector *fields) {
     assert(arena && fields);
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -106,6 +118,7 @@ static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloAre
     return status;
 }
 
+// The first field of that number, or NULL.
 static const HloWireField *find_field(const FieldVector *fields, int32_t number) {
     for (int64_t i = 0; i < fields->count; i++) {
         if (fields->items[i].number == number) return &fields->items[i];
@@ -113,6 +126,7 @@ static const HloWireField *find_field(const FieldVector *fields, int32_t number)
     return NULL;
 }
 
+// A number that is missing is zero.
 static int64_t field_value(const FieldVector *fields, int32_t number) {
     const HloWireField *field = find_field(fields, number);
     return field ? (int64_t)field->value : 0;
@@ -131,6 +145,7 @@ static HloStatus field_ints(const ModuleReader *reader, const FieldVector *field
 // ---------------------------------------------------------------------------------------------------------------------
 // Instructions
 
+// Ids of the computation at hand as instructions.
 static HloStatus find_instructions(const ModuleReader *reader, const HloInt64Vector *ids, const char *user,
                                    HloInstruction ***result) {
     assert(ids && user && result);
@@ -145,6 +160,7 @@ static HloStatus find_instructions(const ModuleReader *reader, const HloInt64Vec
     return HLO_SUCCESS;
 }
 
+// A while calls (body, condition) in the message and (condition, body) here and in the text.
 static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
     HloInt64Vector ids = {0};
     HLO_TRY(field_ints(reader, fields, 38, &ids));
@@ -165,6 +181,7 @@ static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, Hl
     return HLO_SUCCESS;
 }
 
+// What every instruction may carry.
 static HloStatus read_annotations(const ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
     const HloProtoSource *source = &reader->source;
     for (int64_t i = 0; i < fields->count; i++) {
@@ -237,6 +254,7 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
     return HLO_SUCCESS;
 }
 
+// A model has a few hundred shapes and a hundred thousand instructions: equal bytes are read once.
 static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape **shape) {
     assert(span.data || span.length == 0);
     const char *key = (const char *)span.data;
@@ -256,6 +274,7 @@ static HloStatus read_name(HloArena *arena, const HloWireField *field, const cha
     return hlo_wire_string(arena, field->bytes, name);
 }
 
+// One HloInstructionProto. `most` bounds parameter numbers, which index an array.
 static HloStatus read_instruction(ModuleReader *reader, HloComputation *computation, HloSpan span, int64_t most) {
     assert(computation->module == reader->module);
     reader->fields.count = 0;
@@ -301,6 +320,7 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
 // ---------------------------------------------------------------------------------------------------------------------
 // Computations and the module
 
+// By id, then by place in the file: qsort() alone is not stable.
 static int compare_numbered(const void *a, const void *b) {
     const Numbered *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
@@ -315,6 +335,7 @@ static bool sort_by_id(Numbered *items, int64_t count) {
     return !sorted;
 }
 
+// Moving each in turn puts a list into the order of the moves.
 static void move_to_end(HloComputation *computation, HloInstruction *instruction) {
     if (instruction != computation->last) hlo_instruction_move_after(instruction, computation->last);
 }

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpSharding, NamedShardingProto, CollectiveDeviceListProto. Field numbers: xla/xla_data.proto.
+//
+// OpSharding is older than named shardings, and grew: a type, tile dimensions, a device list or an iota, kinds of
+// subgroups, shard groups, and in the end a NamedShardingProto that replaces all of it. What is written here is what
+// XLA 0.10.2 writes for the same text, byte for byte in the fields that it sets. What is read may be older or newer,
+// and is checked as strictly as text is: the product of tiles must be the number of devices, and orders must be
+// permutations.
 #include <assert.h>
 
 #include "hlo/proto/parts.h"
@@ -11,6 +17,7 @@ static const int kind_numbers[] = {
     [HLO_SHARDING_MANUAL] = 4,     [HLO_SHARDING_UNKNOWN] = 5, [HLO_SHARDING_UNREDUCED] = 6,
 };
 
+// The inverse of kind_numbers; false for numbers that no version has.
 static bool kind_from_number(uint64_t number, HloShardingKind *kind) {
     static const HloShardingKind kinds[] = {HLO_SHARDING_REPLICATED, HLO_SHARDING_MAXIMAL, HLO_SHARDING_TUPLE,
                                             HLO_SHARDING_TILED,      HLO_SHARDING_MANUAL,  HLO_SHARDING_UNKNOWN,
@@ -23,6 +30,7 @@ static bool kind_from_number(uint64_t number, HloShardingKind *kind) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Writing
 
+// An axis by its number in the mesh; a sub-axis has its own message with the size in front of it and its size.
 static void write_axis(HloText *text, int32_t number, const HloAxisRef *axis) {
     size_t mark = hlo_wire_begin(text, number);
     hlo_wire_varint(text, 1, (uint64_t)axis->axis);
@@ -39,10 +47,12 @@ static void write_axes(HloText *text, int32_t number, const HloAxisRefs *axes) {
     for (int64_t i = 0; i < axes->count; i++) write_axis(text, number, &axes->items[i]);
 }
 
+// Every axis of the mesh, whole.
 static void write_all_axes(HloText *text, int32_t number, const HloMesh *mesh) {
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) write_axis(text, number, &(HloAxisRef){.axis = i});
 }
 
+// Axes in order, then the order of devices in whichever form it was given.
 static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
@@ -61,12 +71,14 @@ static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
     hlo_wire_end(text, mark);
 }
 
+// The metadata of a sharding says where in the user's program it comes from.
 static void write_origins(HloText *text, int32_t number, const HloSharding *sharding) {
     for (int64_t i = 0; i < sharding->metadata_count; i++) {
         hlo_proto_write_metadata(text, number, sharding->metadata[i]);
     }
 }
 
+// Dimensions that are closed say so; open ones leave the flag out.
 static void write_named(HloText *text, int32_t number, const HloSharding *sharding) {
     const HloNamedSharding *named = sharding->named;
     assert(named);
@@ -88,6 +100,7 @@ static void write_named(HloText *text, int32_t number, const HloSharding *shardi
     hlo_wire_end(text, mark);
 }
 
+// Without tag and length, which only nested shardings have.
 static void write_content(HloText *text, const HloSharding *sharding) {
     assert(text && sharding);
     if (sharding->kind == HLO_SHARDING_NAMED) {
@@ -134,6 +147,7 @@ void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes) {
     write_content(bytes, sharding);
 }
 
+// An identity order is written out, as XLA does.
 static void write_iota_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     size_t mark = hlo_wire_begin(text, number);
     hlo_wire_varint(text, 1, (uint64_t)groups->count);
@@ -149,6 +163,7 @@ static void write_iota_groups(HloText *text, int32_t number, const HloReplicaGro
     hlo_wire_end(text, mark);
 }
 
+// The axes along which the groups' members differ.
 static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     size_t mark = hlo_wire_begin(text, number);
     write_mesh(text, 1, &groups->mesh);
@@ -208,6 +223,7 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
     return HLO_SUCCESS;
 }
 
+// The number of tiles; sizes below one are refused.
 static HloStatus tile_product(HloInt64Vector dims, int64_t *product) {
     *product = 1;
     for (int64_t i = 0; i < dims.count; i++) {
@@ -217,6 +233,7 @@ static HloStatus tile_product(HloInt64Vector dims, int64_t *product) {
     return HLO_SUCCESS;
 }
 
+// Whether the axis exists is checked when the mesh is known.
 static HloStatus read_axis(const HloProtoSource *source, HloSpan span, HloAxisRef *axis) {
     *axis = (HloAxisRef){.pre_size = 1};
     HloWireReader reader = hlo_wire_reader(source->begin, span), part;
@@ -235,6 +252,7 @@ static HloStatus read_axis(const HloProtoSource *source, HloSpan span, HloAxisRe
     return status;
 }
 
+// Name and size.
 static HloStatus read_mesh_axis(const HloProtoSource *source, HloSpan span, const char **name, int64_t *size) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -265,6 +283,7 @@ static HloStatus read_mesh_iota(const HloProtoSource *source, HloSpan span, int6
     return HLO_SUCCESS;
 }
 
+// A mesh without axes and with one device is a maximal one.
 static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *mesh) {
     HloStringVector names = {0};
     HloInt64Vector sizes = {0}, devices = {0};

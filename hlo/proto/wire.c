@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The encoding that protobuf has on the wire: a message is a sequence of fields, each a number and a type (varint, 4 or
+// 8 bytes, or a length and as many bytes), in any order, repeated or missing. Reading never copies: a field of bytes is
+// a span of the input. Writing appends to a text; the length of a nested message stands in front of it and is not known
+// before, so hlo_wire_end() moves the content up by as many bytes as the length takes. Facts:
+// protobuf.dev/programming-guides/encoding.
 #include "hlo/proto/wire.h"
 
 #include <assert.h>
@@ -10,11 +15,13 @@ HloWireReader hlo_wire_reader(const unsigned char *begin, HloSpan span) {
     return (HloWireReader){begin, data, data + span.length};
 }
 
+// The place is counted from the beginning of the file, not of the message.
 static HloStatus malformed(const HloWireReader *reader, const char *what) {
     return hlo_error(HLO_INVALID_ARGUMENT, "malformed protobuf at byte %lld: %s",
                      (long long)(reader->next - reader->begin), what);
 }
 
+// Seven bits a byte, lowest first. Ten bytes hold 64 bits; more are no number.
 static bool read_varint(HloWireReader *reader, uint64_t *value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && reader->next < reader->end; shift += 7) {
@@ -28,6 +35,7 @@ static bool read_varint(HloWireReader *reader, uint64_t *value) {
     return false;
 }
 
+// Little-endian, as the machines that this runs on are.
 static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
     assert(bytes <= sizeof(*value));
     if ((size_t)(reader->end - reader->next) < bytes) return false;
@@ -37,6 +45,7 @@ static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
     return true;
 }
 
+// Groups (types 3 and 4) are gone from protobuf since version 3, and malformed here.
 bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status) {
     assert(field && status);
     *status = HLO_SUCCESS;
@@ -66,6 +75,7 @@ bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status
     return whole;
 }
 
+// Repeated numbers may come packed into one field, one a field, or mixed; readers must take all.
 HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
                              HloInt64Vector *list) {
     assert(arena && begin && list);
@@ -82,6 +92,7 @@ HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const 
     return HLO_SUCCESS;
 }
 
+// Strings end with a zero byte in memory, so they must not hold one.
 HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string) {
     assert(arena && string && (span.data || span.length == 0));
     HLO_FAIL_IF(span.length && memchr(span.data, 0, span.length), HLO_INVALID_ARGUMENT,
@@ -100,6 +111,7 @@ static size_t encode_varint(char *bytes, uint64_t value) {
     return count;
 }
 
+// A number without a tag.
 static void put_varint(HloText *text, uint64_t value) {
     char bytes[10];
     hlo_text_append(text, bytes, encode_varint(bytes, value));
@@ -109,6 +121,7 @@ void hlo_wire_number(HloText *text, uint64_t value) {
     put_varint(text, value);
 }
 
+// Field number and wire type.
 static void put_tag(HloText *text, int32_t number, HloWireType type) {
     put_varint(text, (uint64_t)number << 3 | (uint64_t)type);
 }
@@ -118,6 +131,7 @@ void hlo_wire_varint_always(HloText *text, int32_t number, uint64_t value) {
     put_varint(text, value);
 }
 
+// What is zero is left out: that is what a missing field means.
 void hlo_wire_varint(HloText *text, int32_t number, uint64_t value) {
     if (value) hlo_wire_varint_always(text, number, value);
 }

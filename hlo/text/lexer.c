@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tokens of HLO text. The lexer has no state but its place: one token is read ahead, in `token`, and the parser asks
+// for the next one when it has used it up. The text ends with a NUL, which belongs to no class, so that no loop below
+// needs to look for the end.
+//
+// What makes HLO text awkward is that names may hold dots and dashes, and that a word's meaning depends on what stands
+// behind it: `x:` is a name, `x=` an attribute, `x` either a keyword or a name. The token's kind says which; whether a
+// name is allowed is the parser's question. Texts of models are hundreds of megabytes of numbers, hence the table of
+// classes and the fast path for decimals.
 #include "hlo/text/lexer.h"
 
 #include <assert.h>
@@ -26,6 +34,7 @@ static const unsigned char classes[256] = {
 #undef BOTH
 };
 
+// The table is indexed by unsigned characters: UTF-8 in strings and comments has the upper bit set.
 static inline int class_of(char character) {
     return classes[(unsigned char)character];
 }
@@ -51,10 +60,12 @@ static char *skip_blanks(char *at) {
     }
 }
 
+// The character that the next token begins with; the token at hand stays.
 char hlo_lex_peek(const HloLexer *lexer) {
     return *skip_blanks(lexer->at);
 }
 
+// The token is text..end, and the next one is looked for behind it.
 static void finish(HloLexer *lexer, int kind, char *text, char *end) {
     lexer->token.kind = kind;
     lexer->token.text = text;
@@ -62,6 +73,7 @@ static void finish(HloLexer *lexer, int kind, char *text, char *end) {
     lexer->at = end;
 }
 
+// Payloads travel in the 52 bits of a double's mantissa; without one it is the quiet NaN that XLA prints as plain nan.
 static double nan_with_payload(bool negative, uint64_t payload) {
     uint64_t bits = (negative ? UINT64_C(0xFFF0000000000000) : UINT64_C(0x7FF0000000000000)) |
                     (payload ? payload : UINT64_C(0x8000000000000));
@@ -95,6 +107,7 @@ static void lex_nan(HloLexer *lexer, char *at, bool negative) {
     finish(lexer, HLO_TOKEN_DECIMAL, lexer->token.start, at);
 }
 
+// A colon or an equals sign right behind the word belongs to the token.
 static void lex_identifier(HloLexer *lexer, char *at) {
     assert(at < lexer->end);
     char *start = at;
@@ -112,6 +125,8 @@ static void lex_identifier(HloLexer *lexer, char *at) {
     }
 }
 
+// %name, as XLA prints names by default. A name begins with a letter, so that a lone % is an error here and not far
+// behind.
 static void lex_percent(HloLexer *lexer, char *at) {
     char *start = at + 1;
     if (!(class_of(*start) & LETTER)) {
@@ -167,6 +182,8 @@ static char *decimal_end(char *at) {
     return decimal ? at : NULL;
 }
 
+// Integers keep all 64 bits, signed or not; what is a decimal is decided by what stands behind the digits. -inf and
+// -nan are the only words that begin with a dash.
 static void lex_number(HloLexer *lexer, char *at) {
     char *start = at;
     bool negative = *at == '-';

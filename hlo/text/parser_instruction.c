@@ -10,6 +10,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Names
 
+// The entry of a name, or the free one where it would go. At most half of the entries are in use, so the search ends
+// soon.
 static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
                                uint32_t hash) {
     assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
@@ -20,6 +22,7 @@ static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const ch
     }
 }
 
+// Names are looked up in the computation at hand alone: HLO has no outer scopes.
 HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length) {
     const HloNameScope *scope = parser->scope;
     if (scope->count == 0) return NULL;
@@ -27,6 +30,7 @@ HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_
     return name_slot(scope->entries, scope->capacity, name, length, hash)->instruction;
 }
 
+// The name is not copied: it stands in the arena of the module or in the text.
 bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
     assert(instruction && name);
     HloNameScope *scope = parser->scope;
@@ -65,6 +69,7 @@ static HloInstruction *make(HloParser *parser, HloComputation *computation, HloO
 // ---------------------------------------------------------------------------------------------------------------------
 // Opcodes
 
+// A table of opcodes by hash, filled once a parser; slots hold the opcode plus one, so that zero is free.
 static unsigned char *opcode_slot(HloParser *parser, const char *text, size_t length) {
     for (uint64_t i = hlo_hash_bytes(text, length) % HLO_PARSE_OPCODE_SLOTS;; i = (i + 1) % HLO_PARSE_OPCODE_SLOTS) {
         unsigned char *slot = &parser->opcodes[i];
@@ -81,6 +86,7 @@ void hlo_parser_index_opcodes(HloParser *parser) {
     }
 }
 
+// HLO_OPCODE_COUNT for words that are none.
 static HloOpcode find_opcode(HloParser *parser, const char *text, size_t length) {
     unsigned char slot = *opcode_slot(parser, text, length);
     return slot ? (HloOpcode)(slot - 1) : HLO_OPCODE_COUNT;
@@ -236,6 +242,7 @@ static int least_operands(HloOpcode opcode) {
     }
 }
 
+// Start indices are scalars, one a dimension, or all in one vector as programs of 2018 have them.
 static bool check_indices(HloParser *parser, const char *where, HloInstruction *const *operands, int64_t count,
                           int64_t first) {
     bool vector = count == first + 1 && operands[first]->shape->rank == 1;
@@ -243,6 +250,7 @@ static bool check_indices(HloParser *parser, const char *where, HloInstruction *
            hlo_parser_fail(parser, where, "wrong number of start indices");
 }
 
+// What shape inference takes for granted: the number of operands, and the structure of those that it looks into.
 static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
                            HloInstruction *const *operands, int64_t count) {
     assert(count >= 0 && where);
@@ -277,6 +285,7 @@ static bool check_operands(HloParser *parser, const char *where, HloOpcode opcod
 // ---------------------------------------------------------------------------------------------------------------------
 // Async ops
 
+// What an update or a done may follow.
 static bool is_open_async(const HloInstruction *instruction) {
     return instruction->opcode == HLO_OP_ASYNC_START || instruction->opcode == HLO_OP_ASYNC_UPDATE;
 }
@@ -322,6 +331,7 @@ static bool check_repeated(HloParser *parser, const char *where, const HloInstru
            hlo_parser_fail(parser, where, "the async-start runs in thread %s, not %s", wanted, thread);
 }
 
+// What every instruction may carry and no op reads.
 static void annotate(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     instruction->metadata = parsed->metadata;
     instruction->frontend_attributes = parsed->frontend_attributes;

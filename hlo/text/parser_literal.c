@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: nested braces with numbers, tuples in parentheses. Every value is checked against the range of its type.
+//
+// Text is the one format in which the number of elements and the declared shape can disagree, so the reader counts rows
+// at every level (Cursor) and says at which dimension there are too many or too few. Elements are written straight into
+// the literal's memory. {...}, which XLA prints instead of large constants, leaves no values: the caller's options say
+// whether that is an error, zeros, or a literal that knows that it has none.
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -23,6 +28,7 @@ static int payload_bits(HloType type) {
     }
 }
 
+// The lower bytes: machines that this runs on are little-endian.
 static void store_bits(void *to, uint64_t bits, int bytes) {
     memcpy(to, &bits, (size_t)bytes);
 }
@@ -50,6 +56,7 @@ static bool set_nan(HloParser *parser, const char *where, HloType type, double v
     return true;
 }
 
+// A number that rounds to infinity was not meant: only an infinity that is written is taken.
 static bool set_float(HloParser *parser, const char *where, HloType type, double value, void *to) {
     assert(hlo_type_is_float(type) && to);
     if (isnan(value)) return set_nan(parser, where, type, value, to);
@@ -68,6 +75,7 @@ static bool set_float(HloParser *parser, const char *where, HloType type, double
     return hlo_parser_fail(parser, where, "value %g is out of range for %s", value, hlo_type_text(type));
 }
 
+// Any number but 0 is true, as in XLA's parser; others must fit in their type.
 static bool set_int(HloParser *parser, const char *where, HloType type, int64_t value, void *to) {
     assert(to);
     const HloTypeInfo *info = hlo_type_info(type);
@@ -101,6 +109,7 @@ static bool set_complex(HloParser *parser, HloType type, void *to) {
            hlo_parser_expect(parser, ')', "')' of a complex number");
 }
 
+// pred may be written as a word or as a number; floats may be written as integers.
 static bool set_element(HloParser *parser, HloType type, void *to) {
     const char *where = parser->lexer.token.start;
     HloTypeKind kind = hlo_type_kind(type);
@@ -131,6 +140,7 @@ typedef struct Cursor {
     int64_t seen[64];  // elements or rows seen in the innermost open row of each dimension
 } Cursor;
 
+// `seen` counts rows of the dimension outside of the one that opens.
 static bool open_row(HloParser *parser, Cursor *cursor) {
     assert(cursor->level >= 0);
     const HloShape *shape = cursor->shape;

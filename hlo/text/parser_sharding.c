@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings in their three forms, and replica groups in theirs.
+//
+// V1: {devices=[2,2]0,1,2,3}, a tile assignment that lists devices. V2: {devices=[2,2]<=[4]}, the same order as an iota
+// that is reshaped and transposed. V3: {mesh[a=2,b=2], [{a},{b}]}, named axes, Shardy's model in HLO. All become one
+// HloSharding, which keeps what was written so that printing gives it back. Everything that the rest of the program
+// takes for granted of a sharding is checked here, at its place in the text: that tiles and devices are equally many,
+// that axes exist and are used once, that sub-axes divide theirs.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
@@ -31,6 +37,7 @@ static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
     return ok || hlo_parser_fail(parser, where, "T(...) must name each dimension of the iota once");
 }
 
+// -1 for sizes below one and for products beyond 64 bits: neither equals any count.
 static int64_t product_of(HloInts ints) {
     int64_t product = 1;
     for (int64_t i = 0; i < ints.count; i++) {
@@ -93,6 +100,7 @@ static bool parse_axis_name(HloParser *parser, const char **name) {
     return hlo_parse_string(parser, name) && hlo_parser_expect(parser, '=', "'='");
 }
 
+// Names are unique and at most 64, so that a set of axes is a machine word.
 static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
     HloStringVector names = {0};
     int64_t base = parser->numbers.count;
@@ -165,6 +173,7 @@ static bool parse_mesh(HloParser *parser, HloMesh *mesh, bool *comma_eaten) {
     return true;
 }
 
+// By name, or by number where no axis has that number for a name: XLA prints either. -1: the mesh has no such axis.
 static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
     assert(mesh && name);
     int64_t index = 0;
@@ -246,6 +255,7 @@ static bool parse_sharding_metadata(HloParser *parser, HloSharding *sharding) {
     return true;
 }
 
+// What stands behind the dimensions, in any order.
 static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, HloSharding *sharding) {
     while (hlo_parser_kind(parser) != '}') {
         const char *name;
@@ -299,6 +309,7 @@ static bool check_axes(HloParser *parser, const char *where, const HloNamedShard
     return true;
 }
 
+// One list of axes a dimension of the array, major first.
 static bool parse_named_dims(HloParser *parser, HloNamedSharding *named) {
     HLO_VECTOR(HloAxisRefs) dims = {0};
     if (!hlo_parser_expect(parser, '[', "'[' of the dimensions")) return false;
@@ -314,6 +325,7 @@ static bool parse_named_dims(HloParser *parser, HloNamedSharding *named) {
     return hlo_parser_expect(parser, ']', "']' of the dimensions");
 }
 
+// Either a whole array in one state (replicated, unreduced, manual) or dimension by dimension.
 static bool parse_named(HloParser *parser, HloSharding *sharding) {
     static const struct {
         const char *word;

@@ -260,7 +260,9 @@ static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *p
     cpu_fill(pool, out, zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
     int64_t start = 0;
     for (int64_t g = 0; g < kernel->groups; g++) {
-        const int64_t size = cpu_read_integer(arguments[2], kernel->sizes_type, g), end = start + size;
+        const int64_t size = cpu_read_integer(arguments[2], kernel->sizes_type, g);
+        int64_t end;  // sizes are the program's data, and may be anything
+        if (__builtin_add_overflow(start, size, &end)) end = size < 0 ? INT64_MIN : INT64_MAX;
         const int64_t from = within(start, kernel->steps), to = within(end, kernel->steps);
         start = end;
         if (from >= to) continue;

@@ -168,3 +168,30 @@ Test(numerics, short_memory_is_an_error_not_a_crash) {
     for (int p = 0; p < 2; p++) hlo_literal_free(arguments[p]);
     hlo_module_free(module);
 }
+
+// Group sizes are data. bug: negative ones aborted the evaluator, and immense ones overflowed in both engines.
+#define RAGGED(type, sizes)                                                                      \
+    "HloModule m\nENTRY e { a = f32[4,2] parameter(0)\n b = f32[2,2,1] parameter(1)\n s = " type \
+    "[2] constant({" sizes                                                                       \
+    "})\n ROOT r = f32[4,1] ragged-dot(a, b, s), lhs_contracting_dims={1}, "                     \
+    "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0} }\n"
+
+Test(numerics, bug_group_sizes_of_ragged_dots_may_be_anything) {
+    static const struct {
+        const char *text;
+        float want[4];
+    } cases[] = {{RAGGED("s32", "1, 2"), {2, 20, 20, 0}},
+                 {RAGGED("s32", "-1, 3"), {20, 20, 0, 0}},
+                 {RAGGED("s32", "3, 9"), {2, 2, 2, 20}},
+                 {RAGGED("s32", "0, -5"), {0, 0, 0, 0}},
+                 {RAGGED("s64", "9223372036854775807, 9223372036854775807"), {2, 2, 2, 2}},
+                 {RAGGED("s64", "-9223372036854775808, -9223372036854775808"), {0, 0, 0, 0}}};
+    const float values[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 10, 10};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        HloStatus status;
+        HloLiteral *result = run_floats(cases[i].text, values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, cases[i].want, 4);
+        hlo_literal_free(result);
+    }
+}

@@ -46,6 +46,12 @@ static const RefusedProgram programs[] = {
      P " q = f32[8] parameter(1)\n o = s32[2] constant({6, 6})\n z = s32[2] constant({4, 4})\n"
        " ROOT r = f32[8] ragged-all-to-all(p, q, o, z, o, z), channel_id=1, replica_groups={{0,1}}\n",
      HLO_INVALID_ARGUMENT, "%r: rows "},
+    // bug: the sum of offset and size did not fit in 64 bits, and was compared all the same.
+    {"num_partitions=2", "",
+     P " q = f32[8] parameter(1)\n o = s64[2] constant({9223372036854775807, 9223372036854775807})\n"
+       " z = s64[2] constant({4, 4})\n"
+       " ROOT r = f32[8] ragged-all-to-all(p, q, o, z, z, z), channel_id=1, replica_groups={{0,1}}\n",
+     HLO_INVALID_ARGUMENT, "%r: rows "},
     {"num_partitions=2", "",
      " p = f32[8,2] parameter(0)\n q = f32[8] parameter(1)\n o = s32[2] constant({2, 2})\n"
      " ROOT r = f32[8] ragged-all-to-all(p, q, o, o, o, o), channel_id=1, replica_groups={{0,1}}\n",
