@@ -150,8 +150,8 @@ HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computa
 // may be NULL where it is not called from here) say which.
 HLO_NODISCARD HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
                                         int64_t operand_count, HloComputation **computation);
-// Appends what a chlo operation computes element by element from operands of one shape; UNIMPLEMENTED for a name that
-// import_chlo_rows() has not.
+// Appends what a chlo operation computes element by element from operands of one shape, which has to be of the type
+// that the operation at hand says; UNIMPLEMENTED for a name that import_chlo_rows() has not.
 HLO_NODISCARD HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction *const *operands,
                                           int64_t operand_count, HloInstruction **result);
 // Appends the operand stretched to `shape`, operand dimension i becoming dims[i] of it; sizes of one grow.

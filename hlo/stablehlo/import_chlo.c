@@ -401,12 +401,25 @@ static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruc
     return math.status;
 }
 
+// A graph gives what its operands make of it; the operation has to say the same.
+static HloStatus checked_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *operands,
+                               int64_t operand_count, HloInstruction **result) {
+    const HloShape *shape;
+    HLO_TRY(import_graph(place, row, operands, operand_count, result));
+    HLO_TRY(import_result_shape(place, &shape));
+    if (shape->type == (*result)->shape->type) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "%s follows from the operands, but the text says %s",
+                        hlo_type_text((*result)->shape->type), hlo_type_text(shape->type));
+}
+
 HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction *const *operands,
                             int64_t operand_count, HloInstruction **result) {
     const ChloRow *row = find_chlo(name);
+    const HloShape *shape;
     if (!row) return import_error(place, HLO_UNIMPLEMENTED, "%s is not known", name);
-    if (row->opcode == HLO_OPCODE_COUNT) return import_graph(place, row, operands, operand_count, result);
-    return import_emit(place, row->opcode, NULL, operands, operand_count, NULL, NULL, 0, result);
+    if (row->opcode == HLO_OPCODE_COUNT) return checked_graph(place, row, operands, operand_count, result);
+    HLO_TRY(import_result_shape(place, &shape));
+    return import_emit(place, row->opcode, shape, operands, operand_count, NULL, NULL, 0, result);
 }
 
 static HloStatus import_chlo(ImportPlace *place) {
@@ -415,7 +428,7 @@ static HloStatus import_chlo(ImportPlace *place) {
     assert(row); /* both tables have the same names */
     if (row->opcode != HLO_OPCODE_COUNT) return import_plain(place, row->opcode, NULL);
     HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_graph(place, row, operands, place->operation->operand_count, &result));
+    HLO_TRY(checked_graph(place, row, operands, place->operation->operand_count, &result));
     return import_set_results(place, result);
 }
 

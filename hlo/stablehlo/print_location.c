@@ -67,8 +67,9 @@ static void visit_operation(Printer *printer, const MlirOperation *operation);
 static void visit_region(Printer *printer, const MlirOperation *parent, const MlirRegion *region) {
     if (region->block_count == 0) return;
     const MlirBlock *block = &region->blocks[0];
-    bool is_reduction = strcmp(parent->name, "stablehlo.reduce") == 0;
-    bool is_loop = strcmp(parent->name, "stablehlo.while") == 0;
+    // The generic form has all arguments, in their order.
+    bool is_reduction = !printer->is_generic && strcmp(parent->name, "stablehlo.reduce") == 0;
+    bool is_loop = !printer->is_generic && strcmp(parent->name, "stablehlo.while") == 0;
     int64_t half = block->argument_count / 2;
     for (int64_t i = 0; i < block->argument_count && !is_loop; i++) {
         // Reductions print the value and the accumulator of each pair side by side.
@@ -79,7 +80,7 @@ static void visit_region(Printer *printer, const MlirOperation *parent, const Ml
 
 static void visit_operation(Printer *printer, const MlirOperation *operation) {
     visit(printer, intern(printer, operation->location));
-    if (print_is_short_reduction(operation)) return;
+    if (!printer->is_generic && print_is_short_reduction(operation)) return;
     for (int64_t r = 0; r < operation->region_count; r++) visit_region(printer, operation, &operation->regions[r]);
 }
 

@@ -131,6 +131,31 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     hlo_module_free(module);
 }
 
+// What the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number in the table
+// of locations, and the generic form, which has all of it, named another place.
+Test(stablehlo_export, places_of_the_generic_form) {
+    static const char program[] =
+        "HloModule m\nadd { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+        " ROOT inner = f32[] add(x, y), metadata={op_name=\"body\" source_file=\"b.py\" source_line=7} }\n"
+        "ENTRY e { p = f32[4] parameter(0)\n z = f32[] constant(0)\n ROOT r = f32[] reduce(p, z), dimensions={0}, "
+        "to_apply=add, metadata={op_name=\"outer\"} }\n";
+    HloModule *module = NULL, *again = NULL;
+    HloText text = {0}, printed = {0};
+    const HloPrintOptions options = hlo_print_default();
+    must(hlo_parse(program, sizeof(program) - 1, NULL, &module), "parse");
+    must(hlo_module_to_stablehlo_generic(module, true, &text), "write");
+    must(hlo_module_from_stablehlo_text(text.data, text.length, "generic.mlir", &again), text.data);
+    must(hlo_print(again, &options, &printed), "print");
+    cr_expect(strstr(printed.data,
+                     "add(%param, %param.1), metadata={op_name=\"body\" source_file=\"b.py\" "
+                     "source_line=7}"),
+              "%s", printed.data);
+    hlo_text_free(&text);
+    hlo_text_free(&printed);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
+
 // Operations that repeat become what the first of them became: with other operands, names, places and shardings of
 // their own, in other computations, and where only one of attributes, operand types and result type differs.
 static const char repeating[] =

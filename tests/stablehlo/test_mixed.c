@@ -33,6 +33,7 @@ static const char *const instructions[] = {
     "f32[4,4] multiply(a, a)",
     "bf16[4,4] negate(b)",
     "f32[4,4] negate(a)",
+    "bf16[4,4] erf(b)",  // goes through bytecode as a composite
     "f32[4,4] select(p, a, b)",
     "f32[4,4] clamp(zb, b, z)",
     "pred[4,4] compare(a, b), direction=LT",
@@ -177,6 +178,10 @@ static const Foreign foreign[] = {
     {"stablehlo.add %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf64>", false},
     {"stablehlo.negate %a : (tensor<4xf32>) -> tensor<4xbf16>", false},
     {"stablehlo.reshape %a : (tensor<4xf32>) -> tensor<4xbf16>", false},
+    {"chlo.erfc %a : tensor<4xf32> -> tensor<4xbf16>", false},
+    {"chlo.erf %a : tensor<4xf32> -> tensor<4xf64>", false},
+    {"chlo.is_inf %a : tensor<4xf32> -> tensor<4xi8>", false},
+    {"chlo.erf %a {meshlo.mixed_precision} : tensor<4xf32> -> tensor<4xbf16>", true},
     {"stablehlo.reshape %a {meshlo.mixed_precision} : (tensor<4xf32>) -> tensor<4xbf16>", true},
     {"stablehlo.reshape %a {meshlo.mixed_precision} : (tensor<4xf32>) -> tensor<4xi32>", false},
     {"stablehlo.reshape %a {meshlo.mixed_precision} : (tensor<4xf32>) -> tensor<5xbf16>", false},
