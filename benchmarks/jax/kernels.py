@@ -95,6 +95,7 @@ case("matvec_batched_64", jnp.matmul, of(4096, 64, 64), of(4096, 64, 1))
 case("vecmat_batched_16", jnp.matmul, of(4096, 1, 16), of(4096, 16, 16))
 case("vecmat_batched_64", jnp.matmul, of(4096, 1, 64), of(4096, 64, 64))
 case("matvec_tall_skinny", jnp.matmul, of(100000, 8), of(8))
+case("products_of_3", jnp.matmul, of(10000, 3, 3), of(10000, 3, 3))
 case("products_of_8", jnp.matmul, of(4096, 8, 8), of(4096, 8, 8))
 case("products_of_16", jnp.matmul, of(1024, 16, 16), of(1024, 16, 16))
 case("products_of_16_c64", jnp.matmul, of(1024, 16, 16, kind=np.complex64), of(1024, 16, 16, kind=np.complex64))
@@ -154,6 +155,17 @@ case("quotients_s32", lambda x, y: x // (jnp.abs(y) + 1), of(1 << 20, kind=np.in
 case("fft2_magnitude", lambda x: jnp.abs(jnp.fft.fft2(x)), of(512, 512))
 case("searchsorted", jnp.searchsorted, lambda: np.sort(array(10000)), of(100000))
 case("take_along_axis", lambda x, i: jnp.take_along_axis(x, i.reshape(1024, 64), 1), of(1024, 1024), row_numbers(1 << 16, 1024))
+
+
+def causal_attention(q, k, v):
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / 8
+    scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e30)
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, -1), v)
+
+
+case("causal_attention_1024", causal_attention, *[of(1, 1024, 8, 64)] * 3)
+case("average_pool_2x2", lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
+     of(8, 112, 112, 32))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,11 @@ static void zero_result(const CpuGemm *g, void *c) {
         memset((char *)c + (size_t)(i * g->ldc) * width, 0, (size_t)g->n * width);
 }
 
+bool cpu_gemm_is_small(const CpuGemm *g) {
+    assert(g->m >= 0 && g->n >= 0 && g->k >= 0);
+    return g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct;
+}
+
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
     Block block = {.kernels = kernels,
@@ -117,7 +122,7 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
                    .packed_a = scratch,
                    .packed_b = (char *)scratch + a_bytes(kernels, g)};
     if (g->k == 0) zero_result(g, c);
-    if (g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct) {
+    if (cpu_gemm_is_small(g)) {
         kernels->small(g->m, g->n, g->k, a, g->a_m_stride, g->a_k_stride, b, g->b_k_stride, c, g->ldc, g->accumulate);
         return;
     }

@@ -31,6 +31,10 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *gemm);
 // On this thread alone. `scratch` is aligned to 64.
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *gemm, void *c, const void *a, const void *b, void *scratch);
 
+// Whether cpu_gemm_serial() multiplies from where the operands are: then it needs no scratch memory, and calling the
+// element's kernel `small` does the same with less around it.
+bool cpu_gemm_is_small(const CpuGemm *gemm);
+
 // On the pool. RESOURCE_EXHAUSTED when packing finds no memory.
 HLO_NODISCARD HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *gemm, void *c, const void *a, const void *b);
 

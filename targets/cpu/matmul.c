@@ -352,6 +352,55 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     return HLO_SUCCESS;
 }
 
+// ---- batches of small products
+
+static CpuGemm small_product(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    return (CpuGemm){.element = cpu_matmul_element(job->compute),
+                     .m = mm->m,
+                     .n = mm->n,
+                     .k = mm->k,
+                     .a_m_stride = mm->lhs_m_stride,
+                     .a_k_stride = mm->lhs_k_stride,
+                     .b_k_stride = mm->rhs_k_stride,
+                     .b_n_stride = mm->rhs_n_stride,
+                     .ldc = mm->out_m_stride};
+}
+
+// Whether each product of the batch is one call of a kernel, which takes a few nanoseconds: what it costs to come to it
+// by way of tiles would be most of the time.
+static bool is_small(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    if (!cpu_matmul_has_element(job->compute) || mm->lhs_type != job->compute || mm->rhs_type != job->compute ||
+        mm->out_type != job->compute || mm->precision != CPU_PRECISION_EXACT || mm->m < 2 || mm->n < 2 ||
+        mm->batch < 2 || mm->out_n_stride != 1)
+        return false;
+    const CpuGemm gemm = small_product(job);
+    return cpu_gemm_is_small(&gemm);
+}
+
+static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const MatmulJob *job = argument;
+    const CpuMatmul *mm = job->mm;
+    const CpuGemm g = small_product(job);
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(job->features, g.element);
+    const int64_t width = kernels->width;
+    (void)worker;
+    for (int64_t b = begin; b < end; b++)
+        kernels->small(g.m, g.n, g.k, job->lhs + b * mm->lhs_batch_stride * width, g.a_m_stride, g.a_k_stride,
+                       job->rhs + b * mm->rhs_batch_stride * width, g.b_k_stride,
+                       job->out + b * mm->out_batch_stride * width, g.ldc, false);
+}
+
+static HloStatus run_small(CpuPool *pool, MatmulJob *job) {
+    enum { kWorthSharing = 200000 };
+    const int64_t each = job->mm->m * job->mm->n * job->mm->k;
+    cpu_pool_parallel_for_grain(each * job->mm->batch < kWorthSharing ? NULL : pool, job->mm->batch,
+                                kWorthSharing / each + 1, small_task, job);
+    return HLO_SUCCESS;
+}
+
 HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs) {
     MatmulJob job = {.mm = mm, .features = cpu_pool_features(pool), .out = out, .lhs = lhs, .rhs = rhs};
     job.kernels = cpu_isa_loop_kernels(job.features);
@@ -359,6 +408,7 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
     HLO_FAIL_IF(job.compute == HLO_INVALID, HLO_UNIMPLEMENTED, "product of %s and %s giving %s",
                 hlo_type_text(mm->lhs_type), hlo_type_text(mm->rhs_type), hlo_type_text(mm->out_type));
     if (mm->batch == 0 || mm->m == 0 || mm->n == 0) return HLO_SUCCESS;
+    if (is_small(&job)) return run_small(pool, &job);
     bool done;
     HLO_TRY(cpu_tiles_matmul(pool, mm, out, lhs, rhs, &done));
     if (done) return HLO_SUCCESS;

@@ -41,16 +41,14 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
     for (int64_t unit = begin; unit < end; unit++) {
         char *out = job->out + unit * bytes;
         const char *in = job->in + unit / job->out_length * job->in_length * bytes;
-        const char *sum = NULL;
+        const char *sum = NULL;  // the first place is read where it is
         for (int64_t k = 0; k < job->dim.size; k++) {
             const int64_t source = source_of(&job->dim, job->in_length, unit % job->out_length, k);
             if (source < 0) continue;
-            if (!sum)
-                memcpy(out, in + source * bytes, (size_t)bytes);
-            else
-                job->combine(out, out, in + source * bytes, NULL, job->inner, 0);
-            sum = out;
+            if (sum) job->combine(out, sum, in + source * bytes, NULL, job->inner, 0);
+            sum = sum ? out : in + source * bytes;
         }
+        if (sum && sum != out) memcpy(out, sum, (size_t)bytes);
         if (!sum) fill_identity(out, job->identity, job->inner, job->width);
     }
 }

@@ -118,6 +118,44 @@ ParameterizedTest(TypeCase *types, cpu_matmul, products_of_all_types) {
     cpu_pool_free(pool);
 }
 
+// Batches of small products, each of which is one call of a kernel, have the bits that the products have alone, on
+// every set and for any number of workers.
+Test(cpu_matmul, small_products_of_a_batch_are_those_alone) {
+    enum { kBatch = 700, kMost = 17 * 17 };
+    static float a[kBatch * kMost], b[kBatch * kMost], together[kBatch * kMost], alone[kBatch * kMost];
+    static const int64_t sizes[][3] = {{3, 3, 3}, {2, 5, 17}, {17, 4, 1}, {8, 16, 9}, {16, 17, 16}};
+    for (int i = 0; i < kBatch * kMost; i++) a[i] = (float)(i * 29 % 83) / 7, b[i] = (float)(i * 31 % 97) / 9 - 3;
+    for (int form = 0; form <= 2 * (int)cpu_features_detect() + 1; form++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            CpuMatmul mm = {.lhs_type = HLO_F32,
+                            .rhs_type = HLO_F32,
+                            .out_type = HLO_F32,
+                            .batch = kBatch,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .lhs_batch_stride = m * k,
+                            .lhs_m_stride = s % 2 ? 1 : k,
+                            .lhs_k_stride = s % 2 ? m : 1,
+                            .rhs_batch_stride = k * n,
+                            .rhs_k_stride = n,
+                            .rhs_n_stride = 1,
+                            .out_batch_stride = m * n,
+                            .out_m_stride = n,
+                            .out_n_stride = 1};
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, (CpuFeatures)(form / 2), &pool));
+            cr_assert_null(cpu_matmul(pool, &mm, together, a, b));
+            mm.batch = 1;
+            for (int i = 0; i < kBatch; i++)
+                cr_assert_null(cpu_matmul(pool, &mm, alone + i * m * n, a + i * m * k, b + i * k * n));
+            cr_assert_eq(memcmp(together, alone, sizeof(float) * (size_t)(kBatch * m * n)), 0, "form %d, size %zu",
+                         form, s);
+            cpu_pool_free(pool);
+        }
+}
+
 static float bf16(float x, int up) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
