@@ -20,6 +20,7 @@ typedef struct Request {
     HloModule *result;
 } Request;
 
+// Mesh, arrays, propagation.
 static HloStatus plan_module(Request *request, const HloModule *module, SpmdPlan **plan) {
     const SpmdMesh *mesh;
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
@@ -37,6 +38,7 @@ HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdM
     return HLO_SUCCESS;
 }
 
+// A clone of the module that was given, in place of the empty result.
 static HloStatus copy_module(Request *request) {
     hlo_module_free(request->result);
     request->result = hlo_module_clone(request->module);
@@ -54,6 +56,7 @@ static HloStatus keep_whole(Request *request) {
     return HLO_SUCCESS;
 }
 
+// Under hlo_protect(): memory errors jump out of it, and run() cleans up.
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
@@ -76,6 +79,7 @@ static HloStatus run_partition(void *argument) {
     return HLO_SUCCESS;
 }
 
+// Annotates a copy; computations stay as they are.
 static HloStatus run_propagate(void *argument) {
     Request *request = argument;
     SpmdPlan *plan;

@@ -88,6 +88,7 @@ static void write_results(const SpmdPlan *plan, HloModule *module) {
 }
 
 // A shape with the layouts of `like` where ranks agree.
+// Where the trees differ (an entry that was rewritten) the default layout is as good as any.
 static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, const HloShape *like) {
     if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like))
         return hlo_shape_with_default_layout(arena, shape);
@@ -177,6 +178,7 @@ static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf,
     return dims;
 }
 
+// An array's sharding may stand for all leaves of a tuple.
 static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
     if (sharding && sharding->kind == HLO_SHARDING_TUPLE) {
         return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
@@ -214,6 +216,7 @@ typedef struct Reading {
     SpmdBoundary *boundary;
 } Reading;
 
+// Under hlo_protect(), as everything here that takes memory from an arena.
 static HloStatus read_boundary(void *argument) {
     Reading *reading = argument;
     SpmdBoundary *boundary = reading->boundary;

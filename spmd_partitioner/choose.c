@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that follows from it.
+// A rule has a factor for each dimension that an op's operands and results have in common (rule.h), and a choice gives
+// axes to factors. All else follows: the sharding of every operand and result, the local shapes, and which results are
+// partial. Tensors disagree about the axes, so each of them leads once and the others follow as far as they can; the
+// candidate that costs least in bytes, work included, is taken. The search is greedy and small on purpose: it runs for
+// every instruction, and the reshard planner behind every price is exact.
 #include <assert.h>
 #include <string.h>
 
@@ -20,6 +25,7 @@ typedef struct Choice {
     int64_t best_cost;
 } Choice;
 
+// Whether a factor may get axes at all in this choice.
 static bool may_shard(const Choice *choice, const SpmdFactor *factor) {
     switch (factor->kind) {
         case SPMD_PASS: return true;
@@ -30,12 +36,14 @@ static bool may_shard(const Choice *choice, const SpmdFactor *factor) {
     return false;
 }
 
+// An axis may stand in one factor only, so this is a disjoint union.
 SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors) {
     SpmdAtomSet used = 0;
     for (int64_t f = 0; f < rule->factors.count; f++) used |= spmd_axes_set(&factors[f]);
     return used;
 }
 
+// Axes that some factor has already.
 static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
     return spmd_factor_atoms(choice->rule, factors);
 }

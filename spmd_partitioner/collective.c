@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emits collectives with their reasons, and runs the paths that the reshard planner finds.
+// Groups are written as V2 iota lists over the mesh's axes, which stay short on thousands of devices. Why a collective
+// is there, and what would remove it, stands in frontend attributes (meshlo.reason, meshlo.remedy), which survive
+// passes, text and protobuf.
 #include <assert.h>
 #include <string.h>
 
@@ -17,6 +20,7 @@ static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdRea
     }
 }
 
+// Whether the collective finishes partial results.
 static bool sums(const HloInstruction *collective) {
     return hlo_is(collective, HLO_OP_ALL_REDUCE) || hlo_is(collective, HLO_OP_REDUCE_SCATTER);
 }
@@ -41,6 +45,7 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
     hlo_text_free(&text);
 }
 
+// The smallest change of annotations that is known to help; nothing is written where none is.
 static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                            const SpmdAxes *axes) {
     HloText text = {0};
@@ -79,6 +84,7 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     return made;
 }
 
+// The shape of a gathered or scattered array.
 static const HloShape *scaled(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
     assert(dim >= 0 && dim < like->rank); /* one of its dimensions */
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
@@ -137,6 +143,7 @@ HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *
     return made;
 }
 
+// The first of the group is the one that speaks, as HLO has it.
 HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t device,
                                     const SpmdReason *reason) {
     assert(device >= 0 && device < partitioner->mesh->device_count); /* one of the mesh */
@@ -158,6 +165,7 @@ HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction
 
 // ---- steps ----
 
+// Number of parts of a dimension.
 static int64_t shards(const SpmdPartitioner *partitioner, const SpmdSharding *sharding, int64_t dim) {
     return spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
 }
@@ -256,6 +264,7 @@ static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal
     return spmd_emit_permute(partitioner, local->hlo, (HloPairs){pairs, mesh->device_count}, reason);
 }
 
+// What the array is after one step of a path.
 static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                 const SpmdReason *reason) {
     assert(local && step && reason);
@@ -286,6 +295,8 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
 
 // ---- device orders that the mesh cannot hold ----
 
+// A device order that is no product of axes is met at the program's border by one permute; inside everything has the
+// mesh's own order.
 static HloInstruction *emit_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                     bool entering, const SpmdReason *reason) {
     int64_t count = partitioner->mesh->device_count;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Annotations are read into axes of a mesh, and axes written back as annotations.
+// A tiled annotation lists devices in the order of its tiles. Most such lists are products: each tile dimension is a
+// few runs of devices at equal distances (segments), and a segment is a set of atoms of the mesh. Those that are not,
+// or not in the module's mesh, are foreign: they get any atoms of the right sizes, and a table that says which device
+// must hold what, which one permute at the border brings about.
 #include "spmd_partitioner/convert.h"
 
 #include <assert.h>
@@ -136,6 +140,7 @@ static bool tiles_new(HloArena *arena, const HloSharding *sharding, Tiles *tiles
 }
 
 // Number of array dimensions that a tiled annotation describes.
+// Trailing tile dimensions are subgroups or replication.
 static int64_t tiled_rank(const HloSharding *sharding) {
     return sharding->tile_dims.count - sharding->subgroup_count - (sharding->last_tile_dim_replicate ? 1 : 0);
 }
@@ -332,6 +337,7 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 // ---- reading ----
 
 // Appends the atoms of a factor, major to minor; false when the mesh does not split there.
+// The atoms that lie between the segment's stride and its end.
 static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
     assert(segment.size > 0);
     int64_t size = 1;
@@ -437,6 +443,7 @@ static HloStatus check_list(HloArena *arena, HloInts devices) {
     return HLO_SUCCESS;
 }
 
+// Checked in full before it is read: what stands in a file may be anything.
 static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                        SpmdAnnotation *annotation) {
     assert(sharding->kind == HLO_SHARDING_TILED && rank >= 0);
@@ -473,6 +480,7 @@ int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64
 }
 
 // Tile counts of one list of V3 axes.
+// An axis without a size of its own is taken whole.
 static int64_t product_of_axes(const HloMesh *mesh, const HloAxisRefs *axes) {
     int64_t product = 1;
     for (int64_t i = 0; i < axes->count; i++) {
@@ -580,6 +588,8 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     return HLO_SUCCESS;
 }
 
+// One case a kind of annotation; a maximal one (all on one device) is read as replicated, because every device runs the
+// program.
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                    SpmdAnnotation *annotation) {
     assert(sharding && rank >= 0 && annotation);
@@ -636,6 +646,8 @@ static void set_list(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *orde
     out->devices = (HloInts){list, mesh->device_count};
 }
 
+// The V2 form, as short as it can be: fully manual and replicated ones by their words, plain replication as
+// last_tile_dim_replicate, other subgroups by name.
 const HloSharding *spmd_sharding_to_hlo(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding,
                                         const int64_t *devices) {
     assert(arena && mesh && sharding);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Manual regions (shard_map) have no brackets in HLO: two custom-calls mark their border, and everything between is
+// manual because its operands are. Here the axes are spread to all that is inside, and a border's declared sharding is
+// split into its manual prefix, which the region takes away, and the rest, which the partitioner still owns.
 #include "spmd_partitioner/custom_call.h"
 
 #include <assert.h>
@@ -29,6 +32,7 @@ SpmdDirections spmd_call_directions(const HloInstruction *op) {
     return SPMD_BOTH_WAYS;
 }
 
+// A short name for spmd_plan_array().
 static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
     return spmd_plan_array(plan, op, leaf);
 }
@@ -64,6 +68,7 @@ static SpmdAtomSet manual_of_operands(const SpmdPlan *plan, const HloInstruction
     return axes;
 }
 
+// Every leaf of a value; true if that was news for one of them.
 static bool mark_all(const SpmdPlan *plan, const HloInstruction *op, SpmdAtomSet axes) {
     bool news = false;
     int64_t leaves = hlo_shape_leaf_count(op->shape);
@@ -140,6 +145,8 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
     return HLO_SUCCESS;
 }
 
+// Inside and outside differ in size by the manual axes alone; a program whose sizes say otherwise is refused here,
+// before anything is cut by them.
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
     assert(leaf >= 0 && border);
     border->entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;

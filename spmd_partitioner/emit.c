@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// Instructions of the program that is being written, each with its shape worked out here, so that rules say what they
+// mean in a line. Everything is appended to the computation of the current scope and carries the metadata of the op
+// that is being partitioned. Constants, shard indices and the device number are made once a scope.
 #include "spmd_partitioner/emit.h"
 
 #include <assert.h>
 #include <string.h>
 
 // An array shape with the default layout.
+// `dims` are copied into the module.
 static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank) {
     HloArena *arena = spmd_arena(partitioner);
     return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, type, dims, rank));
@@ -29,6 +33,7 @@ HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const 
     return made;
 }
 
+// The result has the operand's shape.
 HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *operand) {
     return spmd_emit(partitioner, opcode, operand->shape, &operand, 1, NULL);
 }
@@ -63,6 +68,7 @@ HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *
     return spmd_emit(partitioner, HLO_OP_CONVERT, shape, &operand, 1, NULL);
 }
 
+// The literal must live in the module.
 static HloInstruction *emit_literal(SpmdPartitioner *partitioner, const HloLiteral *literal) {
     HloConstantAttributes attributes = {literal};
     return spmd_emit(partitioner, HLO_OP_CONSTANT, literal->shape, NULL, 0, &attributes);
@@ -99,6 +105,7 @@ static int64_t integer_limit(HloType type, bool largest) {
     return largest ? maximum : -maximum - 1;
 }
 
+// Infinities are not in the cache of scalars, whose key is an integer.
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
     assert(hlo_type_bytes(type) > 0); /* of elements of an array */
     bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
@@ -144,6 +151,7 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
                      &attributes);
 }
 
+// Along one dimension; a slice of everything is the operand itself.
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
                                 int64_t limit, int64_t stride) {
     assert(dim >= 0 && dim < operand->shape->rank);
@@ -166,6 +174,7 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
     return spmd_emit(partitioner, HLO_OP_SLICE, resized(partitioner, shape, dim, size), &operand, 1, &attributes);
 }
 
+// HLO clamps the start, so an index may be anything where what it gives is masked later.
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size) {
     assert(dim >= 0 && dim < operand->shape->rank);
@@ -183,6 +192,8 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
     return spmd_emit(partitioner, HLO_OP_DYNAMIC_SLICE, result, operands, shape->rank + 1, &attributes);
 }
 
+// Negative amounts cut away. Without a value zeros stand there: of types that have none, and where nobody looks, that
+// is as good as anything.
 HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
                               int64_t high, HloInstruction *value) {
     assert(dim >= 0 && dim < operand->shape->rank);
@@ -209,6 +220,7 @@ HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstructi
                      &attributes);
 }
 
+// One computation for each op and type serves all collectives.
 HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
     uint64_t key = (uint64_t)opcode * HLO_TYPE_COUNT + (uint64_t)type + 1;
     int64_t *found = hlo_int_map_find(&partitioner->reducers, key);
@@ -222,6 +234,7 @@ HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, Hlo
 
 // ---- where this device is ----
 
+// As s32, the type that indices have.
 HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner) {
     SpmdScope *scope = partitioner->scope;
     if (!scope->device) {
@@ -243,6 +256,8 @@ static HloInstruction *emit_digit(SpmdPartitioner *partitioner, int64_t stride, 
     return spmd_emit_binary(partitioner, HLO_OP_REMAINDER, digit, spmd_emit_scalar(partitioner, HLO_S32, size));
 }
 
+// Neighbouring atoms of the mesh are one digit of the device number, so that most indices are one division and one
+// remainder.
 static HloInstruction *emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes) {
     const SpmdMesh *mesh = partitioner->mesh;
     HloInstruction *index = NULL;
@@ -264,6 +279,7 @@ static HloInstruction *emit_index(SpmdPartitioner *partitioner, const SpmdAxes *
     return index ? index : spmd_emit_scalar(partitioner, HLO_S32, 0);
 }
 
+// Cached by a hash of the list.
 HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes) {
     uint64_t key = hlo_hash_mix(axes->count, hlo_hash_bytes(axes->items, axes->count));
     int64_t *found = hlo_int_map_find(&partitioner->scope->indices, key);
@@ -273,6 +289,7 @@ HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *ax
     return index;
 }
 
+// s32 as long as no device's offset can overflow it.
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size) {
     assert(shard_size >= 0); /* of a dimension */
     HloInstruction *index = spmd_emit_index(partitioner, axes);
@@ -282,6 +299,7 @@ HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *a
                             spmd_emit_scalar(partitioner, type, shard_size));
 }
 
+// A number for each position along the axes: a constant where all are alike, else an element of a constant table.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count) {
     assert(count > 0 && table);
@@ -297,6 +315,7 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
     return spmd_emit_reshape(partitioner, row, NULL, 0);
 }
 
+// limit - offset is worked out as a scalar, so that the comparison of arrays needs no addition.
 HloInstruction *spmd_emit_before(SpmdPartitioner *partitioner, const HloShape *shape, int64_t dim, const SpmdAxes *axes,
                                  int64_t limit) {
     assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */

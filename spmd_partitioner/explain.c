@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a partitioned module says about its collectives: walked from the entry, loops counted by their trips, each with
+// the reason and remedy that were written into its attributes. Also the annotated copy of --propagate-only.
 #include "spmd_partitioner/explain.h"
 
 #include <assert.h>
@@ -16,6 +18,7 @@ typedef struct Builder {
     int32_t depth;
 } Builder;
 
+// Reports outlive their module.
 static const char *keep(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
@@ -63,6 +66,7 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
     collective->num_groups = collective->group_size ? devices / collective->group_size : 1;
 }
 
+// Bytes count once a trip; loops of unknown length count as one round, which the report says.
 static void add_collective(Builder *builder, const HloInstruction *op) {
     HloArena *arena = builder->report->arena;
     SpmdCollective collective = {.name = keep(arena, op->name),
@@ -82,6 +86,7 @@ static void add_collective(Builder *builder, const HloInstruction *op) {
         collective.bytes_per_device * (collective.trip_count > 0 ? collective.trip_count : 1);
 }
 
+// Halves of asynchronous collectives: the start is the collective, the done is none.
 static void read_computation(Builder *builder, const HloComputation *computation) {
     for (const HloInstruction *at = computation->first; at; at = at->next) {
         if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {

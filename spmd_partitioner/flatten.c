@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Brings a module to the form that is partitioned: calls are inlined (propagation then sees through them), loops and
+// branches get computations of their own, asynchronous pairs become one op again, and ops that others stand for (scans,
+// batch norms, custom-calls of top-k) are spelled out. Works on a copy of the user's module.
 #include "spmd_partitioner/flatten.h"
 
 #include <assert.h>
@@ -26,6 +29,8 @@ static HloInstruction *copy_instruction(Flattening *flattening, const HloInstruc
     return copy;
 }
 
+// The body's instructions are copied in front of the call. `last` is remembered, because copies may be appended to the
+// very computation that is being read.
 static void inline_call(Flattening *flattening, HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CALL));
     HloComputation *body = call->called[0];
@@ -45,6 +50,7 @@ static void inline_call(Flattening *flattening, HloInstruction *call) {
     flattening->instructions += body->instruction_count;
 }
 
+// An annotated call stays: its sharding has no other place.
 static bool can_inline(const Flattening *flattening, const HloInstruction *call) {
     return hlo_is(call, HLO_OP_CALL) && !call->sharding && !call->control_predecessors.count &&
            !call->control_successors.count &&
@@ -70,6 +76,7 @@ static void own_computations(Flattening *flattening, HloInstruction *at) {
 
 // ---- custom-calls that ops stand for
 
+// A new instruction in front of the one that it stands for, with its metadata.
 static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const HloShape *shape,
                                    HloInstruction *const *operands, int64_t count, const void *attributes) {
     HloInstruction *made = hlo_instruction_new(at->parent, opcode, shape, operands, count, attributes, NULL);
@@ -134,6 +141,7 @@ static HloInstruction *make_sort(HloInstruction *at) {
     return emit_before(at, HLO_OP_TUPLE, at->shape, parts, count, NULL);
 }
 
+// In place of the call; computations may be appended to meanwhile, hence the next one is remembered.
 static void spell_calls_out(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
@@ -158,6 +166,7 @@ bool spmd_needs_flattening(const HloModule *module) {
     return false;
 }
 
+// Callees first, so that what is inlined has been flattened already.
 HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     int64_t count;

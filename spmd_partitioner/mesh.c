@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Axes are cut into prime factors, larger strides first, at the places where annotations cut them. All else counts in
+// these atoms: a set of atoms is a bit mask, a list of them a shard order.
 #include "spmd_partitioner/mesh.h"
 
 #include <assert.h>
@@ -19,6 +21,7 @@ static void push_primes(SpmdMesh *mesh, int32_t axis, int64_t size, int64_t stri
     }
 }
 
+// Sizes, names and the product; everything below may take them for granted.
 static HloStatus check_axes(const SpmdMeshAxis *axes, int64_t axis_count, int64_t *device_count) {
     int64_t product = 1;
     for (int64_t i = 0; i < axis_count; i++) {
@@ -83,6 +86,7 @@ int32_t spmd_mesh_axis(const SpmdMesh *mesh, const char *name, size_t length) {
     return -1;
 }
 
+// The number of devices that differ in these atoms.
 int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms) {
     int64_t product = 1;
     for (int32_t i = 0; i < mesh->atom_count; i++) {
@@ -117,6 +121,8 @@ static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, 
     return count;
 }
 
+// Order: first the atoms that tell the groups apart, then those of the group, as wanted. Neighbours in both orders join
+// to runs, and the runs are the dimensions of a transposed iota: [groups,size]<=[runs]T(order).
 const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
     assert(count >= 0 && count <= mesh->atom_count); /* each atom once */
     uint8_t order[SPMD_MAX_ATOMS];

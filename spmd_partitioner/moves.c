@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Moves: who sends which elements of a dimension to whom, in rounds of one collective-permute each. A permute lets
+// every device send to one and receive from one, so the rounds are an edge colouring of the bipartite graph of senders
+// and receivers; by Koenig's theorem as many rounds do as the busiest device has moves, and exchanging two colours
+// along a path (exchange_rounds()) always makes room for one more move. Long moves are coloured first, so that rounds
+// hold moves of about one length: everybody sends as much as the longest of the round.
 #include "spmd_partitioner/moves.h"
 
 #include <assert.h>
@@ -9,6 +14,7 @@
 // Entries of the planning tables, positions times rounds: beyond it gathering is what anybody would do.
 enum { PLAN_LIMIT = 1 << 22 };
 
+// No moves yet; `positions` is the number of shards along the dimension's axes.
 SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions) {
     assert(positions > 0); /* a group has at least one device */
     SpmdMoves *moves = HLO_ARENA_NEW(arena, SpmdMoves, 1);
@@ -43,11 +49,13 @@ typedef struct Table {
     int32_t *of_sender, *of_receiver;
 } Table;
 
+// The number of the move that a position sends in a round.
 static int32_t *sender_slot(const Table *table, int64_t position, int64_t round) {
     assert(round >= 0 && round < table->rounds); /* as many rounds as the busiest position has moves */
     return &table->of_sender[position * table->rounds + round];
 }
 
+// The number of the move that a position receives in a round.
 static int32_t *receiver_slot(const Table *table, int64_t position, int64_t round) {
     assert(round >= 0 && round < table->rounds); /* as above */
     return &table->of_receiver[position * table->rounds + round];
@@ -63,6 +71,7 @@ static int64_t free_round(const Table *table, int64_t sender, int64_t receiver) 
     return -1;
 }
 
+// Both slots must be free: callers have asked free_round(), or have just emptied them.
 static void put(const Table *table, int32_t number, int64_t round) {
     SpmdMove *move = &table->moves->items.items[number];
     move->round = round;
@@ -93,6 +102,7 @@ static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int
     }
 }
 
+// For qsort(). The order is total, so that the rounds do not depend on the library's sort.
 static int longest_first(const void *a, const void *b) {
     const SpmdMove *x = a, *y = b;
     if (x->size != y->size) return x->size > y->size ? -1 : 1;
@@ -127,6 +137,7 @@ static void measure(HloArena *arena, SpmdMoves *moves) {
     for (int64_t round = moves->own_rounds; round < moves->rounds; round++) moves->sent += moves->sizes[round];
 }
 
+// Rounds from 0 on are what stays where it is (own_rounds of them, without a message), then the permutes.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
     assert(moves->rounds == 0); /* planned once */
     if (moves->items.count > 0) {
@@ -239,6 +250,8 @@ static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *bef
     return spmd_emit_select(partitioner, inside, given, before);
 }
 
+// Round by round: cut out what is sent, send it, move it to its place in an array of the wanted size, and lay it over
+// what earlier rounds gave. The first round needs no laying over; what no round gives may be anything.
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
                                 const SpmdMoves *moves, int64_t size, const SpmdReason *reason) {
     assert(dim >= 0 && dim < local->shape->rank && size >= 0);

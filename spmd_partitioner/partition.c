@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk: every computation that data flows through is written anew for one device.
+// Source and target are two modules. Each leaf of each source instruction has an SpmdLocal that says what the target
+// has of it: an instruction, in which sharding, and over which axes its values are still partial sums. Partition
+// functions (rules/) ask for operands in the form that they need (spmd_reshard() brings them there, once for each form)
+// and say what they have made (spmd_define()). Free arrays, which depend on nothing but indices and scalars, have no
+// instruction until somebody asks for a form of them.
+//
+// What is left to others: which sharding an array gets (plan.c, propagate.c), which axes an op works along (choose.c),
+// the cheapest way from one sharding to another (reshard.c), and cleaning up (passes/).
 #include "spmd_partitioner/partitioner.h"
 
 #include <assert.h>
@@ -42,10 +50,12 @@ SpmdLocal *spmd_local(SpmdPartitioner *partitioner, const HloInstruction *source
     return local;
 }
 
+// A plan is a wish: an op may make its result otherwise, and whoever uses it reshards.
 const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf) {
     return spmd_plan_array(partitioner->plan, partitioner->op, leaf)->sharding;
 }
 
+// All arrays of a region are manual over the same axes, so any of them will do.
 SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op) {
     // A call may give nothing at all: then its operands say where it stands.
     while (hlo_shape_leaf_count(op->shape) == 0) {
@@ -58,6 +68,7 @@ SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction 
 // ---- copies ----
 
 // Copies frontend attributes but those of shardings.
+// Shardy's attributes have done their work and would be read again by whoever partitions next.
 static void keep_attributes(HloInstruction *clone) {
     HloKeyValues old = clone->frontend_attributes;
     HloKeyValue *items = HLO_ARENA_NEW(clone->parent->module->arena, HloKeyValue, old.count);
@@ -68,6 +79,8 @@ static void keep_attributes(HloInstruction *clone) {
     clone->frontend_attributes = (HloKeyValues){count ? items : NULL, count};
 }
 
+// Reducers and comparators are copied as they are; computations through which arrays flow (loops, calls) are
+// partitioned instead, and set by rules/flow.c.
 HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
                            HloInstruction *const *operands, int64_t operand_count) {
     assert(operand_count >= 0 && shape);
@@ -93,6 +106,7 @@ static void drop_annotations(HloComputation *computation) {
     }
 }
 
+// One copy serves all ops that call it.
 HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *called) {
     HloComputation **clone = &partitioner->clones[called->id];
     if (!*clone) {
@@ -261,6 +275,10 @@ static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruc
     return local;
 }
 
+// In order: free arrays are made in the wanted form; what is there already is handed back; what was made before is
+// taken from the cache of the scope (instructions of another computation would be out of reach); else the planner's
+// path is emitted. Arrays that are wanted unreduced, as a sum over axes, become one by leaving zeros everywhere but on
+// the first device.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason) {
     if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
@@ -303,12 +321,14 @@ HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, con
     return spmd_reshard(partitioner, spmd_operand(partitioner, index), to, 0, reason).hlo;
 }
 
+// Manual axes stay: inside of a region "whole" means whole on the devices that share its part.
 HloInstruction *spmd_operand_whole(SpmdPartitioner *partitioner, int64_t index) {
     SpmdLocal local = spmd_operand(partitioner, index);
     SpmdAtomSet manual = local.sharding ? local.sharding->manual : 0;
     return spmd_operand_as(partitioner, index, spmd_sharding_new(partitioner->arena, local.global->rank, manual));
 }
 
+// The struct is copied: callers keep theirs on the stack.
 void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local) {
     assert(local->global); /* also of what is no array */
     int32_t number = partitioner->plan->first_leaf[partitioner->op->id] + (int32_t)leaf;
@@ -335,6 +355,8 @@ static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, 
     return axes;
 }
 
+// Only linear ops may pass a sum on: f(a + b) = f(a) + f(b). A product does as long as one side only is a sum; sums of
+// sums would bring mixed terms.
 SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction *op) {
     SpmdAtomSet partial[2] = {0};
     for (int32_t i = 0; i < op->operand_count && i < 2; i++) {
@@ -381,6 +403,9 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
     }
 }
 
+// An annotated array gets its sharding at once, since the user asked for it there. A partial one is finished at once
+// too, unless its only user passes it on: each all-reduce that is put off may be joined with another or become a
+// reduce-scatter, but two users would finish it twice.
 void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
                  SpmdAtomSet partial, HloOpcode reduction) {
     assert(hlo && sharding); /* an array that was made, and where it lies */
@@ -409,6 +434,7 @@ void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo
 
 // ---- tuples ----
 
+// Walks the tuple's shape; *next counts the leaves that are used up.
 static HloInstruction *emit_tree(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *const *leaves,
                                  int64_t *next) {
     assert(next && *next >= 0);
@@ -428,6 +454,7 @@ HloInstruction *spmd_emit_tree(SpmdPartitioner *partitioner, const HloShape *sha
     return emit_tree(partitioner, shape, leaves, &next);
 }
 
+// The other way round: a get-tuple-element for each step down.
 static void emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloInstruction **leaves, int64_t *next) {
     if (!hlo_shape_is_tuple(tree->shape)) {
         leaves[(*next)++] = tree;
@@ -448,6 +475,7 @@ void spmd_emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloIns
 
 // ---- computations ----
 
+// Errors get the instruction's name and place here, so that rules need not know about texts.
 static HloStatus partition_instruction(SpmdPartitioner *partitioner, const HloInstruction *op) {
     set_op(partitioner, op);
     if (partitioner->plan->free[op->id]) {
@@ -477,6 +505,7 @@ static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruct
     return spmd_emit_tree(partitioner, root->shape, leaves);
 }
 
+// A scope of its own for each computation: caches hold instructions, and those of another computation cannot be used.
 static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                    const SpmdArray *const *wanted, HloComputation **made) {
     assert(source->root && made);
@@ -501,6 +530,8 @@ static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComput
     return HLO_SUCCESS;
 }
 
+// A computation is written once for each combination of wanted results. The key is a hash of 64 bits of all of them;
+// what the parameters look like follows from the plan and is the same each time.
 HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                      const SpmdArray *const *wanted, HloComputation **made) {
     uint64_t key = hlo_hash_mix(0, (uint64_t)source->id + 1);
@@ -548,6 +579,7 @@ static void set_boundary(const SpmdPlan *plan, HloModule *module) {
     spmd_boundary_write(plan, module);
 }
 
+// *partitioned is an empty module, which gets the header of the source, the partitioned entry and all that it calls.
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     assert(plan && partitioned);
     HloModule *module = *partitioned;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Takes a module apart for propagation: arrays, the nodes between them, and what the annotations say.
+// A leaf is an array that an instruction gives (tuples give several). Leaves that are one array by construction, since
+// tuples, get-tuple-elements and loops only pass it on, are united (union-find) and share an SpmdArray with its
+// sharding; arrays that should agree but need not are tied by nodes: the rule of an op, an edge of two, or the border
+// of a manual region. Annotations seed the arrays' shardings, options on top of them; propagate.c spreads them.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +33,7 @@ int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index) {
     return hlo_shape_first_leaf(tuple, index);
 }
 
+// Leaves are numbered through all computations, those of one instruction next to each other.
 static int32_t leaf_number(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf) {
     assert(leaf >= 0 && leaf < hlo_shape_leaf_count(instruction->shape)); /* a leaf of its value */
     return plan->first_leaf[instruction->id] + (int32_t)leaf;
@@ -60,6 +65,7 @@ static void find_computations(Builder *builder) {
     }
 }
 
+// And each leaf is a set of its own to begin with.
 static void number_leaves(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     for (int64_t c = 0; c < plan->computation_count; c++) {
@@ -76,6 +82,7 @@ static void number_leaves(Builder *builder) {
     for (int32_t i = 0; i < (int32_t)builder->leaf_shapes.count; i++) builder->parent[i] = i;
 }
 
+// The representative of a leaf's set; paths are halved on the way.
 static int32_t find(Builder *builder, int32_t leaf) {
     assert(leaf >= 0 && leaf < builder->leaf_shapes.count); /* all are numbered by now */
     while (builder->parent[leaf] != leaf) {
@@ -95,6 +102,8 @@ static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, cons
     }
 }
 
+// A loop's value, and the parameters of its condition and body, are one array: what the loop carries cannot change its
+// sharding from round to round. Its initial value and the body's result are others, which are resharded if need be.
 static void unite(Builder *builder, const HloInstruction *op) {
     assert(op->parent);
     int64_t leaves = hlo_shape_leaf_count(op->shape);
@@ -122,6 +131,7 @@ static void unite(Builder *builder, const HloInstruction *op) {
 
 // ---- free instructions ----
 
+// -1 if the operand is neither free nor a scalar.
 static int32_t operand_depth(const Builder *builder, const HloInstruction *operand) {
     if (hlo_shape_is_scalar(operand->shape) && !builder->plan->free[operand->id]) return 0;
     return builder->plan->free[operand->id] ? builder->free_depth[operand->id] : -1;
@@ -160,6 +170,7 @@ static int32_t new_array(Builder *builder, const HloShape *shape) {
     return (int32_t)builder->plan->arrays.count - 1;
 }
 
+// A set has its smallest leaf as representative, so its array exists by the time any other leaf asks.
 static void make_arrays(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     int64_t count = builder->leaf_shapes.count;
@@ -178,6 +189,7 @@ static void make_arrays(Builder *builder) {
 
 // ---- annotations ----
 
+// What an annotation says replaces what was known, except for the manual axes of the region around.
 static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
     assert(annotation->sharding->rank == array->shape->rank); /* the readers check it */
     SpmdAtomSet manual = array->sharding->manual;
@@ -204,6 +216,8 @@ static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
     }
 }
 
+// Shardy's text says more than the HLO sharding beside it (open dimensions, priorities), and is believed first where it
+// can be read.
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
     assert(leaf >= 0);  // `sharding` may be NULL: Shardy's own attribute says it then
     SpmdPlan *plan = builder->plan;
@@ -229,6 +243,7 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
     return HLO_SUCCESS;
 }
 
+// A tuple may have one sharding for all leaves, or one for each.
 static HloStatus seed_instruction(Builder *builder, const HloInstruction *op) {
     const HloSharding *sharding = op->sharding;
     if (!sharding && !hlo_instruction_frontend_attribute(op, "xla.sdy.sharding")) return HLO_SUCCESS;
@@ -462,6 +477,8 @@ static void carry_sums(SpmdPlan *plan) {
     }
 }
 
+// The order matters: annotations, then options, which overrule them, then what the module's header allows, then sums
+// and manual axes, which both spread along data; nodes last, since borders read all of that.
 static HloStatus add_nodes(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     for (int64_t c = 0; c < plan->computation_count; c++) {
@@ -490,6 +507,7 @@ static HloStatus add_nodes(Builder *builder) {
     return HLO_SUCCESS;
 }
 
+// Nothing is propagated yet.
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **result) {
     assert(arena && module->entry && mesh && result);

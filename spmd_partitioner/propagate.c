@@ -26,6 +26,7 @@ typedef struct Work {
     int64_t head, count;
 } Work;
 
+// A node stands in the queue once; nodes of later stages wait for theirs.
 static void enqueue(Work *work, int32_t node) {
     assert(node >= 0 && node < work->plan->nodes.count); /* one of the plan */
     if (work->queued[node] || work->plan->nodes.items[node].stage > work->stage) return;
@@ -56,6 +57,7 @@ static void index_nodes(Work *work) {
     work->first_node = first;
 }
 
+// Everybody who looks at an array whose sharding has grown.
 static void enqueue_users(Work *work, int32_t array) {
     for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) enqueue(work, work->touching[i]);
 }
@@ -98,6 +100,7 @@ static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes)
     enqueue_users(work, number);
 }
 
+// Two arrays of one shape that want one sharding: each offers what it has to the other.
 static void run_edge(Work *work, const SpmdNode *node) {
     if (node->arrays[0] < 0 || node->arrays[1] < 0) return;
     for (int side = 0; side < 2; side++) {
@@ -136,6 +139,8 @@ static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
     return count;
 }
 
+// Longer lists of axes beat their own beginnings. Where two lists contradict each other, the common beginning is kept
+// at first; from the stage of conflicts on the larger array wins, since moving it would cost most.
 static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes) {
     assert(bytes >= 0);
     if (spmd_axes_is_prefix(axes, &merged->axes)) return;
@@ -216,6 +221,8 @@ static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t ten
     }
 }
 
+// Each tensor says what it knows of the factors, the answers are merged, and each tensor is offered what follows for
+// it. Shardings only ever grow, so the fixpoint is reached.
 static void run_rule(Work *work, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     int64_t factors = rule->factors.count;
@@ -239,6 +246,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
     hlo_arena_reset(work->scratch, mark);
 }
 
+// Every node once, then those whose arrays have changed.
 static void run_stage(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
     while (work->count) {
@@ -270,6 +278,8 @@ static int32_t next_round(const SpmdPlan *plan, int32_t round) {
     return next;
 }
 
+// Work is bounded by the number of axes times the number of dimensions, since every visit that enqueues others has
+// added an axis to one.
 void spmd_propagate_plan(SpmdPlan *plan) {
     assert(plan);
     if (!plan->nodes.count) return;
@@ -292,6 +302,7 @@ static void keep_even(const SpmdPlan *plan, SpmdArray *array) {
     }
 }
 
+// JAX wants its own arrays to divide evenly; inside of the program unevenness costs only padding.
 static void keep_boundary_even(SpmdPlan *plan) {
     for (int64_t i = 0; i < plan->result_count; i++) keep_even(plan, &plan->arrays.items[plan->results[i]]);
     for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {

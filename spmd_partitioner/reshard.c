@@ -3,6 +3,11 @@
 // gathered from the end of a dimension only, and axes that the target has nowhere are never added. States are few,
 // because a mesh has few axes; when there are more than STATE_LIMIT all the same, everything is gathered and cut again,
 // and the path says so.
+// A state is a sharding with the set of axes over which values are still partial. Steps lead from state to state, a
+// collective each (or a slice, which sends nothing), and cost the bytes that one device sends in a ring algorithm. A
+// step is taken only if shards before and after begin at the same elements (spmd_cut_is_even()): else a halo would be
+// needed, and gathering is what is left. Invariant: the path's last sharding is the wanted one, and each step's `after`
+// says what the array looks like then, so that collective.c emits them one by one.
 #include "spmd_partitioner/reshard.h"
 
 #include <assert.h>
@@ -33,6 +38,7 @@ typedef struct Search {
     int32_t current;
 } Search;
 
+// States of one hash are told apart by comparison, in a chain.
 static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
     uint64_t hash = partial + 1;
     for (int32_t i = 0; i < sharding->rank; i++) {
@@ -64,10 +70,12 @@ static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, i
     hlo_int_map_set(search->arena, &search->first, hash, search->states.count);
 }
 
+// Of one device's part.
 static int64_t local_bytes(const Search *search, const SpmdSharding *sharding) {
     return spmd_local_bytes(search->mesh, search->global, sharding);
 }
 
+// What one device sends when `bytes` go round a ring of a group: all but its own share.
 static int64_t ring(int64_t bytes, int64_t group) {
     assert(bytes >= 0); /* of an array */
     return group < 2 ? 0 : (bytes / group) * (group - 1);
@@ -150,6 +158,8 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
     }
 }
 
+// The axes behind the first `left` of `dim` go to the end of `target`. Only moves after which the target is a beginning
+// of what is wanted are steps: others would have to be undone.
 static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet partial, int32_t dim, int32_t left,
                            int32_t target) {
     assert(dim >= 0 && left >= 0 && target >= 0);
@@ -230,6 +240,8 @@ static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t 
     sharding->dims[dim] = staying;
 }
 
+// Three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one all-to-all
+// can take them. Axes that are partial or manual stay where they are: their devices hold different data.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
     int64_t cost = local_bytes(search, now) + STEP_WEIGHT;
@@ -251,6 +263,7 @@ static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet pa
 }
 
 // The open state of least cost, or -1.
+// A scan, not a heap: states are few, and most searches end within ten.
 static int32_t cheapest(const Search *search) {
     int32_t best = -1;
     for (int32_t i = 0; i < (int32_t)search->states.count; i++) {
@@ -261,6 +274,7 @@ static int32_t cheapest(const Search *search) {
     return best;
 }
 
+// Partial axes that the caller keeps do not count.
 static bool at_goal(const Search *search, const State *state) {
     return !(state->partial & ~search->keep) && spmd_sharding_equal(state->sharding, search->to);
 }
@@ -314,6 +328,8 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
     return path;
 }
 
+// Dijkstra's invariant: when a state is the cheapest open one, no cheaper way to it exists. Costs are bytes plus a
+// little for each step, so that among equals the shorter path wins.
 SpmdPath spmd_reshard_plan(HloArena *arena, const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *from,
                            SpmdAtomSet partial, const SpmdSharding *to, SpmdAtomSet keep_partial) {
     assert(arena && mesh && from && to);

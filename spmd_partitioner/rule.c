@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is cut from the major
+// factor on: a minor one may have axes only where the major ones are cut to single elements, since anything else would
+// not be one contiguous shard. Such factors are exact: their axes must divide them.
 #include "spmd_partitioner/rule.h"
 
 #include <assert.h>
@@ -23,6 +26,7 @@ static int32_t array_leaves(const HloShape *shape) {
     return (int32_t)count;
 }
 
+// Without factors yet: a dimension that no rule maps is one that cannot be sharded.
 static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
     assert(hlo_shape_is_array(shape)); /* spmd_rule_new() has looked */
     rule->tensors[tensor].shape = shape;
@@ -42,6 +46,7 @@ static void keep_dynamic_whole(SpmdRule *rule) {
     }
 }
 
+// NULL where some operand or result is no array: a rule speaks of dimensions.
 SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op) {
     const SpmdOp *row = spmd_op(op->opcode);
     int32_t results = array_leaves(op->shape);
@@ -85,6 +90,7 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) 
     for (int32_t i = 0; i < factors->count; i++) rule->factors.items[items[i]].exact = true;
 }
 
+// Both parameters must be the operands of the root, in either order.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
     const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
     switch (opcode) {
@@ -157,6 +163,8 @@ static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDim
     return changed;
 }
 
+// Until nothing changes, because a factor that loses axes in one tensor takes the condition away for a minor factor of
+// another.
 void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
     for (bool changed = true; changed;) {
         changed = false;

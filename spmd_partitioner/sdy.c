@@ -11,11 +11,13 @@ typedef struct Scanner {
     const char *at;
 } Scanner;
 
+// The next character that means something.
 static char peek(Scanner *scanner) {
     while (*scanner->at == ' ' || *scanner->at == '\\' || *scanner->at == '\n') scanner->at++;
     return *scanner->at;
 }
 
+// Moves past `token` if it stands there.
 static bool take(Scanner *scanner, const char *token) {
     peek(scanner);
     size_t length = strlen(token);
@@ -24,6 +26,7 @@ static bool take(Scanner *scanner, const char *token) {
     return true;
 }
 
+// Unsigned, as all numbers of the form are.
 static bool take_number(Scanner *scanner, int64_t *number) {
     if (peek(scanner) < '0' || *scanner->at > '9') return false;
     char *end;
@@ -164,6 +167,7 @@ static bool skip_sharding(Scanner *scanner) {
     return false;
 }
 
+// Value `index` of a list, or the only one.
 bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, int64_t index, int64_t rank,
                        SpmdAnnotation *annotation) {
     Scanner scanner = {text};
@@ -177,6 +181,7 @@ bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, 
     return take(&scanner, "<") && take_sharding(arena, mesh, &scanner, rank, annotation);
 }
 
+// Two spellings are in use: of Shardy's own printer, and of programs that JAX exports.
 bool spmd_sdy_manual_axes(const SpmdMesh *mesh, const char *text, SpmdAtomSet *axes) {
     Scanner scanner = {text};
     SpmdAxes list = {0};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings are values: made in an arena, compared by content, never changed once others may see them. Unused places of
+// a list of axes are zero, so that hashes and comparisons of whole structs agree.
 #include "spmd_partitioner/sharding.h"
 
 #include <assert.h>
@@ -124,6 +126,7 @@ int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t devi
 }
 
 // The atoms of one axis that follow each other without a gap, from list position `first`; returns how many.
+// So that people read "batch" and not the prime factors of it.
 static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first) {
     int32_t count = 1;
     assert(first < axes->count); /* a run has a first atom */
@@ -134,6 +137,7 @@ static int32_t axis_run(const SpmdMesh *mesh, const SpmdAxes *axes, int32_t firs
     return count;
 }
 
+// A part of an axis is written as V3 text writes it, axis:(size before)size.
 static void print_run(HloText *text, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
     assert(count > 0); /* a run has a first atom */
     int32_t axis = mesh->atoms[atoms[0]].axis;

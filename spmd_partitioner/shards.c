@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splitting global arrays into shards and reassembling them. Works on written shardings, one device at a time, so that
 // any device order will do.
+// copy_block() is the whole of it: the box of the global array at a device's offsets, row by row, cut off where an
+// uneven shard sticks out. Replicas are written over each other, the first device last, so that it is the first one's
+// values that count.
 #include <assert.h>
 #include <string.h>
 
@@ -45,11 +48,13 @@ static int64_t position_of(const HloIotaDevices *iota, HloInts devices, int64_t 
 }
 
 // Position of a device in a tiled annotation's list, or -1.
+// By the inverse of the list.
 static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
     return position_of(&sharding->iota, sharding->devices, device);
 }
 
 // Position of a device in a named mesh.
+// Devices of a mesh without an order of its own stand where their numbers say.
 static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
     bool own_order = mesh->iota.dims.count || mesh->device_ids.count;
     int64_t position = own_order ? position_of(&mesh->iota, mesh->device_ids, device) : device;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PartitionSpec-like strings and the --shard option.
+// The syntax is PartitionSpec's as far as a shell lets it be written: items for dimensions, separated by commas, an
+// axis or several of them. Wrong names are answered with the nearest right one.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,7 @@ static HloStatus unknown_axis(const SpmdMeshAxis *mesh, int64_t axis_count, cons
     return status;
 }
 
+// Quotes too: people paste Python.
 static bool blank(char c) {
     return c == ' ' || c == '\t' || c == '"' || c == '\'';
 }
@@ -89,6 +92,7 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
     return HLO_SUCCESS;
 }
 
+// The mesh of a V3 annotation, in the plain device order.
 static HloMesh spec_mesh(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count) {
     const char **names = HLO_ARENA_NEW(arena, const char *, axis_count);
     int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, axis_count);
@@ -110,12 +114,14 @@ static size_t item_length(const char *spec) {
     return length;
 }
 
+// Checked once in front, so that items can be cut at commas outside of parentheses.
 static bool is_balanced(const char *spec) {
     int depth = 0;
     for (; *spec && depth >= 0; spec++) depth += (*spec == '(') - (*spec == ')');
     return depth == 0;
 }
 
+// Fewer items than dimensions are allowed, as in JAX: the rest is unsharded. An empty spec has none.
 HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *spec, int64_t rank,
                           const HloSharding **result) {
     assert(arena && spec && result && rank >= 0);
@@ -143,6 +149,7 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 
 // ---- --shard ----
 
+// Results are arrays of their own in the plan: what the caller wants may differ from what the program makes.
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
     HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "there is no result r%lld: the program has %lld",
                 (long long)number, (long long)plan->result_count);

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halo exchange in its general form: each device gets an interval of the global array that moves with its position.
+// The interval of position i begins at step * floor((scale * i + offset) / divisor) + shift and has `size` elements,
+// some of which may lie outside of the array (spmd_partitioner/emit.h). Three ways are priced for it, by the elements
+// that one device sends: to gather the whole dimension; to send whole shards, or the parts of them that somebody needs,
+// as collective-permutes (PIECES, one for each distance or place); and to send exactly what each position lacks in
+// rounds that are an edge colouring (MOVES, moves.c). What lies outside of the array is set to a fill at the very end,
+// where the caller asks for it; until then it may be anything.
 #include <assert.h>
 #include <string.h>
 
@@ -38,6 +44,7 @@ typedef struct Taking {
 // Entries of a table of pieces: beyond it the moves are planned one by one.
 enum { PIECE_LIMIT = 1 << 20 };
 
+// Rounds towards minus infinity: intervals may begin in front of the array.
 static int64_t floor_divide(int64_t a, int64_t b) {
     assert(b > 0); /* shards and divisors are positive */
     return a / b - (a % b != 0 && a < 0);
@@ -56,6 +63,7 @@ int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i) {
     return interval->scale * i + interval->offset - multiple_of(interval, i) * interval->divisor;
 }
 
+// The first element that position i needs; negative in front of the array.
 static int64_t first_of(const Window *window, int64_t i) {
     return spmd_interval_first(&window->interval, i);
 }
@@ -125,6 +133,7 @@ static bool plan_by_distance(HloArena *arena, Window *window) {
     return true;
 }
 
+// NULL moves when they would be too many to plan.
 static void plan_by_moves(HloArena *arena, Window *window) {
     SpmdCut cut = {.global = window->global, .shard = window->shard};
     SpmdMoves *moves = spmd_moves_new(arena, window->shards);
@@ -134,6 +143,7 @@ static void plan_by_moves(HloArena *arena, Window *window) {
     window->moves = spmd_moves_plan(arena, moves) ? moves : NULL;
 }
 
+// True if the interval begins at the same place of the joined pieces on every device: then it is a plain slice.
 static bool same_starts(const Window *window) {
     for (int64_t i = 1; i < window->shards; i++) {
         if (window->starts[i] != window->starts[0]) return false;
@@ -298,6 +308,7 @@ static HloInstruction *gather_all(const Taking *taking) {
     return cut_interval(taking, all, starts);
 }
 
+// The fill is applied to what comes out of any of the three ways: they differ in what they leave outside of the array.
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
                                  HloInstruction *fill, const SpmdReason *reason) {
     assert(dim >= 0 && dim < local.hlo->shape->rank);
@@ -316,6 +327,8 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
     return mask_outside(&taking, result, fill);
 }
 
+// A phase is how far behind a whole multiple of the divisor a position begins: which of the holes of a dilated
+// dimension it starts in.
 void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t *least,
                           int64_t *largest) {
     int64_t shards = spmd_axes_product(mesh, axes);
@@ -328,6 +341,7 @@ void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const Spmd
     assert(*least >= 0 && *largest < interval->divisor); /* it is a remainder */
 }
 
+// Devices run one program, so those that begin later find their place in a table by their index.
 HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
                                 const SpmdInterval *interval, int64_t size) {
     assert(dim >= 0 && dim < array->shape->rank && size >= 0);

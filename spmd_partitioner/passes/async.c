@@ -115,6 +115,8 @@ static HloInstruction *make_wrapped_start(HloInstruction *at) {
     return start;
 }
 
+// Two instructions take the place of one. Those with a start op of their own keep it; others, and those of several
+// arrays, are wrapped in a computation that async-start calls.
 static void split(const Splitting *splitting, HloInstruction *at) {
     const int32_t *place = splitting->place;
     HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
@@ -154,6 +156,7 @@ static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *
     return HLO_SUCCESS;
 }
 
+// Work is measured before anything moves: what is made meanwhile hides nothing.
 HloStatus spmd_make_async(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     Splitting splitting = {NULL, NULL, 0};

@@ -35,6 +35,7 @@ static uint64_t closure(const Combiner *combiner, uint64_t set) {
     return set;
 }
 
+// One all-reduce can do both: the same groups, the same reducer, the same type.
 static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
     const HloCollectiveAttributes *x = HLO_ATTRIBUTES(a, Collective), *y = HLO_ATTRIBUTES(b, Collective);
     return a->shape->type == b->shape->type && a->called[0] == b->called[0] &&
@@ -94,12 +95,15 @@ static void emit_group(Combiner *combiner, const Group *group) {
     }
 }
 
+// Only what the partitioner made (it has a reason): the program's own collectives stay as they were written.
 static bool can_join(const HloInstruction *at) {
     return hlo_is(at, HLO_OP_ALL_REDUCE) && at->operand_count == 1 && hlo_shape_is_array(at->shape) &&
            at != at->parent->root && at->called_count == 1 && !at->control_predecessors.count &&
            !at->control_successors.count && hlo_instruction_frontend_attribute(at, "meshlo.reason");
 }
 
+// `needs` of an instruction are the groups that it depends on, through operands and through members of groups that
+// those depend on. An all-reduce may join a group that it does not need.
 static void combine(HloComputation *computation, HloArena *scratch, int64_t limit) {
     assert(limit >= 0);
     Combiner *combiner = HLO_ARENA_NEW(scratch, Combiner, 1);
@@ -123,6 +127,7 @@ static void combine(HloComputation *computation, HloArena *scratch, int64_t limi
     if (changed) hlo_computation_sort(computation);
 }
 
+// Computations with fewer than two candidates are not even measured.
 void spmd_combine_all_reduces(HloModule *module, HloArena *scratch, int64_t limit) {
     int64_t count = module->computations.count;
     for (int64_t c = 0; c < count; c++) {

@@ -55,6 +55,7 @@ static HloInstruction *copy_out(HloInstruction *loop, HloInstruction *collective
     return copy;
 }
 
+// The loop's carry with one more element.
 static const HloShape *longer_tuple(HloArena *arena, const HloShape *tuple, const HloShape *last) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, tuple->element_count + 1);
     for (int32_t i = 0; i < tuple->element_count; i++) elements[i] = tuple->elements[i];
@@ -87,6 +88,7 @@ static HloInstruction *carry_along(HloInstruction *loop, HloInstruction *value) 
     return read;
 }
 
+// Carry and result must be written out as tuples, and the loop's computations be its own: they get another parameter.
 static bool can_hoist_from(const HloInstruction *loop) {
     const HloInstruction *init = loop->operands[0], *root = loop->called[1]->root;
     return hlo_is(init, HLO_OP_TUPLE) && hlo_is(root, HLO_OP_TUPLE) && loop != loop->parent->root &&
@@ -94,6 +96,8 @@ static bool can_hoist_from(const HloInstruction *loop) {
            loop->called[0]->root != loop->called[0]->parameters.items[0];
 }
 
+// Each collective of the body that works on something which no round changes. Removing it may remove instructions
+// behind it too, so the walk begins anew where its next one has gone.
 static void hoist_from(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     for (HloInstruction *at = loop->called[1]->first, *next; at; at = next) {
@@ -113,6 +117,7 @@ static void hoist_from(HloInstruction *loop) {
     }
 }
 
+// Inner loops first: what leaves one may leave the next.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, scratch, &count);

@@ -41,6 +41,7 @@ static void merge_one(HloInstruction *at) {
     }
 }
 
+// Of two equal ones the earlier stays: everything that needs it stands behind both.
 void spmd_merge_collectives(HloModule *module, HloArena *scratch) {
     (void)scratch;
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The order of the passes: equal collectives become one before they are hoisted or joined, reduce-scatters are formed
+// before what is left of all-reduces is combined, and halves are made last, when it is known what stands between them.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>

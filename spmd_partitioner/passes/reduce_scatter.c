@@ -77,6 +77,7 @@ static bool takes_own_part(const HloInstruction *slice, const HloInstruction *re
     return true;
 }
 
+// The slice's user gets the reduce-scatter; slice and all-reduce go with whatever only they needed.
 static void form_one(HloInstruction *reduce, HloArena *scratch) {
     HloInstruction *slice = reduce->users.items[0];
     if (!hlo_is(slice, HLO_OP_DYNAMIC_SLICE) || slice->operands[0] != reduce) return;
@@ -94,6 +95,7 @@ static void form_one(HloInstruction *reduce, HloArena *scratch) {
     spmd_remove_unused(slice);
 }
 
+// The all-reduce's only user is the slice: else everybody needs the whole array all the same.
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {

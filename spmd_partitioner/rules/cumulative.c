@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Running totals: each shard accumulates its own elements, the shards' totals are gathered (one element each), and
+// every device adds what stands in front of it. That sends one element a shard, where a window as long as the array
+// would gather everything.
 #include "spmd_partitioner/rules/cumulative.h"
 
 #include <assert.h>

@@ -108,6 +108,7 @@ static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruc
     return HLO_SUCCESS;
 }
 
+// The user is told here, when shardings are final.
 static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->operands[0]->shape), HLO_INVALID_ARGUMENT,
                 "custom-call InspectSharding looks at one array");
@@ -136,6 +137,7 @@ static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruc
     return spmd_partition_default(partitioner, op);
 }
 
+// One way for each kind of call in hlo/ir/custom_calls.def.
 static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
     SpmdCustomCall kind = spmd_custom_call_kind(op);
@@ -157,6 +159,8 @@ const SpmdOp spmd_op_custom_call = {
 
 // ---- collectives of the program itself ----
 
+// Along dimensions that the collective does not work on, automatic axes may cut its operands: every device of a group
+// has the same part then.
 static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     HloInts busy = {NULL, 0};
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Collective) busy = HLO_ATTRIBUTES(op, Collective)->dimensions;

@@ -4,6 +4,7 @@
 
 #include "spmd_partitioner/emit.h"
 
+// The result's dimensions are batch, then free ones of the left side, then of the right.
 static void dot_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
@@ -73,6 +74,7 @@ static void map_scaled(SpmdRule *rule, SpmdFactorKind kind, const int64_t dims[2
     }
 }
 
+// As a dot's, with each dimension in blocks and elements of a block, which scales and values share.
 static void scaled_dot_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCALED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
@@ -102,6 +104,7 @@ static bool ragged_may_be_cut(const HloInstruction *op) {
     return op->operands[2]->shape->rank == 1;
 }
 
+// One dimension of the sides and the result that have it (-1: not).
 static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t rhs, int64_t result) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(rule->op, Dot);
     const HloShape *shape = rule->op->operands[lhs >= 0 ? 0 : 1]->shape;
@@ -112,6 +115,7 @@ static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t
     if (result >= 0) spmd_rule_map(rule, spmd_rule_result(rule, 0), result, factor);
 }
 
+// The group dimension of the right side has no factor: every device may meet every group.
 static void ragged_dot_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
@@ -184,6 +188,8 @@ static HloInstruction *own_sizes(SpmdPartitioner *partitioner, HloInstruction *s
     return spmd_emit_convert(partitioner, spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, ends, begins), type);
 }
 
+// Groups are runs of the ragged dimension, so a device that has a part of it has a part of each run: own_sizes() says
+// how much, and the op runs on that.
 static HloStatus ragged_dot_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

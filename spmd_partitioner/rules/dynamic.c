@@ -7,6 +7,8 @@
 #include "hlo/analysis/loop.h"
 #include "spmd_partitioner/emit.h"
 
+// A dimension of which a part is taken is a summed factor: each device gives what it has of the part, and nothing
+// elsewhere.
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     const HloShape *operand = op->operands[0]->shape;
@@ -104,6 +106,9 @@ static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     for (int64_t f = 0; f < rule->factors.count; f++) factors[f] = whole[f];
 }
 
+// The shard gets margins of nothing as wide as the slice on both sides; a slice that begins at the shifted start, kept
+// inside of shard and margins, then holds this device's elements at their place and nothing elsewhere, whether it lies
+// inside, over a border, or on another device altogether.
 static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -133,6 +138,8 @@ const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice",
                                       .partition = dynamic_slice_partition,
                                       .adjust = dynamic_slice_adjust};
 
+// The update is cut only along dimensions that it fills; along others every device needs all of it, and writes what
+// lies in its shard.
 static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const HloShape *operand = op->operands[0]->shape, *update = op->operands[1]->shape;
@@ -144,6 +151,8 @@ static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) 
     }
 }
 
+// As for slices the shard gets margins, here to be written over: an update that lies beside the shard, or half in it,
+// goes into a margin, and the margins are cut off again.
 static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops whose result element depends on the operands' elements at the same, or a rearranged, index.
+// Rules without functions: every dimension of the result is a factor, which operands share where they have it. Padding
+// of uneven cuts is computed along and never looked at.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors, the plan has edges instead.
+// Values that pass a border (of a call, loop or branch) get there in the sharding that the plan gives to the other
+// side, and leave in the one that the other side made. A loop's carry has one sharding for all rounds.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -43,6 +45,7 @@ static void define_leaves(SpmdPartitioner *partitioner, HloInstruction *made, co
     }
 }
 
+// No instruction is made: whoever needs the tuple builds it from its leaves. Only an annotated tuple reshards them.
 static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TUPLE));
     int64_t leaf = 0;
@@ -61,6 +64,7 @@ static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruct
 }
 const SpmdOp spmd_op_tuple = {.name = "tuple", .partition = tuple_partition};
 
+// The other way round: leaves of the operand become the op's own.
 static HloStatus get_tuple_element_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
@@ -104,6 +108,7 @@ static HloStatus call_partition(SpmdPartitioner *partitioner, const HloInstructi
 }
 const SpmdOp spmd_op_call = {.name = "call", .partition = call_partition};
 
+// The condition is partitioned too: every device decides for itself, from the same values.
 static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_WHILE));
     HloInstruction *init = tree_as(partitioner, op->operands[0], op, "initial loop value");
@@ -118,6 +123,8 @@ static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruct
 }
 const SpmdOp spmd_op_while = {.name = "while", .partition = while_partition};
 
+// All branches give their results as the plan wants those of the op, so that they are of one shape. The predicate is
+// the same on all devices that share a collective inside.
 static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONDITIONAL));
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
@@ -144,6 +151,7 @@ static HloStatus data_flow_partition(SpmdPartitioner *partitioner, const HloInst
 }
 const SpmdOp spmd_op_data_flow = {.name = "data-flow", .partition = data_flow_partition};
 
+// Tokens order side effects and have nothing to cut.
 static HloStatus token_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_local(partitioner, op->operands[i], 0)->hlo;

@@ -41,6 +41,9 @@ static bool is_single(HloInts map, int64_t size, int64_t d) {
     return size == 1 && hlo_ints_contain(map, d);
 }
 
+// An indexed dimension of which one element is taken is a summed factor: each device looks up what lies in its shard,
+// and the devices' findings are joined. Propagation leaves it alone (blocked), since a table that happens to be cut
+// does not mean that its readers should be.
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -66,6 +69,7 @@ static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     rule->reduction = spmd_rule_joiner(op->shape->type);
 }
 
+// Slices that take a whole dimension take the whole shard; single elements of indexed dimensions stay single.
 static void gather_adjust(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *operands,
                           const HloShape *result) {
     HloGatherAttributes *gather = attributes;
@@ -90,11 +94,13 @@ typedef struct Component {
     int64_t shard;      // its local size
 } Component;
 
+// Whether an index type has a number: an s8 index into 300 rows cannot be compared with 300, and need not be.
 static bool type_holds(HloType type, int64_t value) {
     int bits = hlo_type_info(type)->bits - (hlo_type_kind(type) == HLO_KIND_SIGNED);
     return bits >= 63 || value < (INT64_C(1) << bits);
 }
 
+// A scalar as an array of the dims of `like`; scalars stay scalars.
 static HloInstruction *splat_like(SpmdPartitioner *partitioner, const HloInstruction *like, HloInstruction *scalar) {
     return like->shape->rank ? spmd_emit_splat(partitioner, scalar, like->shape->dims, like->shape->rank) : scalar;
 }
@@ -162,6 +168,8 @@ static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction 
     return spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &inside, 1, &attributes);
 }
 
+// HLO clamps the start of a gathered slice so that all of it is inside of the array. That must be done before indices
+// are counted from a shard, whose bounds are others.
 static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                     const HloShape *local) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(rule->op, Gather);
@@ -176,6 +184,9 @@ static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule
     return components;
 }
 
+// Without a cut indexed dimension the op runs on local shapes as it is. With one, each device gathers at clamped local
+// indices (any row will do where the index is another device's), then replaces what was not its own by nothing: the
+// op's identity, which the finishing all-reduce leaves out.
 static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -209,6 +220,9 @@ const SpmdOp spmd_op_gather = {
 
 // ---- scatter ----
 
+// Dimensions that updates fill whole pass; those written row by row pass too, and a device ignores rows of others. The
+// index list may be cut if partial results can be combined: then each device applies its own updates to an array of
+// which only the first device's has the old values.
 static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
@@ -278,6 +292,8 @@ static bool is_row(const SpmdRule *rule, int64_t d, int32_t inputs) {
     return list->count > 0;
 }
 
+// HLO drops updates that are not wholly inside, so another device's rows need no test: counted from this shard they are
+// outside. Indices are clamped to one step beyond the array first, lest a difference overflow.
 static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);

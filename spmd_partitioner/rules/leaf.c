@@ -5,6 +5,7 @@
 #include "spmd_partitioner/emit.h"
 
 // Scalars are copied; annotated arrays are made in the sharding that the annotation says.
+// Most constants and iotas are free and never come here.
 static HloStatus leaf_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
     if (hlo_shape_is_array(op->shape) && op->shape->rank > 0) {
@@ -34,6 +35,8 @@ const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstructi
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
+// Unreduced parameters come as partial sums. A foreign device order is set right at once, at the entry only: inside
+// everything is in the mesh's order.
 static HloStatus parameter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_PARAMETER));
     int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers without communication: every element is computed from its place in the whole array, so that the bits
 // do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
+// The bit generators' algorithms are written out as graphs over the element's global index (a counter), which is why
+// any cut gives the same bits: only the index of the first local element differs. The state after the draw is worked
+// out from the number of elements in all, on every device alike. rng (the old op) is the same over a counter of the
+// program and a key of the op's own.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -22,11 +26,13 @@ typedef struct Bits {
     const SpmdSharding *sharding;
 } Bits;
 
+// A scalar as an array of the local dims.
 static HloInstruction *splat(const Bits *bits, HloInstruction *scalar) {
     if (bits->local->rank == 0) return scalar;
     return spmd_emit_splat(bits->partitioner, scalar, bits->local->dims, bits->local->rank);
 }
 
+// A constant as such an array.
 static HloInstruction *number(const Bits *bits, HloType type, uint64_t value) {
     return splat(bits, spmd_emit_scalar(bits->partitioner, type, (int64_t)value));
 }
@@ -36,10 +42,12 @@ static HloInstruction *with(const Bits *bits, HloOpcode opcode, HloInstruction *
     return spmd_emit_binary(bits->partitioner, opcode, a, number(bits, a->shape->type, value));
 }
 
+// op(a, b).
 static HloInstruction *both(const Bits *bits, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
     return spmd_emit_binary(bits->partitioner, opcode, a, b);
 }
 
+// Converting to u32 keeps the low bits.
 static HloInstruction *low_word(const Bits *bits, HloInstruction *wide) {
     return spmd_emit_convert(bits->partitioner, wide, HLO_U32);
 }
@@ -48,6 +56,7 @@ static HloInstruction *high_word(const Bits *bits, HloInstruction *wide) {
     return low_word(bits, with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, wide, 32));
 }
 
+// Two u32 as one u64.
 static HloInstruction *join_words(const Bits *bits, HloInstruction *low, HloInstruction *high) {
     HloInstruction *wide = spmd_emit_convert(bits->partitioner, high, HLO_U64);
     wide = with(bits, HLO_OP_SHIFT_LEFT, wide, 32);
@@ -80,6 +89,7 @@ static HloInstruction *linear_index(const Bits *bits, int32_t split) {
     return index;
 }
 
+// A u32 rotated left.
 static HloInstruction *rotate(const Bits *bits, HloInstruction *word, uint64_t by) {
     return both(bits, HLO_OP_OR, with(bits, HLO_OP_SHIFT_LEFT, word, by),
                 with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, word, 32 - by));
@@ -149,6 +159,8 @@ static HloInstruction *state_word(SpmdPartitioner *partitioner, HloInstruction *
     return spmd_emit_reshape(partitioner, spmd_emit_slice(partitioner, state, 0, index, index + 1, 1), NULL, 0);
 }
 
+// A block of the counter gives two words: both together are one 64-bit number, or one each for two neighbours along the
+// split dimension.
 static HloInstruction *threefry_bits(const Bits *bits, HloInstruction *state, bool wide) {
     HloInstruction *key = splat(bits, state_word(bits->partitioner, state, 0));
     int32_t split = wide || bits->global->rank == 0 ? -1 : split_dimension(bits->global);
@@ -161,6 +173,8 @@ static HloInstruction *threefry_bits(const Bits *bits, HloInstruction *state, bo
     return pick_lane(bits, with(bits, HLO_OP_AND, index_along(bits, split), 1), words, 2);
 }
 
+// A block gives four words, for neighbours in row-major order. The counter has 128 bits: low and high word of the
+// state, with a carry between them.
 static HloInstruction *philox_bits(const Bits *bits, HloInstruction *state, bool wide) {
     SpmdPartitioner *partitioner = bits->partitioner;
     HloInstruction *key = splat(bits, state_word(partitioner, state, 0));
@@ -328,6 +342,7 @@ static HloInstruction *distribute(const Bits *bits, HloInstruction *words, HloIn
 }
 
 // By global index, as the bit generator: any mesh gives the same numbers.
+// The planned sharding is taken as it is: no part of the array is dearer to make than any other.
 static HloStatus rng_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG));
     HloType type = op->shape->type;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions. One operand and a known op: partial results, finished late. Everything else: the partial results of the
 // devices are gathered and reduced once more.
+// Padding of an uneven cut would be taken in, so it is set to a value that changes nothing first. An init value that is
+// no identity must count once, not once a device: the devices then start from the identity, and the init value is
+// applied to the finished result.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
 
+// Reduced dimensions are summed factors, which results do not have; all arrays of a variadic reduction share theirs.
 static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -50,6 +54,7 @@ static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule,
     spmd_define_as(partitioner, 0, &local);
 }
 
+// One array and a combiner that collectives know.
 static HloStatus reduce_known(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     HloInstruction *operands[2] = {spmd_factor_operand(partitioner, rule, factors, 0).hlo,
@@ -125,6 +130,7 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     return HLO_SUCCESS;
 }
 
+// HLO_OP_CALL stands for a computation that no collective has.
 static HloStatus reduce_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     assert(rule); /* its operands are arrays: shape inference has seen them */

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides
 // whole.
+// Both shapes are walked from the major end. The largest factor that the current dimensions have in common is one
+// factor of the rule; what is left of a dimension goes on with the next of the other side. 2x3x4 to 6x4 gives 2, 3
+// (both of the 6) and 4; 6 to 2x3 the same the other way round; 4x6 to 3x8 shares nothing in front, so those dimensions
+// are needed whole.
 #include <assert.h>
 
 #include "hlo/base/arithmetic.h"
@@ -25,6 +29,7 @@ static bool advance(Side *side) {
 }
 
 // A factor of one side alone.
+// It fills the dimension's place in the list of factors but can have no axes.
 static void add_alone(SpmdRule *rule, Side *side) {
     spmd_rule_map(rule, side->tensor, side->dim, spmd_rule_factor(rule, SPMD_REPLICATE, side->left));
     side->left = 1;
@@ -44,6 +49,7 @@ static void add_apart(SpmdRule *rule, Side *a, Side *b) {
     }
 }
 
+// Invariant of the loop: as many elements are covered on one side as on the other.
 static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(op->operand_count >= 1);
     const HloShape *from = op->operands[0]->shape;
@@ -67,6 +73,7 @@ static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
 const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule};
 
 // A bitcast of one element width is a reshape if it moves no data: ours are row-major.
+// Arrays of our programs are row-major, so a bitcast between shapes of one width is a reshape.
 static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(hlo_type_bytes(op->shape->type) != hlo_type_bytes(op->operands[0]->shape->type), HLO_UNIMPLEMENTED,
                 "bitcast that changes the element width cannot be partitioned");

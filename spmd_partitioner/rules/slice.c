@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each device asks its
 // neighbours for what it lacks.
+// Each of them is an interval of the operand for every shard of the result: a slice begins further on, a pad earlier
+// (in holes, if it puts some between elements), a reversal counts backwards. spmd_emit_window() brings the interval,
+// and what is left to do locally is the same op without its offset. Concatenation has several sources and plans its
+// moves itself.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
+// Whether a slice keeps a dimension as it is: then it does not matter how that is cut.
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {
     return slice->starts.items[dim] == 0 && slice->limits.items[dim] == operand->dims[dim] &&
            (!slice->strides.count || slice->strides.items[dim] == 1);
@@ -70,10 +75,13 @@ static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *o
     return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0, 1, 0};
 }
 
+// Bytes that one device sends for its windows.
 static int64_t slice_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     return spmd_windowed_bytes(partitioner, rule, 0, factors, slice_interval);
 }
 
+// The factor has the result's size, which is smaller than the operand's: shards of both are cut by the same axes, and
+// begin at different elements.
 static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape;
     for (int32_t d = 0; d < operand->rank; d++) {
@@ -213,6 +221,7 @@ static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule,
     return spmd_windowed_bytes(partitioner, rule, 0, factors, reverse_interval);
 }
 
+// The window of a reversed dimension is the mirrored shard in the operand's order; the local op turns it round.
 static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_REVERSE));
     Windowed windowed = begin(partitioner, op, true);
@@ -257,6 +266,7 @@ static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction 
     return spmd_moves_plan(partitioner->arena, moves) ? moves : NULL;
 }
 
+// What the moves send. Free parts (constants and the like) are made where they are needed and send nothing.
 static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
@@ -379,6 +389,8 @@ static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
     return true;
 }
 
+// In order of preference: a rotation as one exchange, the parts brought along the cut dimension, or everything as the
+// factors of the other dimensions say, with the joined one whole.
 static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];

@@ -3,15 +3,20 @@
 // whatever moves less. Along many shards it is cheaper that they sort themselves and merge with one another, two at a
 // time, as an odd-even merge network says. If only the first few elements are asked for, each shard gives its first,
 // and those are sorted.
+// Invariant of the merging: with places as a last key there are no ties and padding comes last, so the sorted order is
+// one, and what each stage keeps does not depend on who keeps it. A stage's pair sort their two shards together and
+// keep a half each; after the last stage shard i holds what belongs there.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
+// HLO sorts along one dimension.
 static int64_t sorted_dimension(const HloInstruction *op) {
     return HLO_ATTRIBUTES(op, Sort)->dimensions.items[0];
 }
 
+// All arrays are cut alike, since elements move together.
 static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SORT));
     const HloShape *shape = op->operands[0]->shape;
@@ -35,11 +40,13 @@ static bool has_no_ties(const HloInstruction *op) {
            hlo_is(root->operands[1], HLO_OP_PARAMETER) && root->operands[0] != root->operands[1];
 }
 
+// op(a, b) in a comparator that is being made.
 static HloInstruction *make(HloComputation *computation, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
     HloInstruction *operands[] = {a, b};
     return hlo_instruction_new(computation, opcode, a->shape, operands, 2, NULL, NULL);
 }
 
+// a < b in a comparator that is being made.
 static HloInstruction *make_less(SpmdPartitioner *partitioner, HloComputation *computation, HloInstruction *a,
                                  HloInstruction *b) {
     HloInstruction *operands[] = {a, b};
@@ -163,6 +170,7 @@ static Sorting begin_sorting(SpmdPartitioner *partitioner, const HloInstruction 
     return sorting;
 }
 
+// Whether the last shards hold padding, which must not come among the elements.
 static bool is_uneven(const SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
     return op->operands[0]->shape->dims[sorted_dimension(op)] % spmd_axes_product(partitioner->mesh, axes) != 0;
 }
@@ -200,6 +208,7 @@ static void fill_network(Network *network) {
     }
 }
 
+// Counted first, then filled: the table is as long as the network has stages.
 static Network network_of(HloArena *arena, int64_t positions) {
     assert(positions > 0);
     Network network = {.positions = positions};
@@ -209,6 +218,7 @@ static Network network_of(HloArena *arena, int64_t positions) {
     return network;
 }
 
+// Every stage sends every array's shard once, and the places too where they are needed.
 static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
@@ -256,12 +266,14 @@ static void merge_with_partner(const Sorting *sorting, const int64_t *partners, 
     }
 }
 
+// The op's own arrays; the places, if there were any, have done their work.
 static void define_results(const Sorting *sorting, const SpmdSharding *sharding) {
     for (int32_t i = 0; i < sorting->op->operand_count; i++) {
         spmd_define(sorting->partitioner, i, sorting->arrays[i], sharding, 0, HLO_OPCODE_COUNT);
     }
 }
 
+// Each shard for itself, then stage by stage with its partner.
 static void sort_by_merging(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                             const SpmdAxes *factors, const SpmdSharding *sharding) {
     const SpmdAxes *axes = &sharding->dims[sorted_dimension(op)];
@@ -346,6 +358,8 @@ static SpmdAxes *as_cut(SpmdPartitioner *partitioner, const HloInstruction *op, 
     return NULL;
 }
 
+// Whoever asks for the first few alone (top-k as JAX lowers it) gets them from the first few of each shard; else the
+// cheapest choice of factors decides between merging along the shards and sorting whole rows.
 static HloStatus sort_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SORT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k: each shard names its best, and the best of those are chosen.
+// Each shard gives its k best with their places in the whole array; those are gathered, and the k best of them are the
+// answer. Padding behind the last element is set to what a top-k takes last.
 #include <assert.h>
 #include <string.h>
 
@@ -125,6 +127,7 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     return HLO_SUCCESS;
 }
 
+// Two stages only where the dimension that is searched is cut.
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

@@ -2,6 +2,9 @@
 // Transfers to and from the host. Inside a manual region each device makes its own; outside of one the annotation
 // {maximal device=N} names the device that speaks for all, and what it receives is broadcast. Feeds are the same: each
 // device has a queue of its own, or one speaks for all. Transfers between devices are a matter of manual regions.
+// Outside of manual regions a start and its done are written together where the start stands, since what is sent or
+// received may have to be resharded; the leaves of the start then hold the done's results, which the done only passes
+// on.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -117,12 +120,14 @@ static HloInstruction *emit_on_device(const Lone *lone, HloInstruction *argument
     return made;
 }
 
+// In the branch that the acting device takes; `argument` is (data, token).
 static HloInstruction *act_send(const void *context, HloInstruction *argument) {
     const Transfer *transfer = context;
     HloInstruction *data = emit_element(transfer->partitioner, argument, 0);
     return emit_transfer(transfer, data, emit_element(transfer->partitioner, argument, 1));
 }
 
+// The same; `argument` is the token alone.
 static HloInstruction *act_recv(const void *context, HloInstruction *argument) {
     return emit_transfer(context, NULL, argument);
 }
@@ -160,6 +165,7 @@ static void keep_start(const Transfer *transfer, HloInstruction *const *operands
     for (int64_t leaf = 0; leaf < 3; leaf++) define_scalar(transfer, leaf, start);
 }
 
+// The host gets whole arrays, from one device or from each.
 static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const Transfer transfer = transfer_of(partitioner, op);
     HLO_TRY(check_transfer(&transfer));
@@ -183,6 +189,7 @@ static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstructi
 }
 const SpmdOp spmd_op_send = {.name = "send", .partition = send_partition};
 
+// What one device receives for all is broadcast from it; the others bring zeros to the broadcast.
 static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const Transfer transfer = transfer_of(partitioner, op);
     HLO_TRY(check_transfer(&transfer));
@@ -307,6 +314,7 @@ static HloStatus infeed_for_all(SpmdPartitioner *partitioner, const HloInstructi
     return HLO_SUCCESS;
 }
 
+// Each device takes the part that the plan gives it from its own queue.
 static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
     if (acting_device(op) >= 0) return infeed_for_all(partitioner, op, token);
@@ -339,6 +347,7 @@ static HloInstruction *fed_arrays(SpmdPartitioner *partitioner, const HloInstruc
     return spmd_emit_tree(partitioner, data->shape, leaves);
 }
 
+// The mirror of infeeds: parts into each device's queue, or the whole into that of one.
 static HloStatus outfeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const int64_t device = acting_device(op);
     const Feed feed = {partitioner, op, hlo_shape_copy(spmd_arena(partitioner), op->shape)};

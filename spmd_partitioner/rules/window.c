@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask neighbours for their borders.
+// A window that lies over two shards needs elements of both. So each device first takes the interval of the operand
+// that its own windows reach over (spmd_emit_window() knows how to bring it), and then the op runs on that alone, with
+// padding adjusted: what the program's padding would have added outside of the array is in the interval already, as a
+// fill that counts nothing.
+//
+// Invariants: a dimension that is not cut keeps the program's own window; a cut one has a window over the interval
+// whose first output is the shard's first one, or, where shards begin at different phases of a dilated base, some
+// outputs more of which each device keeps its own. Results of padding rows (an uneven cut's last shard) are never
+// looked at by anybody.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -7,11 +16,14 @@
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
+// A window of one element at each place: outputs are inputs, and nothing is needed of neighbours. Window dilation does
+// not matter, since one element has no neighbour in its window.
 static bool is_trivial(const HloWindowDimension *window) {
     return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
            window->base_dilation == 1;
 }
 
+// How propagation treats the dimension: shards pass as they are, or need their neighbours' borders.
 static SpmdFactorKind window_kind(const HloWindowDimension *window) {
     return is_trivial(window) ? SPMD_PASS : SPMD_PERMUTE;
 }
@@ -92,6 +104,8 @@ static HloWindow *copy_window(HloArena *arena, const HloWindow *window) {
 
 // ---- reduce-window ----
 
+// One factor a dimension, which all arrays and all results share: they are windowed alike. Init values are scalars
+// without dimensions and get none.
 static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     int32_t inputs = op->operand_count / 2;
@@ -113,6 +127,7 @@ static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstructio
     return spmd_emit_identity(partitioner, combiner, init->shape->type);
 }
 
+// The form of window_interval() that spmd_windowed_bytes() asks for.
 static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
                                            const SpmdAxes *axes, int64_t size) {
     return window_interval(mesh, &HLO_ATTRIBUTES(op, Window)->window->dims[dim], axes, size);
@@ -128,6 +143,8 @@ static bool all_regular(const SpmdMesh *mesh, const HloWindow *window, const Spm
     return true;
 }
 
+// What one device sends for these factors. Running totals (cumulative sums and the like) exchange one element a shard
+// instead of borders as wide as the array.
 static int64_t reduce_window_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
@@ -155,6 +172,8 @@ typedef struct Windows {
     HloInstruction **operands;  // arrays, then init values
 } Windows;
 
+// Chooses the factors: with cut windows where all of them can be computed shard by shard, else without any. The second
+// round always fits, since without cut windows there is nothing that could be irregular.
 static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     Windows windows = {.rule = partitioner->plan->rules[op->id]};
@@ -171,6 +190,7 @@ static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction 
     return windows;
 }
 
+// Whether neighbours' elements are taken along a dimension.
 static bool is_taken(const HloWindowDimension *window, const SpmdSharding *sharding, int64_t dim) {
     return !is_trivial(window) && sharding->dims[dim].count > 0;
 }
@@ -206,6 +226,8 @@ static const HloShape *computed_shape(SpmdPartitioner *partitioner, const HloIns
     return more ? hlo_shape_with_dims(arena, local, dims, local->rank) : local;
 }
 
+// Several arrays may be reduced together: each is taken in the same way, and the clone of the op works on all of them.
+// Its shape is that of the windows that were computed; own_windows() cuts the shard's out of them.
 static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     assert(partitioner->plan->rules[op->id]); /* its operands are arrays: shape inference has seen them */
@@ -278,6 +300,9 @@ static bool may_exchange(const HloInstruction *op, const HloWindowDimension *win
            spmd_rule_combiner(op->called[1]) == HLO_OP_ADD && (inside || never_selected(op) != HLO_OPCODE_COUNT);
 }
 
+// Sources stand where the windows stand, so array, source and result are cut along the same factor although their sizes
+// differ: shard i of the sources is what the windows of shard i give, about. Dimensions that may not be exchanged get
+// no factor and stay whole.
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     for (int32_t d = 0; d < op->shape->rank; d++) {
@@ -318,6 +343,7 @@ static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *
     return halo;
 }
 
+// Both the array's and the sources' borders are sent.
 static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloWindow *window = HLO_ATTRIBUTES(rule->op, Window)->window;
     const SpmdSharding *sharding =
@@ -359,6 +385,8 @@ static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, i
         spmd_emit_window(partitioner, scattering->source, d, halo.sources, zero, &scattering->reason);
 }
 
+// Each device computes every window that touches its shard, and keeps of the scattered result the shard alone. Windows
+// at a border are computed by both sides: that is cheaper than to send sums back, and needs only one exchange.
 static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -397,6 +425,7 @@ const SpmdOp spmd_op_select_and_scatter = {.name = "select-and-scatter",
 
 // ---- convolution ----
 
+// A count of groups that is absent is written as 0 or 1.
 static int64_t group_count(int64_t written) {
     return written > 1 ? written : 1;
 }
@@ -410,6 +439,9 @@ static bool sums_window(const HloInstruction *op, int64_t i) {
            window->base_dilation == 1;
 }
 
+// A convolution is a matrix product whose rows are batch and windows: batch and output features pass, input features
+// are summed, and each spatial dimension is a window. Groups are the major part of the features on all three sides (for
+// batch groups: of the input's batch), so that a cut between groups keeps each group's product on one device.
 static void convolution_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;
@@ -499,6 +531,7 @@ static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule
     return true;
 }
 
+// Whether the windows of all cut spatial dimensions can be computed shard by shard, as is_regular() says.
 static bool convolution_is_regular(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
@@ -509,6 +542,7 @@ static bool convolution_is_regular(const SpmdPartitioner *partitioner, const Spm
     return true;
 }
 
+// The borders of the input; of an irregular choice the whole input, so that no such choice is the cheapest.
 static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
     const HloShape *input = rule->tensors[0].shape;
@@ -555,6 +589,9 @@ static HloInstruction *mask_features(SpmdPartitioner *partitioner, const SpmdRul
     return spmd_emit_mask(partitioner, input, feature, &axes, rule->tensors[0].shape->dims[feature], zero);
 }
 
+// The kernel comes as its factors say and is never exchanged; the input takes its borders one spatial dimension after
+// the other, so that corners come with the second. Where a summed dimension is uneven, both sides are masked: 0 times
+// what padding may hold (an infinity, a NaN) is not 0.
 static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;
