@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives: which devices take part, and what each gets.
+//
+// Every device runs on a thread of its own and waits at a collective for its group (rendezvous.c). The last one to come
+// computes the results of all of them, an "exchange" over the parties in group order, and the others find theirs ready.
+// Who belongs to a group follows from the attributes and the device's own number; how a device that is in none fails is
+// decided there too.
 #include <assert.h>
 #include <string.h>
 
@@ -23,6 +28,7 @@ static GroupMode group_mode(const HloInstruction *instruction) {
     }
 }
 
+// How many members the numbers in the groups count.
 static int64_t mode_size(const HloEvalWorld *world, GroupMode mode) {
     assert(world->device_count > 0);
     switch (mode) {
@@ -42,6 +48,8 @@ static int64_t mode_member(const HloEvalDevice *device, GroupMode mode) {
     }
 }
 
+// Members of a group as device numbers: which replica or partition the members share with this device depends on the
+// mode.
 static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members) {
     assert(members.count >= 0);
     int64_t partitions = device->world->partition_count, partition = device->number % partitions;
@@ -144,6 +152,7 @@ static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
+// All parties get the same values, each in memory of its own.
 static HloStatus exchange_all_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
     assert(count > 0 && parties);
@@ -405,6 +414,7 @@ HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstructio
 
 // ---- ragged-all-to-all: operands input, output, input offsets, send sizes, output offsets, receive sizes
 
+// Entry `entry` of the sender's lists: rows `start`.. of its input become rows `target`.. of the receiver's output.
 static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty *from, const HloEvalParty *to,
                            int64_t entry) {
     assert(entry >= 0);
@@ -422,6 +432,8 @@ static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty
     return HLO_SUCCESS;
 }
 
+// Each output begins as the operand that is given for it; only what is sent is overwritten. Entry e goes to member e /
+// (entries / members).
 static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                  int64_t count) {
     assert(count > 0 && parties);

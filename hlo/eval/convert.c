@@ -22,6 +22,7 @@ static int64_t saturate(double value, HloType type) {
     return (int64_t)value;
 }
 
+// By way of double, which holds every float; NaN is 0 as an integer, and true as a predicate, since it is not 0.
 static void float_to_integer(HloType from, const void *in, HloType to, void *out, int64_t count) {
     double values[HLO_EVAL_CHUNK];
     int64_t numbers[HLO_EVAL_CHUNK];
@@ -43,6 +44,8 @@ static void to_float(HloType from, const void *in, HloType to, void *out, int64_
     }
 }
 
+// The pairs of kinds in the order in which they are told apart. Complex to real drops the imaginary part, but a
+// predicate asks about both.
 static void convert_chunk(HloType from, const void *in, HloType to, void *out, int64_t count) {
     assert(count >= 0);
     HloTypeKind from_kind = hlo_type_kind(from), to_kind = hlo_type_kind(to);
@@ -73,6 +76,7 @@ static void convert_chunk(HloType from, const void *in, HloType to, void *out, i
     }
 }
 
+// Chunk by chunk through buffers on the stack.
 void hlo_eval_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
     assert(count >= 0);
@@ -104,6 +108,7 @@ static double reduce_precision(double value, int64_t exponent_bits, int64_t mant
     return rounded;
 }
 
+// `keep_exponent`: a range that is at least the type's own changes nothing, and neither does such a mantissa.
 void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                       int64_t count) {
     const HloReducePrecisionAttributes *precision = HLO_ATTRIBUTES(instruction, ReducePrecision);
@@ -134,6 +139,7 @@ static int64_t stochastic_round(double value, uint64_t random, int random_bits, 
     return saturate(value < 0 ? -whole : whole, type);
 }
 
+// To floats it converts as convert does: the random bits only decide about the fraction of integers.
 void hlo_eval_stochastic_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                         int64_t count) {
     assert(count >= 0);
@@ -163,6 +169,7 @@ static uint64_t read_bits(HloType type, const char *data, int64_t index) {
     return width < 64 ? bits & ((UINT64_C(1) << width) - 1) : bits;
 }
 
+// The inverse of read_bits(): integers extend their sign into the byte, all others are stored as they are.
 static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
     int64_t value = (int64_t)bits;
     if (hlo_type_is_integer(type)) {
@@ -172,6 +179,7 @@ static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
     }
 }
 
+// Whole bytes are the same memory seen anew; narrower ones are packed or taken apart.
 HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_BITCAST_CONVERT));

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution in any number of dimensions: patches of the input as rows, the kernel as a matrix, one product a block.
+//
+// Shapes are brought into one order first: input [batch][spatial][features], kernel [spatial][input features][output
+// features]. A row of the patch matrix then holds all that one output position sees, in the order of the kernel's rows,
+// with zeros where it sees padding or the holes of a dilated input; rows times kernel are the outputs. The matrix would
+// be as many times larger than the input as the window has elements, so it is made a block of rows at a time. Groups of
+// features or of the batch are convolutions of their own, with their part of the kernel's columns.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -29,6 +35,7 @@ typedef struct Convolution {
     char *output;  // result type [batch][spatial][features]
 } Convolution;
 
+// order[0] is `first`, and the spatial dimensions begin at order[at].
 static void spatial_order(int64_t first, HloInts spatial, int64_t *order, int64_t at) {
     order[0] = first;
     for (int64_t i = 0; i < spatial.count; i++) order[at + i] = spatial.items[i];
@@ -54,6 +61,7 @@ static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *o
     return numbers;
 }
 
+// Sizes and strides in the order of the loops.
 static void describe(Convolution *c, const HloInstruction *instruction, HloEvalValue *const *operands) {
     assert(operands[0] && operands[1]);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(instruction, Convolution);
@@ -125,6 +133,7 @@ static void fill_row(const Convolution *c, int64_t batch, int64_t first_feature,
     }
 }
 
+// m rows of patches times the kernel, in one product or in the passes of a matrix unit.
 static void multiply_block(const Convolution *c, const char *rows, const char *kernel, char *sums, int64_t m, int64_t n,
                            int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot, ragged-dot, scaled-dot.
+//
+// Every dot is a number of matrix products, one for each combination of batch indices: the left side in the order
+// batch, rows, terms, the right side in the order batch, terms, columns, and the result comes out in the order that HLO
+// wants. Numbers are widened before they are multiplied and rounded once at the end (product.c). A ragged dot is a dot
+// whose rows, or terms, fall into consecutive groups with a right side or a result of their own; the sizes of the
+// groups are data and may be anything.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -40,6 +46,7 @@ static Side sort_dimensions(HloEvalDevice *device, const HloEvalValue *value, Hl
     return side;
 }
 
+// The data in that order: transposed into scratch memory, or as it is.
 static const char *arrange(HloEvalDevice *device, const Side *side) {
     int64_t rank = side->value->shape->rank;
     bool identity = true;
@@ -51,6 +58,7 @@ static const char *arrange(HloEvalDevice *device, const Side *side) {
     return moved;
 }
 
+// The three buffers hold one batch at a time.
 static void multiply_batches(HloEvalDevice *device, const Side *left, const Side *right, const HloEvalPasses *passes,
                              HloEvalValue *result) {
     assert(left && right && passes);
@@ -91,6 +99,7 @@ static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruct
     return HLO_SUCCESS;
 }
 
+// The third operand of a sparse dot says which elements are there, in a packing of a GPU's.
 HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     if (instruction->operand_count > 2) return hlo_eval_unsupported(instruction, "a sparse dot");
@@ -120,6 +129,7 @@ static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, c
     return HLO_SUCCESS;
 }
 
+// Scales are applied in double, exactly for all types that have them, and the product is as any other.
 HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCALED_DOT));
@@ -149,6 +159,7 @@ typedef struct Ragged {
     int64_t size, inner;  // steps of the ragged dimension, rows (or columns) that one step spans
 } Ragged;
 
+// The first m rows of a times the group's matrix b; c is overwritten.
 static void multiply(const Ragged *ragged, const void *a, const void *b, void *c, int64_t m) {
     memset(c, 0, (size_t)(m * ragged->n) * ragged->bytes);
     if (ragged->passes.count) {
@@ -158,6 +169,7 @@ static void multiply(const Ragged *ragged, const void *a, const void *b, void *c
     }
 }
 
+// Whether the step that row or column `position` belongs to is one of start..end-1; beyond the array there are none.
 static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_t end) {
     int64_t step = position / ragged->inner % ragged->size;
     return step >= start && step < end;
@@ -196,6 +208,7 @@ static int64_t span_of(const Side *side, int64_t dim, int64_t from, int64_t to) 
     return inner;
 }
 
+// Group after group: rows are copied together, multiplied and copied back; terms of other groups are zeros.
 static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, const HloEvalValue *sizes,
                            int64_t groups, bool contracting, HloEvalValue *result) {
     assert(groups >= 0);
@@ -233,6 +246,7 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
     }
 }
 
+// Ragged batch dimensions need no groups: each batch has a right side anyway.
 HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RAGGED_DOT));

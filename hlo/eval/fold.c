@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running totals of reductions.
+//
+// A fold is an array of accumulators that take inputs a run at a time. Sums and products of floats below f64 are kept
+// in double: their result does not depend on how a reduction is cut into pieces, up to one rounding, which is what
+// makes the oracle an oracle for engines that add in other orders. Everything else calls the computation with the
+// accumulator on the left, as HLO defines reductions.
 #include <assert.h>
 #include <string.h>
 
@@ -14,6 +19,7 @@ struct HloEvalFold {
     bool multiply;
 };
 
+// Only a plain add or multiply: a computation that does more could tell rounded values from others.
 static bool in_double(const HloComputation *computation, HloType type, bool *multiply) {
     if (!hlo_type_is_float(type) || type == HLO_F64) return false;
     HloOpcode opcode = hlo_eval_scalar_opcode(computation);
@@ -21,6 +27,7 @@ static bool in_double(const HloComputation *computation, HloType type, bool *mul
     return opcode == HLO_OP_ADD || opcode == HLO_OP_MULTIPLY;
 }
 
+// Batches of calls go up to a chunk of elements, or the usual run if that is shorter.
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **result) {
     HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED,
@@ -58,6 +65,7 @@ HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computa
     return hlo_eval_scalar_prepare(device, computation, fold->width, &fold->scalar);
 }
 
+// The input of one run, added or multiplied.
 static void add_totals(HloEvalFold *fold, double *totals, const char *input, int64_t count) {
     assert(count >= 0);
     double values[HLO_EVAL_CHUNK];
@@ -95,6 +103,7 @@ HloStatus hlo_eval_fold_add(HloEvalFold *fold, int64_t first, const void *const 
     return HLO_SUCCESS;
 }
 
+// Rounded once, here.
 void hlo_eval_fold_write(const HloEvalFold *fold, int64_t index, void *out) {
     assert(index >= 0);
     if (fold->totals) {

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather and scatter.
+//
+// Both ops walk over index vectors. Each names a window of the operand; gather copies it into the result, scatter
+// combines an update into it. A window has fewer dimensions on the other side than in the operand (collapsed, inserted
+// and batching ones are missing there), so the walk inside of a window goes over those that both have, with strides on
+// either side.
 #include <assert.h>
 #include <string.h>
 
@@ -16,6 +21,7 @@ typedef struct IndexWalk {
     int64_t vector_stride;
 } IndexWalk;
 
+// The index vector may lie along any dimension; one past the last stands for vectors of one number.
 static IndexWalk new_walk(HloEvalDevice *device, const HloEvalValue *indices, int64_t vector_dim) {
     assert(vector_dim >= 0 && vector_dim <= indices->shape->rank);
     const HloShape *shape = indices->shape;
@@ -58,6 +64,7 @@ typedef struct Window {
     int64_t *dims, *operand_strides, *other_strides;
 } Window;
 
+// Starts are moved inside, so that every element of the result comes from somewhere.
 HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_GATHER));
@@ -117,6 +124,7 @@ typedef struct Scatter {
     int64_t run;  // elements of the last window dimension that lie together on both sides, else 1
 } Scatter;
 
+// `count` neighbouring elements of every array in one batch of calls.
 static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t source, int64_t count) {
     assert(target >= 0 && source >= 0 && count >= 0);
     const void *inputs[2 * HLO_EVAL_MAX_VALUES];
@@ -130,6 +138,7 @@ static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t sou
     return hlo_eval_scalar_call(scatter->combine, inputs, outputs, count);
 }
 
+// The last dimension goes in runs where both sides have it together.
 static HloStatus combine_window(const Scatter *scatter, int64_t target, int64_t source) {
     assert(target >= 0 && source >= 0);
     const Window *window = &scatter->window;
@@ -149,6 +158,7 @@ static HloStatus combine_window(const Scatter *scatter, int64_t target, int64_t 
     return HLO_SUCCESS;
 }
 
+// Window dimensions stand in operand order on both sides.
 static void prepare_window(HloEvalDevice *device, Scatter *scatter, const int64_t *strides,
                            const int64_t *update_strides) {
     const HloScatterAttributes *attributes = scatter->attributes;
@@ -216,6 +226,7 @@ static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloE
     return HLO_SUCCESS;
 }
 
+// Works on the operands' own memory where nobody else needs it.
 HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCATTER));

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter: prepares computations, steps through them, and the public entry points.
+//
+// A computation is prepared once (HloEvalPlan): its live instructions in order, operands by slot number, and for each
+// operand whether this is its last use. Values then move out of their slots at their last use, so that a handler that
+// gets the only reference may write its result into the operand's memory. That is what makes a loop which updates a row
+// of a large array in each round take linear time.
+//
+// Calls nest by recursion, bounded by HLO_EVAL_MAX_DEPTH; every device has a stack, an arena for scratch and a list of
+// values of its own, and shares plans and constants with the others.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -14,6 +22,7 @@ static HloEvalFunction *const handlers[] = {
 #undef HLO_OP
 };
 
+// Opcodes index the table.
 HloEvalFunction *hlo_eval_handler(HloOpcode opcode) {
     return handlers[opcode];
 }
@@ -147,6 +156,7 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
 
 // ---- running
 
+// Of arrays of dynamic size nothing is said: what lies beyond their sizes may be anything.
 static bool has_nan(const HloEvalValue *value) {
     if (!value->data || value->sizes) return false;
     HloType type = value->shape->type, part = hlo_type_real_part(type);
@@ -245,6 +255,7 @@ HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation,
     return HLO_SUCCESS;
 }
 
+// Arguments are views of the caller's literals; only the result is copied.
 HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *computation,
                               const HloLiteral *const *arguments, HloLiteral **result) {
     assert(computation && result);
@@ -261,6 +272,7 @@ HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *compu
 
 // ---- entry points
 
+// Number and shapes; what differs is printed in the words of HLO text.
 static HloStatus check_arguments(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count) {
     assert(count >= 0);
     HLO_FAIL_IF(count != computation->parameters.count, HLO_INVALID_ARGUMENT,
@@ -292,6 +304,7 @@ typedef struct Request {
     bool partitioned;
 } Request;
 
+// All computations that can be reached, before anything runs: errors of types come first.
 static HloStatus make_plans(Request *request) {
     HloEvalWorld *world = request->world;
     world->plans = HLO_ARENA_NEW(world->arena, HloEvalPlan *, world->module->computation_limit);
@@ -304,6 +317,7 @@ static HloStatus make_plans(Request *request) {
     return HLO_SUCCESS;
 }
 
+// One instruction outside of its computation, for constant folding.
 static HloStatus apply_instruction(HloEvalDevice *device, const Request *request) {
     const HloInstruction *instruction = request->instruction;
     int32_t count = instruction->operand_count;
@@ -347,12 +361,14 @@ static HloStatus run_request(void *argument) {
     return HLO_SUCCESS;
 }
 
+// Nine tenths of the machine: what is left is for everybody else.
 static int64_t memory_limit(const HloEvalOptions *options) {
     if (options->memory_limit > 0) return options->memory_limit;
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? (int64_t)pages / 10 * 9 * bytes : INT64_MAX;
 }
 
+// Builds the world of a run, runs the request under hlo_protect(), and takes everything down again however it went.
 static HloStatus serve(Request *request, const HloModule *module, const HloEvalOptions *options, int64_t device_count) {
     assert(device_count > 0);
     HloEvalWorld world = {.module = module, .arena = hlo_arena_new(), .device_count = device_count};

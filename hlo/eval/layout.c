@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // bitcast: the bytes of an array in the order of one layout, read in the order of another.
+//
+// Shape and layout together say at which address an element lies: dimensions are put into the layout's order, and each
+// tile splits the most minor ones into (tile number, place in the tile), rounding up, which leaves padding. If source
+// and target are the same sequence of elements, a bitcast is a transpose in and a transpose out; if tiles differ,
+// elements are laid out in memory with their padding and picked up again at the other addresses.
+//
+// Limits (24 dimensions, four tiles of eight dimensions each) keep all index arithmetic in arrays on the stack.
 #include "hlo/eval/layout.h"
 
 #include <assert.h>
@@ -19,6 +26,7 @@ typedef struct Physical {
     bool is_identity;
 } Physical;
 
+// False for layouts beyond those limits, and for tiles that are combined (negative sizes).
 static bool describe(const HloShape *shape, Physical *physical) {
     assert(hlo_shape_is_array(shape));
     *physical = (Physical){.rank = shape->rank, .is_identity = true};
@@ -66,7 +74,8 @@ static void apply_tile(HloInts tile, int64_t *dims, int64_t *index, int64_t *ran
     *rank += tile.count;
 }
 
-// Where the element at a physical (untiled) index lies in memory, in elements, and how many the array takes.
+// Where the element at a physical (untiled) index lies in memory, in elements, and how many the array takes. -1 for
+// both when there are more than 64 bits count: tiles are as large as the text says.
 static int64_t address(const Physical *physical, const int64_t *index, int64_t *total) {
     int64_t dims[MAX_PHYSICAL_RANK], position[MAX_PHYSICAL_RANK], rank = physical->rank;
     memcpy(dims, physical->dims, (size_t)rank * sizeof(int64_t));
@@ -74,8 +83,11 @@ static int64_t address(const Physical *physical, const int64_t *index, int64_t *
     for (int64_t t = 0; t < physical->tile_count; t++) apply_tile(physical->tiles[t], dims, position, &rank);
     int64_t offset = 0, size = 1;
     for (int64_t i = 0; i < rank; i++) {
-        offset = offset * dims[i] + position[i];
-        size *= dims[i];
+        if (__builtin_mul_overflow(size, dims[i], &size)) {
+            *total = -1;
+            return -1;
+        }
+        offset = offset * dims[i] + position[i];  // below `size`
     }
     *total = size;
     return offset;
@@ -120,11 +132,12 @@ static void reorder(const Physical *physical, const char *from, char *to, int64_
 }
 
 // Through memory addresses: lays the elements out, padding and all, and picks them up again.
-static void through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to,
-                           char *target, int64_t bytes) {
+static HloStatus through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to,
+                                char *target, int64_t bytes) {
     int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
     address(from, zero, &from_total);
     address(to, zero, &to_total);
+    HLO_FAIL_IF(from_total < 0 || to_total < 0, HLO_RESOURCE_EXHAUSTED, "a bitcast through tiles that no memory holds");
     int64_t total = from_total > to_total ? from_total : to_total;
     char *memory = hlo_arena_allocate(scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
     int64_t at = 0, ignored;
@@ -135,14 +148,17 @@ static void through_memory(HloArena *scratch, const Physical *from, const char *
     do {
         memcpy(target + at++ * bytes, memory + address(to, zero, &ignored) * bytes, (size_t)bytes);
     } while (hlo_eval_next_index(to->dims, to->rank, zero));
+    return HLO_SUCCESS;
 }
 
+// What the passes ask before they spell a bitcast out.
 bool hlo_layouts_same_sequence(const HloShape *from_shape, const HloShape *to_shape) {
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
     Physical from, to;
     return describe(from_shape, &from) && describe(to_shape, &to) && same_sequence(&from, &to);
 }
 
+// Row-major in, row-major out: layouts only say what lies between.
 HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from_shape, const HloShape *to_shape,
                                const void *source, void *target) {
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
@@ -162,13 +178,14 @@ HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from_shape, co
     reorder(&from, source, first, bytes, true);
     if (!same) {
         char *second = hlo_arena_allocate_uninitialised(scratch, hlo_array_bytes((size_t)count, (size_t)bytes));
-        through_memory(scratch, &from, first, &to, second, bytes);
+        HLO_TRY(through_memory(scratch, &from, first, &to, second, bytes));
         first = second;
     }
     reorder(&to, first, target, bytes, false);
     return HLO_SUCCESS;
 }
 
+// Tuples and tokens have no bytes of their own to read anew.
 HloStatus hlo_eval_bitcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;

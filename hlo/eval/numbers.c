@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of any element type as doubles, floats, 64-bit integers or complex numbers, and back.
+//
+// The evaluator computes in a few wide types; these functions are the border. Each is a loop over one C type chosen by
+// a switch, so that arrays and not elements pay for the choice. f16 and bf16 have code of their own, because they are
+// most of what models hold; the rarer formats go through hlo_float_decode() element by element.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -7,6 +11,7 @@
 
 #include "hlo/eval/internal.h"
 
+// Bits of a float and back; memcpy is how C says it.
 static uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
@@ -109,6 +114,7 @@ void hlo_eval_decode_int64(HloType type, const void *data, int64_t count, int64_
     }
 }
 
+// Patterns of one or two bytes.
 static void encode_small(HloType type, uint64_t pattern, void *out, int64_t index) {
     if (hlo_type_bytes(type) == 1) {
         ((uint8_t *)out)[index] = (uint8_t)pattern;
@@ -117,6 +123,7 @@ static void encode_small(HloType type, uint64_t pattern, void *out, int64_t inde
     }
 }
 
+// Rounding from double directly: by way of float some halves would be rounded twice.
 void hlo_eval_encode_double(HloType type, const double *values, int64_t count, void *out) {
     assert(count >= 0);
     switch (type) {
@@ -130,6 +137,7 @@ void hlo_eval_encode_double(HloType type, const double *values, int64_t count, v
     }
 }
 
+// The fast paths for f16 and bf16 round to nearest even as hlo_float_encode() does.
 void hlo_eval_encode_float(HloType type, const float *values, int64_t count, void *out) {
     assert(count >= 0);
     switch (type) {
@@ -180,6 +188,8 @@ void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, v
     }
 }
 
+// Real numbers are decoded into the lower half of the output and spread from the end, so that none is overwritten
+// before it is read.
 void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, double _Complex *out) {
     assert(hlo_type_is_complex(type) || hlo_type_is_float(type) || hlo_type_is_integer(type) || type == HLO_PRED);
     if (type == HLO_C128) {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives;
 // when nobody is left to work while some still wait, the run ends with the names of who waits where.
+//
+// All of it is guarded by one lock and one condition: devices are few, and meet seldom compared with what they compute
+// in between. A device counts as active while it neither waits nor has finished; the last one to stop being active
+// looks whether somebody still waits (check_deadlock), which is exact, because waiting devices can only be woken by
+// active ones. The first failure stops the run: the others find `stopped` when they next wait or meet.
 #include <assert.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -52,6 +57,7 @@ static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
+// Whether a member of the meeting's group is there already.
 static bool has_come(const Meeting *meeting, int64_t device) {
     for (int64_t i = 0; i < meeting->count; i++) {
         if (meeting->group[i] == device) return meeting->parties[i].device != NULL;
@@ -59,6 +65,7 @@ static bool has_come(const Meeting *meeting, int64_t device) {
     return false;
 }
 
+// "device 3 waits at %x (all-reduce) for device 1, 2 (finished)": at most eight names.
 static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t device, const Meeting *meeting) {
     hlo_text_format(text, "%sdevice %lld waits at %%%s (%s) for", text->length ? "; " : "", (long long)device,
                     meeting->instruction->name, hlo_op_text(meeting->instruction->opcode));
@@ -103,6 +110,7 @@ static void take_slot(HloEvalRendezvous *rendezvous) {
     rendezvous->free_slots--;
 }
 
+// Everybody is woken: who waits for a slot and who waits for a meeting share the condition.
 static void give_slot(HloEvalRendezvous *rendezvous) {
     rendezvous->free_slots++;
     pthread_cond_broadcast(&rendezvous->changed);
@@ -133,6 +141,7 @@ static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction
     return meeting;
 }
 
+// Takes it out of the list of open and unfinished ones.
 static void free_meeting(HloEvalRendezvous *rendezvous, Meeting *meeting) {
     Meeting **at = &rendezvous->meetings;
     while (*at != meeting) at = &(*at)->next;
@@ -154,6 +163,7 @@ static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
 
 // ---- other things to wait for
 
+// With one device there is nobody to lock against, and no lock.
 void hlo_eval_lock(HloEvalWorld *world) {
     if (world->rendezvous) pthread_mutex_lock(&world->rendezvous->lock);
 }
@@ -162,6 +172,8 @@ void hlo_eval_unlock(HloEvalWorld *world) {
     if (world->rendezvous) pthread_mutex_unlock(&world->rendezvous->lock);
 }
 
+// Looks at every waiting device with the lock held: what it waits for may have come. It is counted as active again
+// here, before it has woken up, or a deadlock might be seen in between.
 void hlo_eval_announce(HloEvalWorld *world) {
     HloEvalRendezvous *rendezvous = world->rendezvous;
     if (!rendezvous) return;
@@ -176,6 +188,7 @@ void hlo_eval_announce(HloEvalWorld *world) {
 
 static HloStatus stopped_status(void);
 
+// The slot is given up while waiting, and taken again afterwards.
 HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instruction, HloEvalReady *ready,
                          const void *context) {
     assert(instruction && ready);
@@ -212,6 +225,7 @@ static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *e
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
+// What devices report that were stopped by the failure of another; only the first failure is shown.
 static HloStatus stopped_status(void) {
     return hlo_error(HLO_ABORTED, "another device has failed");
 }
@@ -236,6 +250,7 @@ static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instru
     return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }
 
+// A group of one needs nobody, and works without threads.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
     assert(group.count > 0 && exchange);
@@ -270,11 +285,13 @@ typedef struct Worker {
     pthread_t thread;
 } Worker;
 
+// The body under hlo_protect(): memory is short for one device, not for the process.
 static HloStatus run_worker(void *argument) {
     Worker *worker = argument;
     return hlo_eval_run_device(worker->device, worker->computation, worker->arguments, worker->result);
 }
 
+// The thread of one device: works while it has a slot.
 static void *worker_main(void *argument) {
     Worker *worker = argument;
     HloEvalRendezvous *rendezvous = worker->device->world->rendezvous;
@@ -292,6 +309,7 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
+// As many devices at work as there are processors.
 static int64_t slot_count(const HloEvalOptions *options) {
     if (options->thread_count > 0) return options->thread_count;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -319,6 +337,7 @@ static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int
     return rendezvous->failure;
 }
 
+// Results are all there or none is.
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
                              const HloLiteral *const *const *arguments, HloLiteral **results) {
     assert(world->device_count > 0 && results);

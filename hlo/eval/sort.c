@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sort and topk.
+//
+// A lane, the elements along the sorted dimension at one position of the others, is copied together; a merge sort of
+// indices asks the user's comparator, which need not be an order at all, so the algorithm must end whatever it answers:
+// merge sort always does. It is stable, which HLO's is_stable=false allows too; elements are moved once, when the order
+// is known. topk takes the k best one after the other by a total order of its own, ties to the front.
 #include <assert.h>
 #include <string.h>
 
@@ -13,6 +18,7 @@ typedef struct Lane {
     const int64_t *bytes;
 } Lane;
 
+// The comparator's parameters come in pairs: left and right of each array.
 static HloStatus is_before(const Lane *lane, int64_t a, int64_t b, bool *before) {
     const void *inputs[2 * HLO_EVAL_MAX_VALUES];
     for (int64_t i = 0; i < lane->arrays; i++) {
@@ -40,6 +46,7 @@ static HloStatus merge(const Lane *lane, const int64_t *from, int64_t middle, in
     return HLO_SUCCESS;
 }
 
+// Bottom up, between two lists.
 static HloStatus merge_sort(const Lane *lane, int64_t *indices, int64_t *spare, int64_t count) {
     assert(count >= 0);
     int64_t *from = indices, *to = spare;
@@ -61,6 +68,7 @@ typedef struct SortPlan {
     int64_t size, outer, inner;  // of the sorted dimension, in front of it, behind it
 } SortPlan;
 
+// The lane that begins at linear position `start`.
 static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalValue *const *operands, int64_t start,
                            Lane *lane, int64_t *indices, HloEvalValue *const *arrays) {
     HloArenaMark mark = hlo_arena_mark(device->scratch);
@@ -84,6 +92,7 @@ static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalV
     return HLO_SUCCESS;
 }
 
+// The comparator is prepared for single calls: which comparison comes next depends on the last one.
 HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
                                HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays) {
     assert(count > 0 && comparator);
@@ -111,6 +120,7 @@ HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comp
     return HLO_SUCCESS;
 }
 
+// One array gives an array, several a tuple.
 HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SORT));
@@ -140,6 +150,7 @@ static void order_keys(HloType type, const char *data, int64_t count, int64_t *k
     }
 }
 
+// k passes over the row.
 void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest,
                         HloEvalValue *values, HloEvalValue *indices) {
     assert(k >= 0 && operand->shape->rank > 0);
@@ -165,6 +176,7 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
     }
 }
 
+// (values, places).
 HloStatus hlo_eval_topk(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_TOPK));

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers between devices and with the host. A send leaves its message and goes on; a recv-done waits for the message
 // of its channel from the device that the channel's pairs name. Messages of one way stay in order.
+//
+// Messages are literals in one list of the world, under the rendezvous' lock; the first one that fits is taken, which
+// keeps those of one way in order. Sending never waits, since memory is the only buffer there is, so a program
+// deadlocks here only if it would on every machine. What the host sends and receives goes through the callbacks of the
+// options, on the thread of the device.
 #include <assert.h>
 #include <string.h>
 
@@ -31,6 +36,7 @@ typedef struct Wanted {
     int64_t channel, source, target;
 } Wanted;
 
+// Where in the list the first message stands that fits; NULL if there is none.
 static Message **find(HloEvalWorld *world, const Wanted *wanted) {
     Message **at = world->mail ? &world->mail->first : NULL;
     while (at && *at) {
@@ -43,10 +49,12 @@ static Message **find(HloEvalWorld *world, const Wanted *wanted) {
     return NULL;
 }
 
+// The question of hlo_eval_await().
 static bool is_there(const HloEvalDevice *device, const void *context) {
     return find(device->world, context) != NULL;
 }
 
+// At the end of a run; messages that nobody wanted are no error.
 void hlo_eval_free_mail(HloEvalWorld *world) {
     HloEvalMail *mail = world->mail;
     while (mail && mail->first) {
@@ -66,6 +74,7 @@ void hlo_eval_free_mail(HloEvalWorld *world) {
 
 // ---- with the world's lock held
 
+// Made with the first message: most programs send none.
 static HloStatus need_mail(HloEvalWorld *world) {
     if (!world->mail) world->mail = hlo_allocate_zeroed(1, sizeof *world->mail);
     HLO_FAIL_IF(!world->mail, HLO_RESOURCE_EXHAUSTED, "out of memory while evaluating");
@@ -77,7 +86,8 @@ static HloStatus take_end(HloEvalWorld *world, const HloInstruction *instruction
                           int64_t device) {
     HLO_TRY(need_mail(world));
     for (const Party *party = world->mail->parties; party; party = party->next) {
-        if (party->channel != channel || party->sends != sends || party->device == device) continue;
+        if (party->channel != channel || party->sends != sends) continue;
+        if (party->device == device) return HLO_SUCCESS;  // a loop comes here every round
         return hlo_error(HLO_FAILED_PRECONDITION,
                          "%%%s: devices %lld and %lld both %s on channel %lld, and no source_target_pairs say for whom",
                          instruction->name, (long long)party->device, (long long)device, sends ? "send" : "receive",
@@ -110,6 +120,7 @@ static HloStatus put(HloEvalWorld *world, const Wanted *way, HloLiteral *value) 
 
 // ---- sending
 
+// The sender's value may change or die while the message waits.
 static HloStatus put_copy(HloEvalDevice *device, const HloEvalValue *value, const Wanted *way) {
     HloLiteral *copy;
     HLO_TRY(hlo_eval_to_literal(value, &copy));
@@ -119,6 +130,7 @@ static HloStatus put_copy(HloEvalDevice *device, const HloEvalValue *value, cons
     return status;
 }
 
+// To every target that the pairs name for this device; none is no error, as in a permute.
 static HloStatus send_to_devices(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalValue *value) {
     HloTransferRoute route;
     HLO_TRY(hlo_transfer_route(device->scratch, instruction, &route));
@@ -138,10 +150,12 @@ static HloStatus send_to_devices(HloEvalDevice *device, const HloInstruction *in
     return HLO_SUCCESS;
 }
 
+// The run has no host, or one that does not do this.
 static HloStatus no_host(const HloInstruction *instruction) {
     return hlo_eval_unsupported(instruction, "a transfer with a host that is not there");
 }
 
+// A tuple goes leaf by leaf, tokens not at all.
 static HloStatus send_to_host(HloEvalDevice *device, const HloInstruction *instruction, int64_t channel,
                               const HloEvalValue *value) {
     const HloEvalHost *host = device->world->options.host;
@@ -169,6 +183,7 @@ HloStatus hlo_eval_send(HloEvalDevice *device, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
+// The token comes last in the send's tuple.
 HloStatus hlo_eval_send_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SEND_DONE));
@@ -180,6 +195,7 @@ HloStatus hlo_eval_send_done(HloEvalDevice *device, const HloInstruction *instru
 
 // ---- receiving
 
+// Into the value's own memory, leaf by leaf.
 static HloStatus receive_from_host(HloEvalDevice *device, const HloInstruction *instruction, int64_t channel,
                                    HloEvalValue *value) {
     const HloEvalHost *host = device->world->options.host;
@@ -220,11 +236,13 @@ static HloStatus fetch(HloEvalDevice *device, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
+// Shapes have been compared; dynamic sizes do not travel.
 static void copy_literal(const HloLiteral *from, HloEvalValue *to) {
     for (int32_t i = 0; i < to->shape->element_count; i++) copy_literal(from->elements[i], to->elements[i]);
     if (to->data) memcpy(to->data, from->data, (size_t)hlo_shape_bytes(to->shape));
 }
 
+// Waits with the lock held, and copies without it.
 static HloStatus receive_from_device(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **data) {
     HloTransferRoute route;
     HLO_TRY(hlo_transfer_route(device->scratch, instruction, &route));
@@ -253,6 +271,7 @@ static HloStatus receive_from_device(HloEvalDevice *device, const HloInstruction
     return status;
 }
 
+// (data, token). Whether the host sent it may be written at either half.
 HloStatus hlo_eval_recv_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RECV_DONE));
@@ -268,6 +287,7 @@ HloStatus hlo_eval_recv_done(HloEvalDevice *device, const HloInstruction *instru
 
 // ---- feeds
 
+// (data, token): tokens are nothing that could be received.
 HloStatus hlo_eval_infeed(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_INFEED));
@@ -276,6 +296,7 @@ HloStatus hlo_eval_infeed(HloEvalDevice *device, const HloInstruction *instructi
     return receive_from_host(device, instruction, HLO_EVAL_CHANNEL_INFEED, *result);
 }
 
+// The token goes through.
 HloStatus hlo_eval_outfeed(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_OUTFEED));

@@ -65,6 +65,9 @@ static const RefusedProgram programs[] = {
      "%r: size 9 does not fit the bound 8"},
     {"", "", P " n = s32[] constant(7)\n ROOT r = f32[<=8] dynamic-reshape(p, n)\n", HLO_INVALID_ARGUMENT,
      "%r: 8 elements cannot become 7"},
+    // bug: what tiles of this size take was counted modulo 2^64, and elements were written there.
+    {"", "", " p = f32[4,4] parameter(0)\n ROOT r = f32[4,4]{1,0:T(4294967296,4294967296)} bitcast(p)\n",
+     HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles that no memory holds"},
     // custom calls
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "", P " ROOT r = f32[2] custom-call(p), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
