@@ -166,6 +166,9 @@ def causal_attention(q, k, v):
 case("causal_attention_1024", causal_attention, *[of(1, 1024, 8, 64)] * 3)
 case("average_pool_2x2", lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
      of(8, 112, 112, 32))
+case("max_pool_gradient",
+     jax.grad(lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")**2)),
+     of(8, 112, 112, 32))
 
 
 if __name__ == "__main__":

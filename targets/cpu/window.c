@@ -346,10 +346,137 @@ static void select_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
+// ---- select-and-scatter of plain windows
+
+// Windows are walked without asking anything of a division: a table a dimension tells where each place of each window
+// lies. Neighbours behind the last dimension that has windows choose side by side.
+typedef struct ChooseJob {
+    const SelectJob *select;
+    int rank;           // dimensions in front of those neighbours
+    int64_t inner;      // neighbours
+    int64_t places;     // of a window
+    int64_t **sources;  // by dimension: [window][place], operand elements from the dimension's start, or -1
+    int64_t *offsets;   // of one worker: `places` of them
+    void (*choose)(const struct ChooseJob *job, const int64_t *offsets, int64_t count, int64_t window);
+} ChooseJob;
+
+enum { kSideBySide = 64 };
+
+// The window's choice for every neighbour, and the source's elements added there.
+#define CHOOSE(name, T, SUM, beats)                                                                         \
+    static void name(const ChooseJob *job, const int64_t *offsets, int64_t count, int64_t window) {         \
+        const T *operand = (const void *)job->select->operand, *source = (const void *)job->select->source; \
+        T *out = (void *)job->select->out;                                                                  \
+        assert(count > 0); /* windows of padding alone choose nothing */                                    \
+        for (int64_t c = 0; c < job->inner; c += kSideBySide) {                                             \
+            const int64_t n = job->inner - c < kSideBySide ? job->inner - c : kSideBySide;                  \
+            T best[kSideBySide];                                                                            \
+            int32_t which[kSideBySide];                                                                     \
+            memcpy(best, operand + offsets[0] + c, sizeof(T) * (size_t)n);                                  \
+            memset(which, 0, sizeof which);                                                                 \
+            for (int32_t p = 1; p < count; p++) {                                                           \
+                const T *next = operand + offsets[p] + c;                                                   \
+                for (int64_t i = 0; i < n; i++) {                                                           \
+                    const int taken = !(best[i] beats next[i]);                                             \
+                    best[i] = taken ? next[i] : best[i];                                                    \
+                    which[i] = taken ? p : which[i];                                                        \
+                }                                                                                           \
+            }                                                                                               \
+            for (int64_t i = 0; i < n; i++) {                                                               \
+                T *to = out + offsets[which[i]] + c + i;                                                    \
+                *to = (T)((SUM)*to + (SUM)source[window * job->inner + c + i]);                             \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+CHOOSE(largest_f32, float, float, >=)
+CHOOSE(smallest_f32, float, float, <=)
+CHOOSE(largest_f64, double, double, >=)
+CHOOSE(smallest_f64, double, double, <=)
+CHOOSE(largest_s32, int32_t, uint32_t, >=)
+CHOOSE(smallest_s32, int32_t, uint32_t, <=)
+
+// All windows of some batches, in order.
+static void choose_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const ChooseJob *job = argument;
+    const SelectJob *select = job->select;
+    const int64_t each = select->sources_each / job->inner;
+    int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT], *offsets = job->offsets + worker * job->places;
+    for (int64_t i = begin * each; i < end * each; i++) {
+        int64_t count = 0;
+        unflatten(job->rank, select->source_sizes, i, index);
+        memset(place, 0, sizeof(int64_t) * (size_t)job->rank);
+        do {
+            int64_t offset = 0;
+            for (int d = 0; d < job->rank && offset >= 0; d++) {
+                const int64_t source = job->sources[d][index[d] * select->window[d].size + place[d]];
+                offset = source < 0 ? -1 : offset + source;
+            }
+            if (offset >= 0) offsets[count++] = offset;
+        } while (next_place(job->rank, select->window, place));
+        if (count) job->choose(job, offsets, count, i);
+    }
+}
+
+// Where a window's places lie along dimension d, whose elements are `stride` apart.
+static void fill_sources(const SelectJob *select, int d, int64_t stride, int64_t *sources) {
+    const CpuWindowDim *dim = &select->window[d];
+    for (int64_t o = 0; o < select->source_sizes[d]; o++)
+        for (int64_t k = 0; k < dim->size; k++) {
+            const int64_t source = source_of(dim, select->operand_sizes[d], o, k);
+            *sources++ = source < 0 ? -1 : source * stride;
+        }
+}
+
+// Chooses by tables where the type has a function for it and the tables are small: else *done is false.
+static HloStatus choose_windows(CpuPool *pool, const SelectJob *select, HloType type, bool largest, int64_t batches,
+                                bool *done) {
+    enum { kMostPlaces = 4096 };
+    const int which = type == HLO_F32 ? 0 : type == HLO_F64 ? 1 : type == HLO_S32 ? 2 : -1;
+    ChooseJob job = {.select = select, .rank = select->rank, .inner = 1, .places = 1};
+    int64_t *sources[CPU_KERNEL_RANK_LIMIT], entries = 0;
+    while (job.rank > 0 && is_trivial(&select->window[job.rank - 1], select->operand_sizes[job.rank - 1],
+                                      select->source_sizes[job.rank - 1]))
+        job.inner *= select->operand_sizes[--job.rank];
+    for (int d = 0; d < job.rank; d++) {
+        job.places *= select->window[d].size;
+        entries += select->window[d].size * select->source_sizes[d];
+        if (job.places <= 0 || job.places > kMostPlaces || entries > 1 << 20) return HLO_SUCCESS;
+    }
+    if (which < 0 || job.rank == 0 || select->sources_each == 0) return HLO_SUCCESS;
+    job.choose = (void (*[])(const ChooseJob *, const int64_t *, int64_t, int64_t)){
+        largest_f32, largest_f64, largest_s32, smallest_f32, smallest_f64, smallest_s32}[which + (largest ? 0 : 3)];
+    const size_t count = (size_t)entries + (size_t)job.places * (size_t)cpu_pool_worker_count(pool);
+    int64_t *memory = cpu_pool_scratch_take(pool, sizeof(int64_t) * count);
+    HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory for select-and-scatter");
+    job.sources = sources;
+    job.offsets = memory + entries;
+    int64_t *next = memory;
+    for (int d = 0; d < job.rank; d++) {
+        sources[d] = next;
+        fill_sources(select, d, product(select->operand_sizes + d + 1, select->rank - d - 1), next);
+        next += select->window[d].size * select->source_sizes[d];
+    }
+    cpu_pool_parallel_for_grain(select->sources_each * batches < 4096 ? NULL : pool, batches, 1, choose_task, &job);
+    cpu_pool_scratch_give(pool, memory);
+    *done = true;
+    return HLO_SUCCESS;
+}
+
+// By tables where that goes, else one element at a time.
+static HloStatus select_batches(CpuPool *pool, SelectJob *job, HloType held, CpuLoopOp select, CpuReduceOp op,
+                                int64_t batches) {
+    bool done = false;
+    if (op == CPU_REDUCE_ADD) HLO_TRY(choose_windows(pool, job, held, select == CPU_OP_GE, batches, &done));
+    if (!done)
+        cpu_pool_parallel_for_grain(job->sources_each * batches < 4096 ? NULL : pool, batches, 1, select_task, job);
+    return HLO_SUCCESS;
+}
+
 // Copies of the three arrays in f32 for narrow floats.
 static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, HloType type, SelectJob *job,
-                                int64_t batches, int64_t operands, int64_t sources, const void *init, void *out,
-                                const void *operand, const void *source) {
+                                CpuLoopOp select, CpuReduceOp op, int64_t batches, int64_t operands, int64_t sources,
+                                const void *init, void *out, const void *operand, const void *source) {
     float *wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)(2 * operands + sources), sizeof(float)));
     HLO_FAIL_IF(!wide, HLO_RESOURCE_EXHAUSTED, "no memory for select-and-scatter");
     float *wide_operand = wide + operands, *wide_source = wide + 2 * operands, wide_init;
@@ -358,10 +485,10 @@ static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, Hl
     cpu_widen(kernels, type, wide_source, source, sources);
     cpu_fill(pool, wide, &wide_init, operands, sizeof(float));
     job->out = (char *)wide, job->operand = (const char *)wide_operand, job->source = (const char *)wide_source;
-    cpu_pool_parallel_for_grain(pool, batches, 1, select_task, job);
-    cpu_narrow(kernels, type, out, wide, operands);
+    const HloStatus status = select_batches(pool, job, HLO_F32, select, op, batches);
+    if (!status) cpu_narrow(kernels, type, out, wide, operands);
     cpu_pool_scratch_give(pool, wide);
-    return HLO_SUCCESS;
+    return status;
 }
 
 HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,
@@ -387,10 +514,10 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     if (operands == 0) return HLO_SUCCESS;
     job.sources_each = sources / batches;
     if (cpu_is_widened(kernels, type))
-        return select_widened(pool, kernels, type, &job, batches, operands, sources, init, out, operand, source);
+        return select_widened(pool, kernels, type, &job, select, op, batches, operands, sources, init, out, operand,
+                              source);
     cpu_fill(pool, out, init, operands, job.width);
-    cpu_pool_parallel_for_grain(sources < 4096 ? NULL : pool, batches, 1, select_task, &job);
-    return HLO_SUCCESS;
+    return select_batches(pool, &job, type, select, op, batches);
 }
 
 HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,

@@ -221,3 +221,47 @@ Test(cpu_window, selects_and_scatters, .init = open_pool, .fini = close_pool) {
             for (int i = 0; i < 180; i++) cr_assert_eq(get(kTypes[t], out, i), want[i]);
         }
 }
+
+static bool keeps_larger(void *context, const void *chosen, const void *element) {
+    (void)context;
+    return *(const float *)chosen >= *(const float *)element;
+}
+
+static bool keeps_smaller(void *context, const void *chosen, const void *element) {
+    (void)context;
+    return *(const float *)chosen <= *(const float *)element;
+}
+
+// Overlapping windows, padding, NaN, ties, more neighbours than are taken side by side and none: the gradient of
+// pooling is the definition's to the bit, for any number of workers.
+Test(cpu_window, selects_as_the_definition_does) {
+    enum { kMost = 3 * 9 * 11 * 70 };
+    static float operand[kMost], source[kMost], out[kMost], wanted[kMost];
+    static const CpuWindowDim windows[][4] = {
+        {{1, 1, 0, 0, 1, 1}, {3, 2, 1, 1, 1, 1}, {2, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}},
+        {{1, 1, 0, 0, 1, 1}, {2, 2, 0, 0, 1, 1}, {3, 3, 2, 1, 1, 2}, {1, 1, 0, 0, 1, 1}},
+        {{1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}, {3, 2, 1, 1, 2, 1}, {4, 3, 1, 2, 1, 1}},
+        {{1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}, {1, 1, 0, 0, 1, 1}},
+    };
+    const int64_t sizes[4] = {3, 9, 11, 70};
+    const HloType type = HLO_F32;
+    const float init = 0.5f;
+    for (int i = 0; i < kMost; i++) {
+        operand[i] = i % 97 == 0 ? NAN : (float)small_random();
+        source[i] = (float)(i % 23) / 7;
+    }
+    for (size_t w = 0; w < HLO_COUNT_OF(windows); w++)
+        for (int form = 0; form < 4; form++) {
+            int64_t sources[4];
+            CpuPool *workers;
+            for (int d = 0; d < 4; d++) sources[d] = windows_along(&windows[w][d], sizes[d]);
+            cr_assert_null(cpu_pool_new_with(form % 2 ? 3 : 1, CPU_FEATURES_AMX, &workers));
+            cr_assert_null(cpu_select_and_scatter(workers, type, form < 2 ? CPU_OP_GE : CPU_OP_LE, CPU_REDUCE_ADD, 4,
+                                                  sizes, sources, windows[w], &init, out, operand, source));
+            cr_assert_null(cpu_select_and_scatter_call(workers, type, 4, sizes, sources, windows[w], &init, wanted,
+                                                       operand, source, form < 2 ? keeps_larger : keeps_smaller, NULL,
+                                                       add_call, NULL));
+            cr_assert_eq(memcmp(out, wanted, sizeof out), 0, "window %zu, form %d", w, form);
+            cpu_pool_free(workers);
+        }
+}
