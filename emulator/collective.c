@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// A collective is a few stages, each of which puts bytes on links; the busiest link of a stage sets its time, and
+// stages follow each other. Ring algorithms (all-gather, reduce-scatter, all-reduce as both) go over the torus axes of
+// a group that is a grid, in as many parts as there are axes, so that all links work at once; groups that are no grid
+// use one ring by the torus' routes. Exchanges and permutes follow the routes of their pairs. Latency is counted by
+// steps and hops beside the bytes. Nothing is kept between collectives but the tables of EmuNetwork, which are all zero
+// again when a stage ends.
 #include "emulator/collective.h"
 
 #include <assert.h>
@@ -45,6 +51,7 @@ EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const 
     return network;
 }
 
+// Links with traffic are listed once, so that ending a stage does not look at all links of a pod.
 static void load_link(EmuNetwork *network, int64_t link, double bytes) {
     assert(bytes >= 0 && link >= 0 && link < emu_link_limit(network->topology));
     if (bytes == 0) return;
@@ -60,6 +67,7 @@ static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double 
     return count;
 }
 
+// Bytes per second that a transfer gets of a link, protocol and all.
 static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
     const double efficiency = kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
     return emu_link_bytes_per_second(topology, kind) * efficiency;
@@ -115,6 +123,7 @@ static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, b
 }
 
 // Every line of a grid along one axis.
+// Members of a line are `stride` apart in the grid's row-major order.
 static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
     int64_t stride = 1, line[EMU_MAX_AXIS];
     const int64_t size = grid->sizes[axis];

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// Who takes part in a collective, and whether its members form a grid on the torus. The numbers in replica groups mean
+// replicas, partitions or participants, depending on channel_id and use_global_device_ids (XLA's
+// CollectiveOpGroupMode); here all of them become places on the slice.
 #include "emulator/collective_groups.h"
 
 #include <assert.h>
 #include <string.h>
 
+// x, y, z, and as a fourth the core on its chip.
 static int64_t coordinate(const EmuDevice *device, int axis) {
     return axis < 3 ? device->coords[axis] : device->core_on_chip;
 }
@@ -71,6 +75,8 @@ typedef enum GroupMode {
     GROUPS_OF_PARTICIPANTS,         // numbers over replicas and partitions
 } GroupMode;
 
+// XLA's rules: global ids with a channel are participants; without a channel groups are of replicas; with one,
+// all-to-alls and broadcasts are among partitions, and reductions among replicas with all their partitions.
 static GroupMode mode_of(const HloInstruction *collective) {
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(inner, Collective);
@@ -97,6 +103,8 @@ static void append_participants(const EmuNetwork *network, GroupMode mode, int64
     }
 }
 
+// No groups at all means one of everybody. Each list stands for as many groups as there are copies of it: one in each
+// partition, or in each replica.
 HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups) {
     assert(network && groups);
     const HloInstruction *inner = emu_synchronous_instruction(collective);

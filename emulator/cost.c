@@ -116,14 +116,17 @@ static void add_member(Sum *sum, const HloInstruction *instruction) {
     sum->cost.vector_operations += each * elements;
 }
 
+// The inside of a fusion that some compiler made: all of it is one kernel.
 static void add_computation(Sum *sum, const HloComputation *computation) {
     for (const HloInstruction *i = computation->first; i; i = i->next) add_member(sum, i);
 }
 
+// Ops that give the same bytes another name.
 static bool is_view(HloOpcode opcode) {
     return opcode == HLO_OP_BITCAST || opcode == HLO_OP_RESHAPE || opcode == HLO_OP_GET_TUPLE_ELEMENT;
 }
 
+// As HBM sees them: padded to tiles, nothing for what is kept in VMEM.
 static double bytes_of(const EmuChip *chip, const HloShape *shape) {
     return emu_in_vmem(shape) ? 0 : (double)emu_padded_bytes(chip, shape);
 }
@@ -178,6 +181,7 @@ static double written_by(const EmuChip *chip, const HloInstruction *instruction,
     return total;
 }
 
+// What a kernel makes for itself it does not read from memory.
 static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction) {
     for (int64_t i = 0; i < kernel->member_count; i++)
         if (kernel->members[i] == instruction) return true;

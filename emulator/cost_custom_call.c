@@ -22,6 +22,7 @@ typedef enum CallKind {
     CALL_UNKNOWN
 } CallKind;
 
+// CALL_UNKNOWN for targets that stand in no row.
 static CallKind kind_of(const HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
     static const CallKind kinds[] = {
@@ -34,6 +35,7 @@ static CallKind kind_of(const HloInstruction *call) {
     return row < 0 ? CALL_UNKNOWN : kinds[row];
 }
 
+// The kinds up to CALL_INSPECT do no work.
 bool emu_call_is_annotation(const HloInstruction *call) {
     return call->opcode == HLO_OP_CUSTOM_CALL && kind_of(call) <= CALL_INSPECT;
 }

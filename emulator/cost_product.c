@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions on the systolic arrays.
+// A product is cut into tiles of the systolic array: sizes are rounded up to its side, and rows to the eight that go in
+// together. Types that the array cannot multiply are done in passes of those that it can. Convolutions are products
+// whose depth is the window.
 #include <assert.h>
 #include <math.h>
 
@@ -10,6 +13,7 @@ static double round_up(double value, double multiple) {
 }
 
 // Product of the sizes of some dimensions.
+// 1 for none.
 static double sizes_of(const HloShape *shape, HloInts dims) {
     double product = 1;
     for (int64_t i = 0; i < dims.count; i++) product *= (double)shape->dims[dims.items[i]];

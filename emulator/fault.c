@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Faults that a user wants to see the price of: slower links, slower devices, dead chips. They are read into tables by
+// link, device and chip, which are NULL where there are none, so that a healthy slice costs nothing.
 #include "emulator/fault.h"
 
 #include <assert.h>
@@ -50,6 +52,7 @@ static HloStatus read_factor(Reader *reader, double *factor) {
     return HLO_SUCCESS;
 }
 
+// Both directions; several faults of one link multiply.
 static HloStatus read_link(Reader *reader) {
     const EmuTopology *topology = reader->topology;
     int64_t from = 0, to = 0, there[EMU_MAX_ROUTE], back[EMU_MAX_ROUTE];
@@ -68,6 +71,7 @@ static HloStatus read_link(Reader *reader) {
     return HLO_SUCCESS;
 }
 
+// How many times slower the device is.
 static HloStatus read_straggler(Reader *reader) {
     int64_t place = 0;
     double times = 1;
@@ -79,6 +83,7 @@ static HloStatus read_straggler(Reader *reader) {
     return HLO_SUCCESS;
 }
 
+// The whole chip of the device, since cores share power and links.
 static HloStatus read_dead(Reader *reader) {
     int64_t place = 0;
     HLO_TRY(read_device(reader, &place));
@@ -88,6 +93,7 @@ static HloStatus read_dead(Reader *reader) {
     return HLO_SUCCESS;
 }
 
+// A list separated by commas; NULL is none.
 HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const char *spec, EmuFaults *faults) {
     static const struct {
         const char *word;

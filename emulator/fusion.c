@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Groups instructions into kernels as a TPU compiler would, without its heuristics in detail: walking from the users to
+// the producers, an instruction joins its consumers' kernels if computing it there (again in each of them) is cheaper
+// than writing it to memory. What neither fuses nor takes producers is a kernel of its own. Afterwards reductions are
+// moved into the kernels that make what they reduce. Rules and limits: docs/machine-model.md.
 #include "emulator/fusion.h"
 
 #include <assert.h>
@@ -41,10 +45,12 @@ static double vector_balance(const EmuChip *chip) {
     return lanes * chip->clock_hz / (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
 }
 
+// Whether an op may be computed inside of its consumers.
 static bool fuses(EmuOpClass op_class) {
     return op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE;
 }
 
+// Whether an op may have its operands computed inside of its kernel.
 static bool takes_producers(EmuOpClass op_class) {
     return fuses(op_class) || op_class == EMU_OP_REDUCE || op_class == EMU_OP_MATRIX;
 }
@@ -81,12 +87,14 @@ static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instru
     return large <= 1;
 }
 
+// Lists of holders are short: at most MAX_COPIES.
 static bool contains(const Holders *holders, const Draft *draft) {
     for (int64_t i = 0; i < holders->count; i++)
         if (holders->items[i] == draft) return true;
     return false;
 }
 
+// Users have been placed before their operands.
 static Holders *holders_of(Planner *planner, const HloInstruction *instruction) {
     const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
     assert(position);  // users stand in the same computation, which was ordered whole
@@ -223,6 +231,8 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
             kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
+// Drafts are made from the last instruction to the first, and numbered the other way round, so that kernels stand in
+// program order by their roots.
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
     assert(computation->root && chip && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);

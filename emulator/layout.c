@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which dimensions are minor, and in which tiles an array is stored on a TPU. Facts: what the real compiler prints for
+// arrays of all ranks and types (docs/machine-model.md, Memory).
 #include "emulator/layout.h"
 
 #include <assert.h>
@@ -13,6 +15,7 @@ typedef struct Choice {
     int64_t bits;           // of an element as stored
 } Choice;
 
+// The smallest multiple that is no less.
 static int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
@@ -53,6 +56,7 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
 }
 
 // Finds the pair of minor dimensions that pads least, row-major first.
+// All pairs of dimensions are tried; row-major first, so that it wins among equals.
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
     assert(hlo_shape_is_array(shape));
     Choice best = {
@@ -112,6 +116,7 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
     return layout;
 }
 
+// The caller's order with the tiles that the machine gives to such minor dimensions.
 const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                      HloInts minor_to_major) {
     assert(minor_to_major.count == shape->rank);

@@ -37,6 +37,7 @@ typedef struct Liveness {
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
 
+// The buffers behind a value of the computation under analysis.
 static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) {
     const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id);
     assert(position);  // every instruction of the computation is in the plan's order
@@ -224,6 +225,7 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
 }
 
 // Marks parameters: those of the entry are arguments, those of others belong to the caller and cost nothing here.
+// Before everything else, since parameters may stand anywhere in the list.
 static void define_parameters(Liveness *liveness, bool entry) {
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];
@@ -276,6 +278,7 @@ static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
 }
 
 // The bytes of temporaries that are alive while each kernel runs.
+// A prefix sum over what each kernel adds and frees; constants count as part of the program.
 static int64_t *bytes_alive(const Liveness *liveness) {
     const int64_t count = liveness->plan->kernel_count;
     int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program with its kernel plans, made when they are first needed. Where nothing fixes the order of a computation, the
+// order as written and a depth-first one are compared by the memory that they need, and the better one is kept, as a
+// scheduler would.
 #include "emulator/program.h"
 
 #include <assert.h>
 
+// -1 marks peaks that are not known yet.
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology) {
     assert(module->entry && topology);
     EmuProgram *program = HLO_ARENA_NEW(arena, EmuProgram, 1);

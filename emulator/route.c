@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Links have numbers: six for each chip (both directions of three axes), one for each core's way to its neighbour on
+// the chip, two for each host's way to the data centre. A route goes x, then y, then z, the shorter way round where an
+// axis wraps; in a twisted torus, where wrapping around a short axis moves along the long ones too, the shortest way is
+// searched.
 #include "emulator/route.h"
 
 #include <assert.h>
@@ -37,6 +41,7 @@ static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, in
     return chip;
 }
 
+// A link that leads beyond an end does not exist, but has a number all the same.
 static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
     const int64_t chip = link / 6, step = link & 1 ? -1 : 1;
     const int axis = (int)(link % 6 / 2);
@@ -67,6 +72,7 @@ EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
                      .to = link & 1 ? place : -1};
 }
 
+// In one direction, before the efficiency of transfers.
 double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) {
     switch (kind) {
         case EMU_LINK_ICI: return topology->chip.link_bytes_per_second;
@@ -76,6 +82,7 @@ double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) 
     return 0;
 }
 
+// Where both ways are equally long, half of the senders take each, lest one direction carry all.
 int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, int64_t to) {
     assert(from >= 0 && from < topology->shape[axis] && to >= 0 && to < topology->shape[axis]);
     const int64_t size = topology->shape[axis], straight = to - from;
@@ -91,6 +98,7 @@ typedef struct TwistedWays {
     int64_t count, length;
 } TwistedWays;
 
+// Keeps all of the shortest ones.
 static void consider_way(TwistedWays *ways, const int64_t steps[3]) {
     int64_t length = 0;
     for (int axis = 0; axis < 3; axis++) length += steps[axis] < 0 ? -steps[axis] : steps[axis];
@@ -127,6 +135,7 @@ static void twisted_steps(const EmuTopology *topology, const int64_t from[3], co
     for (int axis = 0; axis < 3; axis++) steps[axis] = ways.best[turn][axis];
 }
 
+// Between slices only the two hosts' ways count: the network between them is taken for as wide as it needs to be.
 int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
     assert(from_place >= 0 && to_place >= 0 && links);
     const EmuDevice *from = &topology->devices[from_place], *to = &topology->devices[to_place];

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Time of one step. All devices run the same program, so one timeline stands for all: kernels follow each other on it
+// in program order, each with the time that emulator/cost.h gives it, and transfers run beside them on the links (as
+// far as the chip can do that) until somebody waits. The body of a loop is timed once and multiplied; branches are
+// timed each and the longest counts. `repeat` is how often the current computation runs in all, by which amounts are
+// multiplied but times of the timeline are not.
 #include "emulator/simulate.h"
 
 #include <assert.h>
@@ -55,6 +60,7 @@ static const char *source_of(HloArena *arena, const HloInstruction *instruction)
     return file && line ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
 }
 
+// "" for NULL: reports have no missing names.
 static const char *copy_string(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
@@ -110,6 +116,8 @@ static void wait_until(Simulation *simulation, int64_t when) {
 }
 
 // When all resources of a transfer are free.
+// Resources are the directions of the torus, the package and the network of the data centre: two transfers that use one
+// of them follow each other, others run at the same time.
 static int64_t resources_free(const Simulation *simulation, unsigned resources) {
     int64_t free_at = simulation->now;
     for (int i = 0; i < 32; i++)
@@ -198,6 +206,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     }
 }
 
+// A done waits for its start, and a recv-done for the send that its message comes from.
 static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) {
     if (is_peer(done, HLO_OP_RECV_DONE)) {
         HLO_TRY(emu_mail_receive(simulation->mail, done, runs_once(simulation)));
@@ -279,6 +288,7 @@ static HloStatus run_control(Simulation *simulation, const HloInstruction *instr
     return status;
 }
 
+// One kernel of the plan by its kind.
 static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     const HloInstruction *root = kernel->members[0];
     int64_t end = simulation->now;
@@ -540,6 +550,7 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
     return HLO_SUCCESS;
 }
 
+// With faults the step is simulated without them too, so that the report can say what they cost.
 HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
                        EmuReport **report) {
     assert(module && topology && report);
@@ -559,6 +570,8 @@ void emu_report_free(EmuReport *report) {
     hlo_free(report);
 }
 
+// The order of make_mesh where JAX would make one (several slices: the hybrid one, across the first axis that they
+// divide); else the order of jax.devices().
 HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
     assert(topology && count >= 0 && ids_out);
     int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];

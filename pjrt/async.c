@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers that get their content later: transfers in pieces, aliases, donations that wait for something else; and
 // copies whose destination comes later.
+// All of these are a pending buffer of targets/client.h, which is fulfilled or failed later. Who was promised a content
+// gets either: nothing waits for a promise that was given up.
 #include <string.h>
 
 #include "pjrt/abi_transfer.h"
@@ -17,6 +19,7 @@ typedef struct WantedShape {
     HloText layout;  // to be freed
 } WantedShape;
 
+// On an error there is nothing to free.
 static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int64_t *dims, size_t num_dims,
                             const PjrtMemoryLayout *layout, WantedShape *wanted) {
     *wanted = (WantedShape){0};
@@ -48,6 +51,7 @@ PjrtError *pjrt_client_create_uninitialized_buffer(void *arguments) {
     return pjrt_error_from(status);
 }
 
+// An array that is an error from the beginning: frameworks put it where a result would have been.
 PjrtError *pjrt_client_create_error_buffer(void *arguments) {
     PjrtClientCreateErrorBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
@@ -98,6 +102,7 @@ PjrtError *pjrt_client_create_alias_buffer(void *arguments) {
     return NULL;
 }
 
+// Uses the promise up, unless the content does not fit: then the caller may try again.
 PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
     PjrtClientFulfillAliasBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, promise);
@@ -124,6 +129,7 @@ typedef struct Donation {
     TargetBuffer *content, *pending;
 } Donation;
 
+// Called once by the caller, on any thread.
 static void dependency_ready(PjrtDependencyReadyArgs *args) {
     Donation *donation = args->callback_data;
     HloStatus status = NULL;
@@ -137,6 +143,8 @@ static void dependency_ready(PjrtDependencyReadyArgs *args) {
     hlo_free(donation);
 }
 
+// The content is taken at once (by reference), so that deleting the donated buffer takes nothing away; it is handed on
+// when the dependency is ready.
 PjrtError *pjrt_buffer_donate_with_control_dependency(void *arguments) {
     PjrtBufferDonateWithControlDependencyArgs *args = arguments;
     PJRT_CHECK_SIZE(args, out_buffer);
@@ -173,6 +181,8 @@ typedef struct RawCopy {
     void *destination;
 } RawCopy;
 
+// Runs when both content and destination are there, on whatever thread brought the last of them. Takes ownership of the
+// status.
 static void finish_raw_copy(HloStatus status, void *argument) {
     RawCopy *copy = argument;
     if (!status) status = target_buffer_to_host_raw(copy->buffer, copy->destination, copy->offset, copy->size);
@@ -182,6 +192,7 @@ static void finish_raw_copy(HloStatus status, void *argument) {
     hlo_free(copy);
 }
 
+// Called once by the caller; an error code in place of an address gives the copy up.
 static void destination_ready(PjrtCopyRawReadyArgs *args) {
     RawCopy *copy = args->callback_data;
     if (args->error_code) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers.
+// A handle is a reference to an array of targets/client.h and the name of its layout. Types are numbers of the ABI,
+// which stand in one table. Bytes of host arrays are read before a call returns, whatever the caller promised about
+// them, so that there is no lifetime to keep.
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +18,7 @@ static const HloType types[] = {
     HLO_F8E3M4,        HLO_F8E8M0FNU,  HLO_F4E2M1FN,   HLO_S1,  HLO_U1,
 };
 
+// A search through thirty numbers is nothing beside the call that asks.
 int32_t pjrt_type_from_hlo(HloType type) {
     for (size_t i = 1; i < HLO_COUNT_OF(types); i++) {
         if (types[i] == type) return (int32_t)i;
@@ -65,6 +69,7 @@ PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const cha
 }
 
 // Hands a new buffer out through *out.
+// Takes the reference, also when there is no memory for a handle.
 static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, const char *layout, PjrtBuffer **out) {
     *out = pjrt_buffer_from(client, buffer, layout);
     return *out ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -78,6 +83,8 @@ static HloStatus check_host_array(const PjrtClientBufferFromHostBufferArgs *args
     return HLO_SUCCESS;
 }
 
+// Of a token only the fact that it is there is kept. The layout that the caller asks for is checked and remembered; the
+// bytes are row-major all the same.
 PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     PjrtClientBufferFromHostBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
@@ -126,6 +133,7 @@ PjrtError *pjrt_buffer_destroy(void *arguments) {
     return NULL;
 }
 
+// The memory goes when the last execution that reads it has ended; the handle stays valid until it is destroyed.
 PjrtError *pjrt_buffer_delete(void *arguments) {
     PjrtBufferDeleteArgs *args = arguments;
     target_buffer_delete(args->object->buffer);
@@ -180,6 +188,7 @@ PjrtError *pjrt_buffer_dynamic_dimension_indices(void *arguments) {
     return NULL;
 }
 
+// Dense bytes: tiles are names here.
 PjrtError *pjrt_buffer_on_device_size_in_bytes(void *arguments) {
     PjrtBufferOnDeviceSizeInBytesArgs *args = arguments;
     args->on_device_size_in_bytes =
@@ -206,6 +215,7 @@ PjrtError *pjrt_buffer_is_on_cpu(void *arguments) {
     return NULL;
 }
 
+// A new event each time, which the caller destroys.
 PjrtError *pjrt_buffer_ready_event(void *arguments) {
     PjrtBufferReadyEventArgs *args = arguments;
     args->event = pjrt_event_from(target_buffer_ready_event(args->buffer->buffer));
@@ -226,6 +236,8 @@ static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const 
     return HLO_SUCCESS;
 }
 
+// Without a destination the caller asks for the size. With one the copy is made when the content is there, in the order
+// of dimensions that the caller wants; the buffer may be donated meanwhile.
 PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
     PjrtBufferToHostBufferArgs *args = arguments;
     TargetBuffer *buffer = args->src->buffer;
@@ -249,6 +261,7 @@ PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
     return args->event ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+// Waits for the content: the event that it gives is ready when it returns.
 PjrtError *pjrt_buffer_copy_raw_to_host(void *arguments) {
     PjrtBufferCopyRawToHostArgs *args = arguments;
     PJRT_TRY(target_buffer_to_host_raw(args->buffer->buffer, args->dst, args->offset, (int64_t)args->transfer_size));
@@ -256,6 +269,8 @@ PjrtError *pjrt_buffer_copy_raw_to_host(void *arguments) {
     return args->event ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+// The address stays valid as long as the buffer is neither deleted nor donated; whoever takes it is to raise
+// the external reference count.
 PjrtError *pjrt_buffer_unsafe_pointer(void *arguments) {
     PjrtBufferUnsafePointerArgs *args = arguments;
     const void *data;

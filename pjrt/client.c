@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients, devices, memories and topologies.
+// Handles of devices and memories are made with the client, in arrays, and live as long as it does: callers compare
+// their addresses. Several processes may play the hosts of one slice (hosts.c); then all devices are listed, and some
+// of them are not addressable.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +52,7 @@ bool pjrt_has_several_slices(const TargetClient *client) {
 
 // ---- making and unmaking
 
+// Arrays, buffers and executables hold references to the client below, so it may live on when the handle has gone.
 static void free_client(PjrtClient *client) {
     hlo_free(client->topology.descriptions);
     for (size_t i = 0; client->devices && i < client->device_count; i++) hlo_free(client->devices[i].memories);
@@ -61,6 +65,7 @@ static void free_client(PjrtClient *client) {
     hlo_free(client);
 }
 
+// False when memory is short; free_client() takes what is there.
 static bool allocate_lists(PjrtClient *client) {
     size_t devices = client->device_count, memories = client->memory_count;
     client->devices = hlo_allocate_zeroed(devices, sizeof(*client->devices));
@@ -72,6 +77,7 @@ static bool allocate_lists(PjrtClient *client) {
            client->topology.descriptions;
 }
 
+// Memories are numbered through all devices; *next_memory is the first free number.
 static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, bool several_slices) {
     PjrtDevice *device = &client->devices[index];
     device->device = target_client_device(client->client, (int64_t)index);
@@ -161,6 +167,7 @@ static HloStatus choose_numerics(const PjrtNamedValue *options, size_t count, Ta
     return HLO_SUCCESS;
 }
 
+// Options are read before the client is made where they decide what it is, and after it where they only concern it.
 static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count, PjrtClient **result) {
     char spec[1024], platform[sizeof((*result)->topology.platform)] = "";
     HLO_TRY(pjrt_choose_spec(options, count, spec, sizeof(spec)));
@@ -187,6 +194,7 @@ PjrtError *pjrt_client_destroy(void *arguments) {
     return NULL;
 }
 
+// Both lists have the same order.
 PjrtDevice *pjrt_device_of(PjrtClient *client, const TargetDevice *device) {
     return &client->devices[device->index];
 }
@@ -236,6 +244,7 @@ PjrtError *pjrt_client_addressable_devices(void *arguments) {
     return NULL;
 }
 
+// By the global id, also of a device that belongs to another process.
 PjrtError *pjrt_client_lookup_device(void *arguments) {
     PjrtClientLookupDeviceArgs *args = arguments;
     TargetDevice *device = target_client_find_device(args->client->client, args->id);
@@ -268,6 +277,7 @@ PjrtError *pjrt_client_topology_description(void *arguments) {
     return NULL;
 }
 
+// Replica-major, one device id a partition.
 PjrtError *pjrt_client_default_device_assignment(void *arguments) {
     PjrtClientDefaultDeviceAssignmentArgs *args = arguments;
     int64_t count = (int64_t)args->num_replicas * args->num_partitions;
@@ -314,6 +324,7 @@ PjrtError *pjrt_device_description_attributes(void *arguments) {
     return NULL;
 }
 
+// "TPU v4" and so on: what libraries choose their kernels by.
 PjrtError *pjrt_device_description_kind(void *arguments) {
     PjrtDeviceDescriptionKindArgs *args = arguments;
     args->device_kind = args->device_description->device->kind;
@@ -321,6 +332,7 @@ PjrtError *pjrt_device_description_kind(void *arguments) {
     return NULL;
 }
 
+// The long form, with coordinates.
 PjrtError *pjrt_device_description_debug_string(void *arguments) {
     PjrtDeviceDescriptionDebugStringArgs *args = arguments;
     args->debug_string = args->device_description->device->debug_text;
@@ -328,6 +340,7 @@ PjrtError *pjrt_device_description_debug_string(void *arguments) {
     return NULL;
 }
 
+// As JAX prints a device.
 PjrtError *pjrt_device_description_to_string(void *arguments) {
     PjrtDeviceDescriptionToStringArgs *args = arguments;
     args->to_string = args->device_description->device->text;
@@ -349,6 +362,7 @@ PjrtError *pjrt_device_is_addressable(void *arguments) {
     return NULL;
 }
 
+// -1 for a device of another process.
 PjrtError *pjrt_device_local_hardware_id(void *arguments) {
     PjrtDeviceLocalHardwareIdArgs *args = arguments;
     args->local_hardware_id = pjrt_is_local(args->device) ? (int32_t)args->device->device->local_hardware_id : -1;
@@ -362,6 +376,7 @@ PjrtError *pjrt_device_addressable_memories(void *arguments) {
     return NULL;
 }
 
+// The first of its memories is the device's own (HBM).
 PjrtError *pjrt_device_default_memory(void *arguments) {
     PjrtDeviceDefaultMemoryArgs *args = arguments;
     args->memory = args->device->memories[0];
@@ -462,6 +477,7 @@ PjrtError *pjrt_memory_to_string(void *arguments) {
     return NULL;
 }
 
+// Each memory is reached by its own device only, host memories too: that is how TPU clients list them.
 PjrtError *pjrt_memory_addressable_by_devices(void *arguments) {
     PjrtMemoryAddressableByDevicesArgs *args = arguments;
     args->devices = &args->memory->device->client->device_list[args->memory->device->device->index];

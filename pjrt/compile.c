@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the caller's bytes to an executable: read, verify, partition, compile, and describe the result.
+// The steps in order: parse the caller's bytes, verify, inline and clean up, partition for the mesh of the program's
+// annotations, choose layouts, compile for the slice, and write down what the API's getters will be asked. The caller's
+// bytes are kept: a serialised executable is the program and its options, to be compiled again.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +17,12 @@
 
 // ---- reading
 
+// Formats are named by strings without a NUL.
 static bool format_is(const PjrtProgram *program, const char *format) {
     return program->format_size == strlen(format) && memcmp(program->format, format, program->format_size) == 0;
 }
 
+// StableHLO comes as bytecode or as text under the one name mlir; the content says which.
 static HloStatus read_program(const PjrtProgram *program, HloModule **module) {
     if (format_is(program, "mlir")) {
         if (hlo_looks_like_mlir_bytecode(program->code, program->code_size))
@@ -52,6 +57,7 @@ static HloStatus keep_bytes(HloText *text, const void *data, size_t length) {
     return hlo_text_status(text);
 }
 
+// One place more than asked for: no list is at address zero.
 static PjrtStrings new_strings(HloArena *arena, int64_t count) {
     return (PjrtStrings){HLO_ARENA_NEW(arena, const char *, count + 1), HLO_ARENA_NEW(arena, size_t, count + 1),
                          (size_t)count};
@@ -108,6 +114,7 @@ static void describe_results(PjrtExecutable *executable) {
     }
 }
 
+// `name` must be static: the list outlives this call.
 static PjrtNamedValue cost_value(const char *name, double amount) {
     PjrtNamedValue value = {.struct_size = sizeof(value),
                             .name = name,
@@ -118,6 +125,7 @@ static PjrtNamedValue cost_value(const char *name, double amount) {
     return value;
 }
 
+// Of the program of one device.
 static void describe_costs(PjrtExecutable *executable) {
     TargetCostAnalysis costs;
     target_executable_cost_analysis(executable->executable, &costs);
@@ -142,6 +150,7 @@ static HloStatus print_layouts(HloArena *arena, const HloShape *shape, const cha
     return HLO_SUCCESS;
 }
 
+// Buffers carry a layout only where it is not the default one of their shape and memory, so that most carry none.
 static HloStatus describe_layouts(PjrtExecutable *executable) {
     const HloModule *module = executable->module;
     const HloComputation *entry = module->entry;
@@ -288,6 +297,7 @@ static TargetNumerics chosen_numerics(void) {
     return text && strcmp(text, "tpu") == 0 ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_DEFAULT;
 }
 
+// Leaves what it has made in the executable, also when it fails: the caller releases that.
 static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *request) {
     PjrtCompileOptions parsed;
     executable->is_mlir = format_is(request->program, "mlir");
@@ -321,6 +331,7 @@ static HloStatus build_protected(void *argument) {
     return build(call->executable, call->request);
 }
 
+// Any thread; compilations do not share state.
 HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
     assert(request && result);
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
@@ -358,6 +369,7 @@ static bool print_assignment(PjrtLoadedExecutable *loaded, int64_t replicas, int
     return !loaded->assignment.failed;
 }
 
+// Devices in the order of the assignment, and those of this process with their logical ids.
 HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **result) {
     assert(client && executable && result);
     PjrtLoadedExecutable *loaded = hlo_allocate_zeroed(1, sizeof(*loaded));
@@ -394,6 +406,7 @@ PjrtError *pjrt_loaded_executable_destroy(void *arguments) {
     return NULL;
 }
 
+// Compiles and loads in one, as jaxlib does.
 PjrtError *pjrt_client_compile(void *arguments) {
     PjrtClientCompileArgs *args = arguments;
     PJRT_CHECK_SIZE(args, executable);
@@ -451,6 +464,8 @@ PjrtError *pjrt_executable_serialize(void *arguments) {
     return NULL;
 }
 
+// The bytes may come from anywhere: lengths are checked against each other before anything is read, and the program
+// goes through the verifier as any other.
 PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     PjrtExecutableDeserializeAndLoadArgs *args = arguments;
     const char *bytes = (const char *)args->serialized_executable;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors and events.
+// An error is a status with the table of functions that the ABI wants in front of it, so that other libraries can read
+// it without knowing whose it is. Events wrap those of targets/client.h.
 #include <assert.h>
 #include <stdarg.h>
 #include <string.h>
@@ -71,6 +73,7 @@ PjrtError *pjrt_fail(HloCode code, const char *format, ...) {
     return pjrt_error_from(status);
 }
 
+// The static error for lack of memory is never freed.
 PjrtError *pjrt_error_destroy(void *arguments) {
     PjrtErrorDestroyArgs *args = arguments;
     if (!args->object || args->object == &out_of_memory) return NULL;
@@ -80,6 +83,7 @@ PjrtError *pjrt_error_destroy(void *arguments) {
     return NULL;
 }
 
+// The text lives as long as the error.
 PjrtError *pjrt_error_message(void *arguments) {
     PjrtErrorMessageArgs *args = arguments;
     args->message = args->error->status ? hlo_status_message(args->error->status) : "out of memory";
@@ -132,6 +136,7 @@ PjrtError *pjrt_event_is_ready(void *arguments) {
     return NULL;
 }
 
+// A copy of the event's error, NULL while it is pending.
 PjrtError *pjrt_event_error(void *arguments) {
     PjrtEventErrorArgs *args = arguments;
     return pjrt_error_from(target_event_error(args->object->event));
@@ -147,12 +152,14 @@ typedef struct Callback {
     void *user_arg;
 } Callback;
 
+// The callback owns the error that it gets.
 static void run_callback(HloStatus status, void *argument) {
     Callback callback = *(Callback *)argument;
     hlo_free(argument);
     callback.function(pjrt_error_from(status), callback.user_arg);
 }
 
+// Called at once, on this thread, if the event is ready already; else on the thread that makes it so.
 PjrtError *pjrt_event_on_ready(void *arguments) {
     PjrtEventOnReadyArgs *args = arguments;
     Callback *callback = hlo_allocate(sizeof(*callback));
@@ -169,6 +176,7 @@ PjrtError *pjrt_event_create(void *arguments) {
     return args->object ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+// For events of Event_Create. The first time counts.
 PjrtError *pjrt_event_set(void *arguments) {
     PjrtEventSetArgs *args = arguments;
     HloStatus status = NULL;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What executables are asked, and running them.
+// Getters hand out what compile.c has made ready when the program was compiled: their answers live as long as the
+// executable, as the C API asks. A launch checks what only this door knows (devices of other processes, portable
+// programs, missing arguments), wraps the caller's callbacks, and leaves everything else to target_execute().
 #include <string.h>
 
 #include "hlo/base/clock.h"
@@ -10,6 +13,7 @@
 
 // ---- executables
 
+// Gives back one reference: loaded executables hold others.
 PjrtError *pjrt_executable_destroy(void *arguments) {
     PjrtExecutableDestroyArgs *args = arguments;
     if (args->object) pjrt_executable_release(args->object);
@@ -56,11 +60,13 @@ PjrtError *pjrt_executable_fingerprint(void *arguments) {
     return NULL;
 }
 
+// The API has put it out of use: the executable itself is asked.
 PjrtError *pjrt_loaded_executable_fingerprint(void *arguments) {
     (void)arguments;
     return pjrt_fail(HLO_UNIMPLEMENTED, "ask PJRT_Executable_Fingerprint");
 }
 
+// The names are those that XLA's cost analysis uses; jax's cost_analysis() shows them as they are.
 PjrtError *pjrt_executable_get_cost_analysis(void *arguments) {
     PjrtExecutableGetCostAnalysisArgs *args = arguments;
     args->properties = args->executable->costs;
@@ -99,6 +105,7 @@ PjrtError *pjrt_executable_output_element_types(void *arguments) {
     return NULL;
 }
 
+// The dimensions of all results in one list, and how many of them belong to each.
 PjrtError *pjrt_executable_output_dimensions(void *arguments) {
     PjrtExecutableOutputDimensionsArgs *args = arguments;
     args->num_outputs = args->executable->result_count;
@@ -178,6 +185,7 @@ static void free_nothing(void *object) {
     (void)object;
 }
 
+// The bytes that came with the program, unchanged.
 PjrtError *pjrt_executable_get_compile_options(void *arguments) {
     PjrtExecutableGetCompileOptionsArgs *args = arguments;
     args->serialized_bytes = args->executable->options.data ? args->executable->options.data : "";
@@ -189,6 +197,7 @@ PjrtError *pjrt_executable_get_compile_options(void *arguments) {
 
 // ---- loaded executables
 
+// The caller gets a reference of its own and destroys it.
 PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
     PjrtLoadedExecutableGetExecutableArgs *args = arguments;
     atomic_fetch_add(&args->loaded_executable->executable->references, 1);
@@ -196,6 +205,7 @@ PjrtError *pjrt_loaded_executable_get_executable(void *arguments) {
     return NULL;
 }
 
+// A portable program has no devices: each launch names one.
 PjrtError *pjrt_loaded_executable_addressable_devices(void *arguments) {
     PjrtLoadedExecutableAddressableDevicesArgs *args = arguments;
     args->addressable_devices = args->executable->local_devices;
@@ -220,6 +230,7 @@ PjrtError *pjrt_loaded_executable_get_device_assignment(void *arguments) {
     return NULL;
 }
 
+// Launches under way go on: they have references of their own. New ones are refused.
 PjrtError *pjrt_loaded_executable_delete(void *arguments) {
     PjrtLoadedExecutableDeleteArgs *args = arguments;
     target_executable_delete(args->object->executable->executable);
@@ -243,6 +254,7 @@ typedef struct Launch {
     void *memory;
 } Launch;
 
+// False when memory is short. Zeroed, so that a failure half-way leaves nothing to guess.
 static bool open_launch(Launch *launch, size_t devices, size_t arguments, size_t results) {
     size_t words = devices * (arguments + results + 3);
     void **memory = launch->memory = hlo_allocate_zeroed(words + 1, sizeof(void *));
@@ -290,6 +302,7 @@ static PjrtDevice *device_of_launch(const PjrtLoadedExecutableExecuteArgs *args)
     return PJRT_HAS(args, execute_device) ? args->execute_device : NULL;
 }
 
+// What the rooms below cannot say in the caller's words.
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
     const PjrtDevice *device = device_of_launch(args);
@@ -366,6 +379,8 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
     return status;
 }
 
+// Ownership: results and events belong to the caller once they are in its lists; transfers and trace belong to the
+// launch once target_execute() has accepted it, and are given back here when it has not.
 PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     PjrtLoadedExecutableExecuteArgs *args = arguments;
     PJRT_CHECK_SIZE(args, device_complete_events);

@@ -8,6 +8,7 @@
 
 // ---- shardings
 
+// Serialised OpShardings, which live as long as the executable.
 static void give_shardings(PjrtShardingsArgs *args, const PjrtStrings *strings) {
     // None at all is how a program of one device is told; so is one without results.
     args->count = strings->count;

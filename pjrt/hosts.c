@@ -8,6 +8,7 @@
 
 #include "pjrt/objects.h"
 
+// NULL if it is not given.
 static const PjrtNamedValue *number_option(const PjrtNamedValue *options, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++) {
         const PjrtNamedValue *option = &options[i];
@@ -78,6 +79,7 @@ HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options,
     return HLO_SUCCESS;
 }
 
+// Devices of a process are neighbours in the list, and the subtraction wraps for those in front of them.
 bool pjrt_is_local(const PjrtDevice *device) {
     const size_t index = (size_t)device->device->index;
     return index - device->client->first_local < device->client->local_count;

@@ -19,6 +19,7 @@ typedef struct InspectCallback {
     void *data;
 } InspectCallback;
 
+// -1 for what is no digit.
 static int digit_value(char digit) {
     const char *all = "0123456789abcdef", *found = digit ? strchr(all, digit) : NULL;
     return found ? (int)(found - all) : -1;

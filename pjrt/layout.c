@@ -10,6 +10,7 @@
 
 // ---- text, as XLA writes layouts
 
+// "1,0".
 static void print_list(HloText *text, HloInts list) {
     for (int64_t i = 0; i < list.count; i++) hlo_text_format(text, "%s%lld", i ? "," : "", (long long)list.items[i]);
 }
@@ -45,6 +46,7 @@ static bool is_order(const PjrtLayoutTiled *tiled) {
     return true;
 }
 
+// Row-major: the last dimension is the most minor.
 static bool is_descending(const PjrtLayoutTiled *tiled) {
     for (size_t i = 0; i < tiled->minor_to_major_size; i++)
         if (tiled->minor_to_major[i] != (int64_t)(tiled->minor_to_major_size - 1 - i)) return false;
@@ -114,6 +116,7 @@ typedef struct TextCall {
     HloText *text;
 } TextCall;
 
+// Under hlo_protect(): layouts are made in an arena.
 static HloStatus print_made(void *argument) {
     const TextCall *call = argument;
     const HloLayout *layout = NULL;
@@ -163,6 +166,7 @@ struct PjrtLayout {
     const char *text;
 };
 
+// One block: the handle and its text.
 static PjrtError *give_layout(const char *text, size_t size, PjrtLayout **out) {
     assert(text && out);
     PjrtLayout *layout = hlo_allocate(sizeof(*layout) + size + 1);
@@ -221,6 +225,7 @@ static PjrtError *topology_default_layout(void *arguments) {
     return machine_default_layout(((const PjrtTopology *)args->owner)->client, args);
 }
 
+// A new handle, which the caller destroys.
 static PjrtError *buffer_layout(void *arguments) {
     PjrtBufferLayoutArgs *args = arguments;
     const char *text = args->buffer->layout;

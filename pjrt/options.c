@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Field numbers: xla/pjrt/proto/compile_options.proto, xla/xla_data.proto (DeviceAssignmentProto).
+// CompileOptionsProto, as far as it concerns us, read with the wire reader of hlo/proto: there is no generated code.
+// Unknown fields are skipped.
 #include "pjrt/options.h"
 
 #include <assert.h>

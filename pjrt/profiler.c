@@ -39,6 +39,7 @@ struct PjrtProfiler {
 static pthread_mutex_t session_lock = PTHREAD_MUTEX_INITIALIZER;
 static PjrtProfiler *_Atomic session;  // the one that is on, or NULL
 
+// The last of the caller and of the executions that were still writing to it.
 static void release_profiler(void *object) {
     PjrtProfiler *profiler = object;
     if (atomic_fetch_sub(&profiler->references, 1) != 1) return;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layouts of a program's arguments and results: what JAX leaves to the machine ("default") or to the compiler
 // ("auto") is chosen here, once the program of one device and so the sizes of its arrays are known.
+// Layouts are names (arrays are row-major in memory), but programs ask for them and are told them, so they are chosen
+// as the real compiler would: what was given stays, defaults follow the machine's tiling, and free ones follow the data
+// through transposes, so that none of those would move anything.
 #include <assert.h>
 #include <string.h>
 
@@ -155,6 +158,7 @@ static const HloShape *lay_out(const Settling *settling, const HloShape *shape, 
     return hlo_shape_with_layout(arena, shape, layout);
 }
 
+// An order without tiles gets the machine's.
 static HloStatus keep_given(const Settling *settling, const HloShape **shape) {
     const HloLayout *layout = (*shape)->layout;
     if (!layout || layout->minor_to_major.count != (*shape)->rank) {
@@ -219,6 +223,7 @@ static HloInts free_order(HloArena *arena, const HloInstruction *at) {
     return (HloInts){order, rank};
 }
 
+// Of free arguments, where nothing says more.
 static HloInts row_major(HloArena *arena, int32_t rank) {
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, rank + 1);
     for (int32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Topologies: the devices of a machine that nobody need have.
+// An ahead-of-time topology owns a client of its own, whose machine is never used: it answers questions about devices,
+// layouts and memories, and programs are compiled for it.
 #include <string.h>
 
 #include "hlo/base/map.h"
@@ -7,6 +9,7 @@
 #include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
+// Descriptions stand in one block, of which the first address is the block's.
 static HloStatus make_topology(const char *spec, PjrtTopology **result) {
     PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
     HLO_FAIL_IF(!topology, HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -118,6 +121,7 @@ PjrtError *pjrt_topology_description_create(void *arguments) {
     return pjrt_error_from(create_topology(args));
 }
 
+// A client's own topology goes with the client.
 PjrtError *pjrt_topology_description_destroy(void *arguments) {
     PjrtTopologyDescriptionDestroyArgs *args = arguments;
     PjrtTopology *topology = args->object;

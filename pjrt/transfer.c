@@ -72,6 +72,8 @@ PjrtError *pjrt_copy_to_device_stream_destroy(void *arguments) {
     return NULL;
 }
 
+// Under the lock, in which the waiting device also stops to wait: no byte is written to memory that has been taken
+// back.
 static HloStatus add_bytes(PjrtStream *stream, const PjrtChunk *chunk) {
     assert(stream && chunk);
     HloStatus status = HLO_SUCCESS;
@@ -90,6 +92,7 @@ static HloStatus add_bytes(PjrtStream *stream, const PjrtChunk *chunk) {
     return status;
 }
 
+// The chunk is the stream's from here on, also when it is refused: its deleter is called.
 PjrtError *pjrt_copy_to_device_stream_add_chunk(void *arguments) {
     PjrtCopyToDeviceStreamAddChunkArgs *args = arguments;
     PJRT_CHECK_SIZE(args, transfer_complete);
@@ -131,6 +134,7 @@ typedef struct Transfers {
     PjrtRecvCallbackInfo *recvs;     // [device][recv]
 } Transfers;
 
+// NULL if no callback of that device serves the channel. A few entries: searched in order.
 static const PjrtSendCallbackInfo *find_send(const Transfers *transfers, int64_t place, int64_t channel) {
     const PjrtSendCallbackInfo *list = transfers->sends + place * transfers->send_count;
     for (int64_t i = 0; i < transfers->send_count; i++)
@@ -138,6 +142,7 @@ static const PjrtSendCallbackInfo *find_send(const Transfers *transfers, int64_t
     return NULL;
 }
 
+// The same for what the device receives.
 static const PjrtRecvCallbackInfo *find_recv(const Transfers *transfers, int64_t place, int64_t channel) {
     const PjrtRecvCallbackInfo *list = transfers->recvs + place * transfers->recv_count;
     for (int64_t i = 0; i < transfers->recv_count; i++)
@@ -150,6 +155,7 @@ static void free_chunk(void *data, void *unused) {
     hlo_free(data);
 }
 
+// A whole array in one chunk: the callback owns it, and may free it on any thread.
 static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
     const int64_t bytes = hlo_shape_bytes(shape);
     const PjrtSendCallbackInfo *info = find_send(context, place, channel);
@@ -161,6 +167,8 @@ static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const
     return pjrt_status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
 }
 
+// Two references, because either side may be the last to let go: the callee may fill the stream long after the callback
+// has returned, or never.
 static HloStatus receive_stream(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data) {
     const int64_t bytes = hlo_shape_bytes(shape);
     const PjrtRecvCallbackInfo *info = find_recv(context, place, channel);

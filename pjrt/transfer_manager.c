@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers in pieces: buffers that exist at once and are filled by any number of TransferData calls.
+// A slot stages what arrives; the last piece (or a literal) turns the staging area into the buffer's content. The lock
+// guards the slots and nothing else: events are set without it, since those who wait are called back then and may come
+// back here.
 #include <assert.h>
 #include <string.h>
 
@@ -42,6 +45,7 @@ static void free_manager(PjrtTransferManager *manager) {
     hlo_free(manager);
 }
 
+// Leaves in the slot what it has made; free_manager() takes it.
 static HloStatus open_slot(PjrtTransferManager *manager, Slot *slot, const PjrtShapeSpec *spec,
                            const PjrtMemoryLayout *layout) {
     HloShape shape;
@@ -118,6 +122,7 @@ PjrtError *pjrt_transfer_manager_buffer_size(void *arguments) {
     return NULL;
 }
 
+// Once for each slot: the manager's reference goes to the caller.
 PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
     PjrtTransferManagerBufferArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);
@@ -144,6 +149,8 @@ static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, 
     target_buffer_release(pending);
 }
 
+// Copies under the lock, because two pieces may come at once; pending buffer and staging area leave the slot under it,
+// so that only one of them can be the last.
 static PjrtError *add_data(PjrtTransferManager *manager, int32_t index, const void *data, int64_t offset, int64_t size,
                            bool last, PjrtEvent **done) {
     Slot *slot = find_slot(manager, index);

@@ -15,6 +15,7 @@ typedef struct ViewOwner {
     void *argument;
 } ViewOwner;
 
+// Called once, on any thread, when no array uses the memory any more.
 static void release_view(void *data, void *argument) {
     const ViewOwner owner = *(ViewOwner *)argument;
     hlo_free(argument);
@@ -60,6 +61,7 @@ PjrtError *pjrt_client_dma_unmap(void *arguments) {
 
 // ---- other names for the same bytes
 
+// Shares the bytes: neither array may be donated in place while the other lives.
 PjrtError *pjrt_buffer_bitcast(void *arguments) {
     PjrtBufferBitcastArgs *args = arguments;
     PJRT_CHECK_SIZE(args, out_buffer);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers: one array in one memory.
+// A buffer is a shape, a memory and a storage that may come later. It is never written to once it is ready: copies to
+// other memories and bitcasts share the storage, and only a donation may write over it, if nobody else has it. `claims`
+// counts who has been promised the storage of a buffer, so that deleting it meanwhile takes nothing from them.
 #include <assert.h>
 #include <string.h>
 
@@ -24,6 +27,7 @@ static HloShape *copy_shape(const HloShape *shape) {
     return copy;
 }
 
+// The client last: it may go with the buffer, and owns the pool that the storage came from.
 static void free_buffer(TargetBuffer *buffer) {
     target_storage_release(buffer->storage);
     target_event_release(buffer->ready);
@@ -34,6 +38,7 @@ static void free_buffer(TargetBuffer *buffer) {
     target_client_release(client);
 }
 
+// Pending, without storage.
 TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory) {
     assert(shape && memory);
     TargetBuffer *buffer = hlo_allocate_zeroed(1, sizeof *buffer);
@@ -99,6 +104,7 @@ static void copy_strided(char *to, const int64_t *to_strides, const char *from, 
 
 enum { kMaximumRank = 64 };
 
+// Byte strides of a dense array whose dimensions have this order; NULL for row-major.
 static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, const int64_t *minor_to_major,
                           int64_t *strides) {
     assert(rank >= 0 && width > 0);
@@ -196,6 +202,7 @@ void target_buffer_release(TargetBuffer *buffer) {
     if (buffer && atomic_fetch_sub(&buffer->references, 1) == 1) free_buffer(buffer);
 }
 
+// Storage that somebody has a claim to stays until it is taken.
 void target_buffer_delete(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->claims ? NULL : buffer->storage;
@@ -220,6 +227,7 @@ TargetStorage *target_buffer_take_storage(TargetBuffer *buffer) {
     return storage;
 }
 
+// The last claimant of a deleted buffer gets the buffer's own reference, others one of their own.
 TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
     assert(buffer);
     pthread_mutex_lock(&buffer->lock);
@@ -233,6 +241,7 @@ TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
     return storage;
 }
 
+// A deleted buffer to which nobody has a claim lets the storage go at once.
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     pthread_mutex_lock(&buffer->lock);
     const bool wanted = !buffer->deleted || buffer->claims > 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients, devices and memories.
+// A client is a topology of devices, a pool of workers, a store of memory and a queue of tasks. It is counted: buffers,
+// executables and executions hold references, so that the last of them frees it, on whatever thread that is.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@ static const char *const kMemoryKinds[TARGET_MEMORY_KIND_COUNT] = {"device", "pi
 
 // ---- devices
 
+// Three kinds a device; all of them are this host's memory.
 static HloStatus make_memories(TargetDeviceState *state) {
     for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) {
         HloText text = {0};
@@ -57,6 +60,7 @@ static HloStatus make_devices(TargetClient *client) {
     return HLO_SUCCESS;
 }
 
+// Also of a client that was only half made.
 static void free_devices(TargetClient *client) {
     for (int64_t i = 0; client->devices && i < client->device_count; i++) free_texts(&client->devices[i]);
     hlo_free(client->devices);
@@ -78,6 +82,7 @@ int64_t target_client_host_count(const TargetClient *client) {
 
 // ---- making and freeing
 
+// TPUs round f32 products as TPUs do unless told otherwise.
 static HloStatus read_numerics(TargetClient *client) {
     const char *text = getenv("MESHLO_NUMERICS");
     client->numerics = emu_topology_is_tpu(client->topology) ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
@@ -113,6 +118,7 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     return target_queue_init(&client->queue, &client->store);
 }
 
+// Called when nothing uses the client any more, the queue's thread included.
 static void free_parts(void *argument) {
     TargetClient *client = argument;
     target_queue_destroy(&client->queue);

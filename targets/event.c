@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: ready once, with an error or without.
+// Ready is an atomic flag, so that asking costs nothing; status and callbacks are behind a lock until then, and the
+// status never changes afterwards. Publishing and calling back are two steps, because a task makes its results ready
+// while it holds the queue, and callbacks must not run then.
 #include <assert.h>
 #include <time.h>
 
@@ -70,6 +73,7 @@ void target_event_publish(TargetEvent *event, HloStatus status) {
     if (!first) hlo_status_free(status);
 }
 
+// In the order in which they were added. The event is kept while they run: one of them may release it.
 void target_event_call(TargetEvent *event) {
     target_event_retain(event);
     pthread_mutex_lock(&event->lock);
@@ -129,6 +133,7 @@ bool target_event_wait_for(TargetEvent *event, int64_t milliseconds) {
     return target_event_is_ready(event);
 }
 
+// The entry is made before the lock is taken: an error then leaves nothing behind.
 HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback, void *argument) {
     assert(event && callback);
     Callback *entry = hlo_allocate(sizeof *entry);

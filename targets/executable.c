@@ -26,6 +26,7 @@ static HloStatus choose_counts(const HloModule *module, const TargetCompileOptio
     return HLO_SUCCESS;
 }
 
+// Without an assignment the first devices in list order.
 static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecutable *executable) {
     executable->devices = hlo_allocate_zeroed((size_t)executable->device_count, sizeof(TargetDevice *));
     HLO_FAIL_IF(!executable->devices, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -54,6 +55,7 @@ TargetMemoryKind target_memory_kind_of(const HloShape *shape) {
     }
 }
 
+// One byte a leaf; where the next ones go.
 static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < leaves; i++) *kinds++ = (uint8_t)target_memory_kind_of(hlo_shape_leaf(shape, i));
@@ -158,6 +160,7 @@ static HloStatus fill_executable(void *argument) {
     return analyse_cost(module, executable);
 }
 
+// The module is read and not kept.
 HloStatus target_compile(TargetClient *client, const HloModule *module, const TargetCompileOptions *options,
                          TargetExecutable **result) {
     assert(client && module && result);

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executions: from argument buffers to result buffers.
+// A launch is checked in full before anything is touched: a refused one leaves every argument as it was. Then results
+// are made pending, donated arguments are marked as deleted, and the task goes to the client's queue; errors from there
+// on travel with the results. Storage of an argument that is not there yet is claimed and taken when the program runs.
+//
+// Donation in place: a result takes over the memory of a donated argument if the compiler found that nobody reads the
+// argument any more by then (CpuSignature.result_alias), and nobody else holds it (target_storage_take_over()).
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +127,7 @@ static HloStatus check_all_donations(const TargetExecutable *executable, const T
     return status;
 }
 
+// Everything that the caller can have done wrong, by argument and device.
 static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
                        TargetBuffer *const *const *arguments, int64_t argument_count) {
     assert(executable && argument_count >= 0);
@@ -147,6 +154,7 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
 
 // ---- running
 
+// By the program's name: there is no place in a text.
 static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
 }
@@ -192,10 +200,12 @@ typedef struct RunMemory {
     TargetStorage *arena;
 } RunMemory;
 
+// Temporaries of each device begin on a cache line of their own.
 static int64_t arena_stride(const Execution *execution) {
     return (execution->executable->signature->arena_bytes + 63) / 64 * 64;
 }
 
+// What it has taken when it fails is given back by run_execution().
 static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     const int64_t devices = execution->device_count;
     const int64_t arguments = execution->argument_count, results = execution->result_count;
@@ -237,6 +247,8 @@ static void share_results(Execution *execution, RunMemory *memory) {
 
 // ---- transfers with the host: the queue lets others pass meanwhile
 
+// While a callback runs, the queue does ready tasks beside this one: the callback may launch programs and wait for
+// them.
 static HloStatus send_to_host(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
     assert(context && shape);
     const Execution *execution = context;
@@ -265,6 +277,7 @@ static void trace_instruction(void *context, int64_t place, const char *name, in
     execution->trace.event(execution->trace.context, device, name, false, begin, end);
 }
 
+// Nanoseconds since 1970: traces are laid beside those of other clocks.
 static int64_t now(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
@@ -285,6 +298,8 @@ static HloStatus run_traced(Execution *execution, CpuExecution *run) {
     return status;
 }
 
+// Arguments, memory, the program, results. Results get their storages all at once, at the end, so that an error leaves
+// none of them half made.
 static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
@@ -320,6 +335,8 @@ static void release_arguments(Execution *execution) {
     }
 }
 
+// Makes results ready without calling anybody back: the queue is still held by this task, and a callback may wait for
+// it.
 static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
     if (execution->trace.release) execution->trace.release(execution->trace.context);
@@ -327,6 +344,8 @@ static void publish(Execution *execution, const struct HloError *status) {
     for (int64_t i = 0; i < total; i++) target_event_publish(execution->results[i]->ready, target_status_copy(status));
 }
 
+// The part of a task that runs in line. Arguments are released before results become ready, so that whoever waits for
+// those finds the memory free.
 static void run_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     RunMemory memory = {0};
@@ -353,6 +372,7 @@ static void free_execution(Execution *execution) {
     target_executable_release(executable);
 }
 
+// The part behind the line: callbacks run here.
 static void finish_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
@@ -446,6 +466,7 @@ static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t plac
     pthread_mutex_unlock(&buffer->lock);
 }
 
+// From here on the launch cannot be refused any more.
 static void take_buffers(Execution *execution, const TargetExecuteOptions *options,
                          TargetBuffer *const *const *arguments) {
     for (int64_t d = 0; d < execution->device_count; d++)
@@ -454,6 +475,7 @@ static void take_buffers(Execution *execution, const TargetExecuteOptions *optio
                         is_donated(execution->executable, options, i));
 }
 
+// Results have two references: the caller's and the execution's.
 HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                          TargetBuffer *const *const *arguments, int64_t argument_count, TargetBuffer **const *results,
                          TargetEvent **device_events) {

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks in order. One thread a client, started when a task is first left to it.
+// Programs of a client run one after the other, in the order of their launches, each over all its devices. A small
+// program that finds the line empty runs on the caller's thread, since handing it over would take longer than it does.
+// While a running program waits in a host callback, tasks that are ready run beside it: the callback may wait for them.
+//
+// After a fork the child has no thread and locks in any state; a page that fork() wipes tells it so, and what was
+// running is given up with an error.
 #include <assert.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -77,6 +83,7 @@ static bool ensure_thread(TargetQueue *queue) {
 }
 
 // Lock held.
+// Nobody is ahead.
 static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
@@ -122,6 +129,7 @@ static bool start_aside(TargetTask *task) {
     return started;
 }
 
+// Three ways: here and now, beside a task that calls back, or in line.
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     assert(queue && task);
     recover_from_fork(queue);
@@ -161,6 +169,7 @@ void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void
     pthread_mutex_unlock(&queue->lock);
 }
 
+// Tasks beside the line count too.
 void target_queue_drain(TargetQueue *queue) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);

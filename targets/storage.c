@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of buffers and executions.
+// Blocks are kept by size class for the next step of the same program, which finds pages that are mapped already. Large
+// arrays of the host that were made lately are remembered, so that equal ones (the shards of a replicated array come
+// one by one) share one storage. Storage is immutable to everybody but an execution that owns it alone.
 #include "targets/storage.h"
 
 #include <assert.h>
@@ -18,6 +21,7 @@ static int32_t class_of(int64_t bytes) {
     return -1;
 }
 
+// The inverse of class_of().
 static int64_t class_bytes(int32_t size_class) {
     const int64_t size = (int64_t)kSmallestBytes << (size_class / kSteps);
     return size + size / kSteps * (size_class % kSteps);
@@ -30,6 +34,7 @@ void target_store_pool_init(TargetStorePool *pool) {
     pool->limit_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
 }
 
+// Everything that nobody uses goes back to the system.
 static void flush(TargetStorePool *pool) {
     pthread_mutex_lock(&pool->lock);
     for (int32_t i = 0; i < kTargetSizeClasses; i++) {
@@ -64,6 +69,7 @@ static void *take_block(TargetStorePool *pool, int32_t size_class) {
     return block;
 }
 
+// Large blocks are asked to stand on huge pages: fewer faults and fewer misses.
 static void *fresh_block(int32_t size_class) {
     assert(size_class >= 0);
     const size_t bytes = (size_t)class_bytes(size_class);
@@ -77,6 +83,7 @@ static void *fresh_block(int32_t size_class) {
     return block;
 }
 
+// Maxima by compare-and-exchange: many threads allocate at once.
 static void count_up(TargetMeter *meter, int64_t bytes) {
     const int64_t now = atomic_fetch_add(&meter->in_use, bytes) + bytes;
     int64_t peak = atomic_load(&meter->peak), largest = atomic_load(&meter->largest);
@@ -124,6 +131,7 @@ static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t 
     return found;
 }
 
+// In place of the one that was remembered longest ago. The list holds no references.
 static void remember(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_lock(&pool->lock);
     TargetStorage **place = &pool->recent[pool->next_recent++ % kTargetRecent];
@@ -133,6 +141,7 @@ static void remember(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+// Before the storage goes, or is written over.
 static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_lock(&pool->lock);
     for (int64_t i = 0; i < kTargetRecent && storage->is_recent; i++)

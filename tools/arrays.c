@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Inputs and results of a run: reading them from files, making those that are missing from a seed (the same on every
+// machine, see `meshlo run --help`), writing results, and comparing two sets with tolerances that follow from the
+// types.
 #include "tools/arrays.h"
 
 #include <assert.h>
@@ -21,6 +24,7 @@ static uint64_t splitmix64(uint64_t seed, uint64_t counter) {
     return x ^ (x >> 31);
 }
 
+// 53 random bits in [0, 1).
 static double uniform(uint64_t seed, uint64_t counter) {
     return (double)(splitmix64(seed, counter) >> 11) * 0x1p-53;
 }
@@ -74,6 +78,7 @@ static int64_t find_input(const HloModule *module, const char *key, int64_t coun
     return -1;
 }
 
+// With the nearest name, as for options.
 static HloStatus unknown_input(CliContext *context, const HloModule *module, const char *key, int64_t count) {
     HloStringVector names = {0};
     for (int64_t i = 0; i < hlo_parameter_count(module->entry); ++i) {
@@ -84,6 +89,7 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
     return cli_usage_error(context, "--input: no parameter '%s'; the program has %lld inputs", key, (long long)count);
 }
 
+// Members that are there; inputs without one are made from the seed.
 static HloStatus read_archive(CliContext *context, const char *path, const HloShape *const *shapes, CliArrays *inputs) {
     assert(path && inputs);
     NpzArchive archive = {0};
@@ -107,6 +113,7 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+// K=FILE.npy, or FILE.npz for several.
 static HloStatus read_one(CliContext *context, const HloModule *module, const char *option,
                           const HloShape *const *shapes, CliArrays *inputs) {
     const char *equals = strchr(option, '=');
@@ -178,6 +185,8 @@ static double default_relative(HloType type, const CliTolerance *tolerance) {
     return ldexp(bits > 16 ? 1024 : 4, -bits);
 }
 
+// The scale of an array, by which small elements are compared: rounding errors of sums are as large as their terms.
+// Infinities and NaNs are left out.
 static double root_mean_square(const HloLiteral *literal) {
     assert(literal);
     int64_t count = hlo_shape_elements(literal->shape), used = 0;
@@ -191,12 +200,14 @@ static double root_mean_square(const HloLiteral *literal) {
     return used ? sqrt(sum / (double)used) : 0;
 }
 
+// NaN equals NaN here, part by part: both runs say that there is no number.
 static bool same_number(double _Complex a, double _Complex b) {
     bool real = creal(a) == creal(b) || (isnan(creal(a)) && isnan(creal(b)));
     bool imaginary = cimag(a) == cimag(b) || (isnan(cimag(a)) && isnan(cimag(b)));
     return real && imaginary;
 }
 
+// An error that is no number is a difference, and the largest.
 static CliDifference compare_numbers(const HloLiteral *expected, const HloLiteral *actual, double relative,
                                      double absolute) {
     assert(relative >= 0 && absolute >= 0);
@@ -285,6 +296,7 @@ CliArrays cli_arrays_to_parameters(CliContext *context, const HloComputation *en
     return parameters;
 }
 
+// Views: the literal keeps its memory.
 static void list_leaves(HloArena *arena, const HloLiteral *literal, CliArrays *leaves, int64_t *next) {
     if (!hlo_shape_is_tuple(literal->shape)) {
         leaves->items[(*next)++] = cli_array_view(arena, literal, literal->shape);

@@ -9,6 +9,7 @@
 
 #include "tools/cli.h"
 
+// `name` is written with '-'.
 static bool same_name(const char *name, const char *text, size_t length) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; ++i) {
@@ -17,6 +18,7 @@ static bool same_name(const char *name, const char *text, size_t length) {
     return true;
 }
 
+// A verb's tables are searched in order; names do not repeat among them.
 static const CliOption *find_option(const CliVerb *verb, const char *text, size_t length) {
     for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
         for (int64_t i = 0; i < verb->tables[t]->count; ++i) {
@@ -124,6 +126,7 @@ const char *cli_text_or(const CliContext *context, const char *name, const char 
     return value ? value->text : otherwise;
 }
 
+// Also tells of any other option whether it was given.
 bool cli_flag(const CliContext *context, const char *name) {
     return find_value(context, name) != NULL;
 }

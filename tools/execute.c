@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that is held across a call that may fail sits in a Job, so that one function frees it.
+// A run from whole arrays to whole arrays: split the inputs as the boundary says, place the parts, compile and execute
+// (or evaluate), and put the results together.
 #include "tools/execute.h"
 
 #include <assert.h>
@@ -64,6 +66,7 @@ static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryAr
 }
 
 // Puts the results of all devices together.
+// Arrays of dynamic size are as large as the first device's: their dynamic dimensions are whole on every device.
 static HloStatus join_result(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
                              HloLiteral **shards, HloLiteral **result) {
     int64_t devices = execution->program->num_partitions;
@@ -107,6 +110,7 @@ typedef struct Job {
     HloLiteral **shards;  // of the array that is being split or joined
 } Job;
 
+// All NULL, so that release_table() may come at any time.
 static TargetBuffer ***new_table(HloArena *arena, int64_t rows, int64_t columns) {
     TargetBuffer ***table = HLO_ARENA_NEW(arena, TargetBuffer **, rows);
     for (int64_t i = 0; i < rows; ++i) table[i] = HLO_ARENA_NEW(arena, TargetBuffer *, columns);
@@ -129,6 +133,7 @@ static void drop_shards(Job *job) {
     }
 }
 
+// In the opposite order of making; accepts what was only half made.
 static void job_free(Job *job) {
     drop_shards(job);
     release_table(job->arguments, job->devices, job->argument_count);
@@ -150,6 +155,7 @@ static HloStatus job_compile(Job *job, CliTimes *times) {
     return HLO_SUCCESS;
 }
 
+// One input at a time, so that host memory holds the parts of one array only.
 static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *input) {
     HLO_TRY(split_input(job->execution, &job->boundary->spmd->parameters[index], input, job->shards));
     for (int64_t d = 0; d < job->devices; ++d) {
@@ -188,6 +194,7 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     return HLO_SUCCESS;
 }
 
+// Waits for each result, device by device.
 static HloStatus job_collect(Job *job, CliArrays *results) {
     for (int64_t i = 0; i < job->result_count; ++i) {
         const SpmdBoundaryArray *array = &job->boundary->spmd->results[i];
@@ -214,6 +221,7 @@ static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, C
     return job_collect(job, results);
 }
 
+// By the engine.
 static HloStatus execute_compiled(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                   const CliArrays *inputs, CliArrays *results, CliTimes *times) {
     Job job = {.context = context,
@@ -304,6 +312,7 @@ static HloStatus evaluation_join(CliContext *context, const CliExecution *execut
     return HLO_SUCCESS;
 }
 
+// By the reference evaluator, on the program of one device.
 static HloStatus execute_evaluated(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                    const CliArrays *inputs, CliArrays *results, CliTimes *times) {
     int64_t devices = execution->program->num_partitions;
@@ -336,6 +345,7 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
     return status;
 }
 
+// Device ids, one a partition, each once.
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
     const int64_t wanted = program->num_partitions;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the command is to a program's infeeds and outfeeds: files come in, in the order of the options, each device from
+// its own place in that list; what goes out is kept, and written or compared at the end. Archives are opened again for
+// each array, so that nothing large is held.
 #include "tools/feeds.h"
 
 #include <assert.h>
@@ -13,6 +16,7 @@
 
 enum { kMostMembers = 65536 };
 
+// By its name, as numpy does.
 static bool is_archive(const char *path) {
     const size_t length = strlen(path);
     return length > 4 && strcmp(path + length - 4, ".npz") == 0;
@@ -32,6 +36,7 @@ static HloStatus add_archive(CliContext *context, const char *path, int64_t devi
     return HLO_SUCCESS;
 }
 
+// FILE for every device, or D=FILE for one.
 static HloStatus add_option(CliContext *context, const char *option, CliFeeds *feeds) {
     const char *equals = strchr(option, '='), *path = equals ? equals + 1 : option;
     int64_t device = -1;
@@ -74,6 +79,7 @@ void cli_feeds_rewind(CliFeeds *feeds) {
 
 // ---- the host
 
+// Channels other than those of the feeds belong to callbacks, which the command has none of.
 static HloStatus nobody(int64_t channel) {
     return hlo_error(HLO_FAILED_PRECONDITION, "nobody is at the other end of channel %lld", (long long)channel);
 }
@@ -113,6 +119,7 @@ static HloStatus take_in(void *context, int64_t device, int64_t channel, const H
     return HLO_SUCCESS;
 }
 
+// A copy: the engine's memory is used again at once.
 static HloStatus give_out(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data) {
     CliFeeds *feeds = context;
     assert(device >= 0 && device < feeds->devices);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Options that name machines and meshes. Topology strings are read by emulator/topology.h; here is what a shell adds to
+// them: lists of numbers, `x=4,y=2`, environment variables.
 #include "tools/machine.h"
 
 #include <assert.h>
@@ -17,6 +19,7 @@ static const char *next_item(HloArena *arena, const char **at) {
     return item;
 }
 
+// A number without sign, and nothing behind it.
 static bool read_count(const char *text, int64_t *value) {
     char *end;
     errno = 0;
@@ -24,6 +27,7 @@ static bool read_count(const char *text, int64_t *value) {
     return end != text && !*end && !errno && *text >= '0' && *text <= '9';
 }
 
+// `x=4`, or a size alone, which gets the name axisN.
 static HloStatus parse_axis(CliContext *context, const char *text, const char *item, int64_t index,
                             SpmdMeshAxis *axis) {
     assert(item && index >= 0 && axis);
@@ -37,6 +41,7 @@ static HloStatus parse_axis(CliContext *context, const char *text, const char *i
     return HLO_SUCCESS;
 }
 
+// No text is a mesh without axes.
 HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
     HLO_VECTOR(SpmdMeshAxis) axes = {0};
     *mesh = (CliMesh){.devices = 1};

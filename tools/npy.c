@@ -37,14 +37,17 @@ typedef struct Reader {
     const char *end;
 } Reader;
 
+// With the file's name, since several may be read.
 static HloStatus bad_header(const Reader *reader, const char *what) {
     return hlo_error(HLO_INVALID_ARGUMENT, "%s: not a valid .npy header: %s", reader->name, what);
 }
 
+// What Python's printers put between tokens.
 static void skip_space(Reader *reader) {
     while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\t')) ++reader->at;
 }
 
+// Moves past `word` if it stands there.
 static bool accept(Reader *reader, const char *word) {
     skip_space(reader);
     size_t length = strlen(word);
@@ -83,6 +86,7 @@ static HloStatus read_dimension(Reader *reader, int64_t *value) {
     return HLO_SUCCESS;
 }
 
+// A tuple: "(3, 4)", "(3,)" or "()".
 static HloStatus read_shape(Reader *reader, Header *header) {
     if (!accept(reader, "(")) return bad_header(reader, "shape is no tuple");
     while (!accept(reader, ")")) {
@@ -97,6 +101,7 @@ static HloStatus read_shape(Reader *reader, Header *header) {
     return HLO_SUCCESS;
 }
 
+// One key and its value; a key that we do not know is an error, since it might change the meaning.
 static HloStatus read_member(Reader *reader, Header *header) {
     char key[kMaxDescriptor];
     HLO_TRY(read_string(reader, key, sizeof key));
@@ -170,6 +175,7 @@ static HloStatus decide_type(const char *name, const char *descriptor, const Hlo
     return HLO_SUCCESS;
 }
 
+// Exactly what the program takes, but for dimensions of bounded size, which may be smaller.
 static HloStatus check_expected(const char *name, const HloShape *shape, const HloShape *expected) {
     if (!expected) return HLO_SUCCESS;
     bool same = shape->type == expected->type && shape->rank == expected->rank;
@@ -188,6 +194,7 @@ static HloStatus check_expected(const char *name, const HloShape *shape, const H
     return status;
 }
 
+// Each word turned round; complex numbers are two words.
 static void swap_bytes(uint8_t *data, size_t bytes, size_t word) {
     assert(word > 0 && bytes % word == 0);
     for (size_t i = 0; i + word <= bytes; i += word) {
@@ -252,6 +259,7 @@ typedef struct ParseCall {
     HloLiteral *literal;
 } ParseCall;
 
+// Header, type, size, elements: nothing is allocated before the sizes agree with the file.
 static HloStatus parse_protected(void *argument) {
     ParseCall *call = argument;
     Header header = {0};

@@ -24,6 +24,7 @@ static uint64_t read_number(const uint8_t *data, int bytes) {
     return value;
 }
 
+// With the file's name.
 static HloStatus damaged(const NpzArchive *archive, const char *what) {
     return hlo_error(HLO_INVALID_ARGUMENT, "%s: damaged .npz archive: %s", archive->name, what);
 }
@@ -90,12 +91,14 @@ static HloStatus read_entry(const NpzArchive *archive, size_t *at, Member *membe
     return read_zip64(archive, entry + kEntrySize + name, extra, member);
 }
 
+// numpy adds .npy to the name that the user gave.
 static bool is_called(const Member *member, const char *name) {
     size_t length = strlen(name);
     return member->name_length == length + 4 && memcmp(member->name, name, length) == 0 &&
            memcmp(member->name + length, ".npy", 4) == 0;
 }
 
+// The directory is walked anew for each array: archives have few.
 static HloStatus find_member(const NpzArchive *archive, const char *name, Member *member, bool *found) {
     assert(name && member && found);
     size_t at = archive->directory;
@@ -143,6 +146,7 @@ static HloStatus check_sum(const NpzArchive *archive, const Member *member, cons
     return crc32_z(0, data, size) == member->checksum ? HLO_SUCCESS : damaged(archive, "a member's checksum is wrong");
 }
 
+// zlib counts in 32 bits, so both sides are handed over piece by piece.
 static HloStatus inflate_member(const NpzArchive *archive, const uint8_t *packed, const Member *member, char *out) {
     assert(packed && out);
     z_stream stream = {.next_in = (Bytef *)packed};
@@ -181,6 +185,7 @@ static HloStatus read_deflated(const NpzArchive *archive, const char *name, cons
     return status;
 }
 
+// The local header is read for its own lengths only: sizes are those of the directory.
 HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *expected, HloLiteral **literal) {
     assert(archive && name && literal);
     Member member;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// From a file to the program of one device: load, decide whether it is partitioned already, check that the machine has
+// room, partition. Options that contradict the program are usage errors (exit code 2), annotations that do are the
+// program's (3): cli_blame_options() finds out which by trying without the options.
 #include "tools/prepare.h"
 
 #include <assert.h>
@@ -81,6 +84,7 @@ HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloSta
     return status;
 }
 
+// True for equal texts too.
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && !strcmp(text + length - tail, end);
@@ -144,6 +148,7 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     return HLO_SUCCESS;
 }
 
+// A program that was partitioned already is one module under two names.
 void cli_program_free(CliProgram *program) {
     spmd_report_free(program->report);
     if (program->per_device != program->original) hlo_module_free(program->per_device);

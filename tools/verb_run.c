@@ -44,6 +44,7 @@ typedef struct Run {
     HloLiteral *evaluated;
 } Run;
 
+// Option, environment, machine: the first that says something.
 static HloStatus read_numerics(CliContext *context, const EmuTopology *topology, TargetNumerics *numerics) {
     const char *text = cli_text_or(context, "numerics", getenv("MESHLO_NUMERICS"));
     const char *source = cli_flag(context, "numerics") ? "--numerics" : "MESHLO_NUMERICS";
@@ -58,6 +59,7 @@ static HloStatus read_numerics(CliContext *context, const EmuTopology *topology,
     return HLO_SUCCESS;
 }
 
+// Words that are no engine, and tolerances without a comparison, are mistakes to be told before any work.
 static HloStatus read_engine(CliContext *context, bool *evaluate) {
     const char *engine = cli_text_or(context, "engine", "compiled"), *compare = cli_text_or(context, "compare", "eval");
     *evaluate = strcmp(engine, "eval") == 0;
@@ -172,6 +174,7 @@ static int64_t first_nan(const HloLiteral *literal) {
     return -1;
 }
 
+// The first result that has one; the results have been written by then.
 static HloStatus trap_nan(Run *run) {
     for (int64_t i = 0; i < run->results.count; ++i) {
         const int64_t at = first_nan(run->results.items[i]);
@@ -359,6 +362,7 @@ static HloStatus report(Run *run) {
     return HLO_SUCCESS;
 }
 
+// Everything that can be refused is refused before the program runs.
 static HloStatus run_all(Run *run) {
     CliContext *context = run->context;
     HLO_TRY(read_engine(context, &run->execution.evaluate));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The few flags of XLA_FLAGS that mean something here. The variable is the user's for all XLA programs, so what is
+// unknown or unreadable in it is passed over, and dumping never makes a run fail.
 #include "tools/xla_flags.h"
 
 #include <assert.h>
