@@ -12,7 +12,8 @@ typedef struct Uses {
     HloInt64Vector all;  // every reading position
 } Uses;
 
-// What happens at a position: a step, or the end of a region of `owner` (NULL: of the entry).
+// What happens at a position: a step, or the end of a region. `owner` is the step in whose regions that is, NULL for
+// the entry's.
 typedef struct Moment {
     CpuStep *step;
     const CpuSteps *region;
@@ -58,17 +59,18 @@ static int64_t next_position(Buffers *buffers, Moment moment) {
 
 static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner);
 
-static void number_step(Buffers *buffers, CpuStep *step) {
-    step->begin = next_position(buffers, (Moment){.step = step});
+static void number_step(Buffers *buffers, CpuStep *step, CpuStep *owner) {
+    step->begin = next_position(buffers, (Moment){.step = step, .owner = owner});
     for (int32_t i = 0; i < step->read_count; i++) use_at(buffers, step->reads[i], step->begin + 1);
     const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
     for (int32_t i = 0; nested && i < step->node->region_count; i++) number_steps(buffers, &step->regions[i], step);
-    step->end = nested ? next_position(buffers, (Moment){0}) : step->begin;
+    step->end = nested ? next_position(buffers, (Moment){.owner = owner}) : step->begin;
 }
 
 // The results of a region are read at its end.
 static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
-    for (int64_t i = 0; i < steps->steps.count; i++) number_step(buffers, &steps->steps.items[i]);
+    steps->begin = buffers->position;
+    for (int64_t i = 0; i < steps->steps.count; i++) number_step(buffers, &steps->steps.items[i], owner);
     steps->end = next_position(buffers, (Moment){.region = steps, .owner = owner});
     for (int64_t i = 0; i < steps->region->results.count; i++)
         use_at(buffers, steps->region->results.items[i], steps->end + 1);
@@ -88,12 +90,38 @@ static void add_segment(Buffers *buffers, CpuStorage *storage, CpuArray *array, 
     hlo_vector_push(buffers->arena, &storage->segments, segment);
 }
 
-static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, int64_t limit, int64_t otherwise) {
+// The last of the array's uses above `last` and not above `limit`, or `last`.
+static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, int64_t limit, int64_t last) {
     const Uses *uses = &buffers->uses[array->id];
-    int64_t last = otherwise;
     for (int64_t i = 0; i < uses->all.count; i++)
         if (uses->all.items[i] <= limit && uses->all.items[i] > last) last = uses->all.items[i];
     return last;
+}
+
+// The outermost conditional in whose branches the life ends, and does not begin; NULL without one.
+static const CpuStep *conditional_at_end(const Buffers *buffers, int64_t begin, int64_t end) {
+    const CpuStep *found = NULL;
+    const CpuStep *owner = buffers->moments.items[end / 2].owner;
+    for (; owner && owner->begin >= begin; owner = buffers->moments.items[owner->begin / 2].owner) {
+        if (owner->kind == CPU_STEP_CONDITIONAL)
+            found = owner;
+        else if (owner->begin > begin)
+            found = NULL;  // what a loop reads from outside lives as long as the loop
+    }
+    return found;
+}
+
+// The array lives from a position to its last use. Branches are numbered one after the other, but only one of them
+// runs: a life that ends in them has an end in each of its own, and what is made in one may take its place there though
+// the next one reads it too. Without that a loop whose branches update a buffer, or leave it, copied it every time.
+static void add_life(Buffers *buffers, CpuStorage *storage, CpuArray *array, int64_t begin, int64_t end) {
+    const CpuStep *choice = conditional_at_end(buffers, begin, end);
+    add_segment(buffers, storage, array, begin, choice ? choice->begin + 1 : end);
+    for (int32_t i = 0; choice && i < choice->node->region_count; i++) {
+        const CpuSteps *branch = &choice->regions[i];
+        const int64_t last = last_use_before(buffers, array, branch->end + 1, branch->begin);
+        if (last > branch->begin) add_life(buffers, storage, array, branch->begin, last);
+    }
 }
 
 static int64_t maximum(int64_t a, int64_t b) {
@@ -105,8 +133,8 @@ static int64_t maximum(int64_t a, int64_t b) {
 static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *state) {
     CpuStorage *storage = new_storage(buffers, state);
     const int64_t body_end = step->regions[1].end;
-    add_segment(buffers, storage, state, step->begin, last_use_before(buffers, state, body_end + 1, step->begin + 1));
-    add_segment(buffers, storage, state, body_end, maximum(step->end + 1, buffers->uses[state->id].last));
+    add_life(buffers, storage, state, step->begin, last_use_before(buffers, state, body_end + 1, step->begin + 1));
+    add_life(buffers, storage, state, body_end, maximum(step->end + 1, buffers->uses[state->id].last));
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
@@ -115,7 +143,7 @@ static void make_choice_storage(Buffers *buffers, const CpuStep *step, CpuArray 
     CpuStorage *storage = new_storage(buffers, result);
     for (int32_t i = 0; i < step->node->region_count; i++)
         add_segment(buffers, storage, result, step->regions[i].end, step->regions[i].end + 1);
-    add_segment(buffers, storage, result, step->end, maximum(step->end + 1, buffers->uses[result->id].last));
+    add_life(buffers, storage, result, step->end, maximum(step->end + 1, buffers->uses[result->id].last));
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
@@ -130,8 +158,7 @@ static void make_storages(Buffers *buffers, CpuSteps *steps) {
                 make_choice_storage(buffers, step, array);
             else {
                 CpuStorage *storage = new_storage(buffers, array);
-                add_segment(buffers, storage, array, step->begin,
-                            maximum(step->begin + 1, buffers->uses[array->id].last));
+                add_life(buffers, storage, array, step->begin, maximum(step->begin + 1, buffers->uses[array->id].last));
                 hlo_vector_push(buffers->arena, &buffers->storages, storage);
             }
         }

@@ -154,6 +154,44 @@ static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
+static bool same_operand(CpuArray *a, CpuArray *b) {
+    if (a->literal && b->literal) return hlo_literal_equal(a->literal, b->literal);
+    return cpu_array_root(a) == cpu_array_root(b) && a->shape->type == b->shape->type;
+}
+
+static uint64_t hash_scalar(const HloInstruction *instruction, const Leaves *operands) {
+    uint64_t hash = hlo_attributes_hash(hlo_op_info(instruction->opcode)->family, instruction->attributes);
+    hash = hlo_hash_mix(hash, (uint64_t)instruction->opcode * HLO_TYPE_COUNT + (uint64_t)instruction->shape->type);
+    for (int64_t i = 0; i < operands->count; i++) {
+        CpuArray *array = operands->items[i];
+        const HloLiteral *literal = array->literal;
+        hash = hlo_hash_mix(hash, literal ? hlo_hash_bytes(literal->data, (size_t)hlo_shape_bytes(literal->shape))
+                                          : (uint64_t)cpu_array_root(array)->id);
+    }
+    return hash;
+}
+
+// Arithmetic on scalars that the region has already done, or NULL; then the next node is remembered as what does it.
+// JAX clamps an index anew for every array that it takes part of. One index for a slice and for the update of the same
+// place lets the update work in place, where two indices, though always equal, would copy the whole array.
+static const CpuNode *find_scalar(const Frame *frame, const HloInstruction *instruction, const Leaves *operands) {
+    CpuRegion *region = frame->region;
+    const bool scalar = hlo_op_is(instruction->opcode, HLO_OP_IS_ELEMENTWISE) && !instruction->called_count &&
+                        hlo_shape_is_array(instruction->shape) && instruction->shape->rank == 0;
+    if (!scalar || operands->count != instruction->operand_count || frame->map_shape) return NULL;
+    const uint64_t hash = hash_scalar(instruction, operands);
+    const int64_t *found = hlo_int_map_find(&region->scalars, hash);
+    const CpuNode *node = found ? region->nodes.items[*found] : NULL;
+    const HloFamily family = hlo_op_info(instruction->opcode)->family;
+    bool same = node && node->opcode == instruction->opcode && node->operand_count == operands->count &&
+                node->results[0]->shape->type == instruction->shape->type &&
+                hlo_attributes_equal(family, node->instruction->attributes, instruction->attributes);
+    for (int64_t i = 0; same && i < operands->count; i++) same = same_operand(node->operands[i], operands->items[i]);
+    if (same) return node;
+    hlo_int_map_set(frame->program->arena, &region->scalars, hash, region->nodes.count);
+    return NULL;
+}
+
 static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     const HloLiteral *folded;
@@ -163,6 +201,11 @@ static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Le
         operands.count = 0;
     else
         HLO_TRY(join_sums(frame, instruction, &operands));
+    const CpuNode *done = folded ? NULL : find_scalar(frame, instruction, &operands);
+    if (done) {
+        *result = node_leaves(done);
+        return HLO_SUCCESS;
+    }
     if (frame->map_shape) shape = hlo_shape_with_type(frame->program->arena, frame->map_shape, shape->type);
     CpuNode *node = new_node(frame, instruction, operands, shape);
     node->elementwise_map = frame->map_shape != NULL;

@@ -80,7 +80,7 @@ typedef struct Emitter {
     HLO_VECTOR(CpuLoopBuffer) buffers;
     HLO_VECTOR(Memo) memos;
     HloIntMap memo_index;
-    const int64_t *store_linear;  // the map of the first store of an elementwise loop, else NULL
+    const int64_t *store_linear;  // the map of the first store of an elementwise loop (behind its starts), else NULL
     int store_width;              // bytes of an element of that store
     const int64_t *row_linear;    // element numbers of arrays of the kept dimensions in a loop over rows, else NULL
     CpuArray *blocked;            // needs a buffer before this loop can be made
@@ -141,14 +141,17 @@ static int64_t *significant(const Emitter *emitter, int64_t *linear) {
 
 // A loop may write its result over an operand only if every element is read in the iteration that overwrites it, before
 // it is overwritten: same element number, same width.
+static bool is_read_as_stored(const Emitter *emitter, const int64_t *linear, HloType type) {
+    const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
+    return emitter->store_linear && memcmp(linear, emitter->store_linear, bytes) == 0 &&
+           hlo_type_bytes(type) == emitter->store_width;
+}
+
 static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
     const int buffer = read_buffer(emitter, cpu_array_root(array));
-    const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
-    if (emitter->store_linear && (memcmp(linear, emitter->store_linear, bytes) != 0 ||
-                                  hlo_type_bytes(array->shape->type) != emitter->store_width))
-        emitter->buffers.items[buffer].in_place = false;
+    if (!is_read_as_stored(emitter, linear, array->shape->type)) emitter->buffers.items[buffer].in_place = false;
     const CpuIndexMap map = linear_map(linear);
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
@@ -170,10 +173,12 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
     const CpuNode *node = array->producer;
     CpuArray *operand = node->operands[0];
     const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, operand->shape->dims));
-    const int buffer = new_buffer(emitter, (CpuLoopBuffer){.array = cpu_array_root(operand),
-                                                           .starts = dynamic_starts(emitter->arena, node->operands + 1,
-                                                                                    operand->shape, array->shape->dims),
-                                                           .start_count = operand->shape->rank});
+    const int buffer = new_buffer(
+        emitter, (CpuLoopBuffer){
+                     .array = cpu_array_root(operand),
+                     .in_place = is_read_as_stored(emitter, linear, array->shape->type),
+                     .starts = dynamic_starts(emitter->arena, node->operands + 1, operand->shape, array->shape->dims),
+                     .start_count = operand->shape->rank});
     const CpuIndexMap map = linear_map(linear);
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
@@ -384,7 +389,7 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
     const CpuArray *first = targets[0] ? targets[0] : values[0];
     int64_t *linear = significant(&emitter, target_linear(arena, &access, box, first->shape));
     assert(count > 0 && (targets[0] || !box));  // what is not stored has no box
-    if (!box) {
+    if (!box || box->starts) {
         emitter.store_linear = linear;
         emitter.store_width = hlo_type_bytes(first->shape->type);
     }

@@ -248,10 +248,27 @@ static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
-static bool reads_array(const CpuStep *step, const CpuArray *array) {
-    for (int32_t i = 0; i < step->read_count; i++)
-        if (step->reads[i] == array) return true;
-    return false;
+static bool same_starts(const CpuDynamicStart *a, const CpuDynamicStart *b, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        const bool same = cpu_array_root(a[i].index) == cpu_array_root(b[i].index) && a[i].limit == b[i].limit &&
+                          a[i].stride_bytes == b[i].stride_bytes;
+        if (!same) return false;
+    }
+    return true;
+}
+
+// True if the loop reads of the array only the elements that it overwrites, each in the iteration that does:
+// x.at[i].set(where(valid, y, x[i])).
+static bool updates_what_it_reads(const CpuFusedLoop *loop, const CpuArray *array, const CpuStoreBox *box) {
+    for (int32_t i = 0; i < loop->buffer_count; i++) {
+        const CpuLoopBuffer *buffer = &loop->buffers[i];
+        if (buffer->array != array || buffer->written) continue;
+        if (!buffer->in_place || buffer->start_count != box->start_count) return false;
+        if (!same_starts(buffer->starts, box->starts, box->start_count)) return false;
+    }
+    for (int32_t i = 0; i < box->start_count; i++)
+        if (cpu_array_root(box->starts[i].index) == array) return false;
+    return true;
 }
 
 // The operand moves into the result's place (often it is there already), then the update is written over it.
@@ -273,14 +290,13 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
     HLO_TRY(end_loops(lowering, node, step, emitted, &failure, loop, 1));
     if (emitted) return HLO_SUCCESS;
     CpuArray *root = cpu_array_root(operand);
-    const bool read_too = reads_array(step, root);
     CpuArray **reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, step->read_count + 1);
     reads[0] = root;
     for (int32_t i = 0; i < step->read_count; i++) reads[i + 1] = step->reads[i];
     step->reads = reads;
     step->read_count++;
     step->kind = CPU_STEP_COPY_LOOPS;
-    step->update_in_place = read_too ? -1 : 0;
+    step->update_in_place = updates_what_it_reads(loop, root, &box) ? 0 : -1;
     return HLO_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_PROGRAM_H_
 #define MESHLO_TARGETS_CPU_PROGRAM_H_
 
+#include "hlo/base/map.h"
 #include "hlo/ir/module.h"
 
 HLO_BEGIN_C
@@ -72,6 +73,7 @@ typedef HLO_VECTOR(CpuArray *) CpuArrayVector;
 // A list of nodes with parameters and results: the entry, a loop's condition and body, a branch.
 struct CpuRegion {
     CpuNodeVector nodes;  // operands before users
+    HloIntMap scalars;    // while it is built: from the hash of an operation on scalars to its place in `nodes`
     CpuArrayVector parameters;
     CpuArrayVector results;
 };

@@ -83,7 +83,7 @@ typedef struct CpuStep {
 struct CpuSteps {
     HLO_VECTOR(CpuStep) steps;
     CpuRegion *region;
-    int64_t end;  // position at which the region's results are read (buffers.c)
+    int64_t begin, end;  // positions of its beginning, and at which its results are read (buffers.c)
 };
 
 HLO_END_C

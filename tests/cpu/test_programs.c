@@ -43,3 +43,36 @@ ParameterizedTest(const CaseFile *program, programs, compiled_equals_eval) {
     hlo_text_free(&message);
     hlo_module_free(module);
 }
+
+// Programs that change large arrays where they are: a copy of one would need memory of its own.
+typedef struct LeanProgram {
+    char path[96];
+    int64_t temporary_bytes;  // at most
+} LeanProgram;
+
+ParameterizedTestParameters(programs, need_no_copies) {
+    static const LeanProgram lean[] = {
+        // The array that is only read, 16 KiB, is copied out of the argument once.
+        {"tests/cpu/programs/bug_branches_copied_the_buffers_they_pass_on.hlo", 16384 + 1024},
+        // One of two arrays of 2 KiB: its update reads another piece than it writes.
+        {"tests/cpu/programs/bug_an_update_of_what_it_reads_copied_the_array.hlo", 2048 + 1024},
+    };
+    LeanProgram *cases = cr_malloc(sizeof lean);
+    memcpy(cases, lean, sizeof lean);
+    return cr_make_param_array(LeanProgram, cases, HLO_COUNT_OF(lean));
+}
+
+ParameterizedTest(const LeanProgram *lean, programs, need_no_copies) {
+    HloModule *module = load(cases_path(lean->path));
+    TargetClient *client = NULL;
+    TargetExecutable *executable = NULL;
+    TargetMemoryAnalysis memory;
+    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    must_succeed(target_compile(client, module, NULL, &executable));
+    target_executable_memory_analysis(executable, &memory);
+    cr_expect_leq(memory.temporary_bytes, lean->temporary_bytes, "%s: %lld", lean->path,
+                  (long long)memory.temporary_bytes);
+    target_executable_release(executable);
+    target_client_release(client);
+    hlo_module_free(module);
+}
