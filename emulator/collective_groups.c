@@ -120,8 +120,12 @@ HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, E
     const HloInts *lists = NULL;
     int64_t count = 0;
     static const HloReplicaGroups everyone = {.form = HLO_GROUPS_LIST};
+    if (!written) written = &everyone;
+    // Whom a broadcast leaves out has nothing to send: a group of its own costs nothing.
     HloStatus status =
-        hlo_replica_groups_expand(written ? written : &everyone, numbers, network->arena, &lists, &count);
+        inner->opcode == HLO_OP_COLLECTIVE_BROADCAST
+            ? hlo_replica_groups_complete(written, numbers, network->arena, &lists, &count, &(int64_t){0})
+            : hlo_replica_groups_expand(written, numbers, network->arena, &lists, &count);
     if (status) return hlo_status_annotate(status, "%s", inner->name);
     HloInts *expanded = HLO_ARENA_NEW(network->arena, HloInts, count * copies);
     for (int64_t copy = 0; copy < copies; copy++)

@@ -81,7 +81,9 @@ static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruc
     }
     const HloInts *lists;
     int64_t count;
-    HloStatus status = hlo_replica_groups_expand(groups, size, device->scratch, &lists, &count);
+    HloStatus status = hlo_is(instruction, HLO_OP_COLLECTIVE_BROADCAST)
+                           ? hlo_replica_groups_complete(groups, size, device->scratch, &lists, &(int64_t){0}, &count)
+                           : hlo_replica_groups_expand(groups, size, device->scratch, &lists, &count);
     if (status) return hlo_status_annotate(status, "%%%s on %lld devices", instruction->name, (long long)size);
     for (int64_t g = 0; g < count; g++) {
         if (hlo_ints_contain(lists[g], self)) *group = to_devices(device, mode, lists[g]);

@@ -107,13 +107,14 @@ static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts
     *count = 1;
 }
 
-HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
-                                    const HloInts **lists, int64_t *count) {
-    assert(arena && lists && count);
-    if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) {
-        expand_everyone(device_count, arena, lists, count);
-        return HLO_SUCCESS;
-    }
+static bool names_nobody(const HloReplicaGroups *groups) {
+    return !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
+}
+
+// The groups as they are written, and which devices they name: each at most once.
+static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
+                                const HloInts **lists, int64_t *count, const bool **named) {
+    assert(arena && lists && count && named);
     switch (groups->form) {
         case HLO_GROUPS_LIST:
             *lists = groups->groups;
@@ -134,9 +135,41 @@ HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t devi
             seen[device] = true;
         }
     }
+    *named = seen;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
+                                    const HloInts **lists, int64_t *count) {
+    assert(arena && lists && count);
+    if (names_nobody(groups)) {
+        expand_everyone(device_count, arena, lists, count);
+        return HLO_SUCCESS;
+    }
+    const bool *seen;
+    HLO_TRY(expand_written(groups, device_count, arena, lists, count, &seen));
     for (int64_t device = 0; device < device_count; device++) {
         HLO_FAIL_IF(!seen[device], HLO_INVALID_ARGUMENT, "device %lld is in no replica group", (long long)device);
     }
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_replica_groups_complete(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
+                                      const HloInts **lists, int64_t *count, int64_t *named) {
+    assert(arena && lists && count && named);
+    if (names_nobody(groups)) {
+        expand_everyone(device_count, arena, lists, count);
+        *named = *count;
+        return HLO_SUCCESS;
+    }
+    const bool *seen;
+    HLO_TRY(expand_written(groups, device_count, arena, lists, count, &seen));
+    *named = *count;
+    HloInts *all = HLO_ARENA_NEW(arena, HloInts, *count + device_count);
+    for (int64_t i = 0; i < *count; i++) all[i] = (*lists)[i];
+    for (int64_t device = 0; device < device_count; device++)
+        if (!seen[device]) all[(*count)++] = hlo_ints(arena, &device, 1);
+    *lists = all;
     return HLO_SUCCESS;
 }
 

@@ -34,6 +34,11 @@ HLO_EXPORT const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int6
 // `device_count` devices. INVALID_ARGUMENT when a device is missing, repeated or out of range.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_replica_groups_expand(const HloReplicaGroups *groups, int64_t device_count,
                                                              HloArena *arena, const HloInts **lists, int64_t *count);
+// The same for collective-broadcast, whose groups need not name every device: each that none names stands alone in a
+// list behind the `*named` ones that are written.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_replica_groups_complete(const HloReplicaGroups *groups, int64_t device_count,
+                                                               HloArena *arena, const HloInts **lists, int64_t *count,
+                                                               int64_t *named);
 // Devices a group: 0 when the groups are empty or differ in size.
 HLO_EXPORT int64_t hlo_replica_groups_size(const HloReplicaGroups *groups);
 // A deep copy into another arena.

@@ -237,6 +237,10 @@ static HloInstruction *alone(HloInstruction *i) {
     // Without global ids a group of one replica still has all its partitions.
     bool by_device = attributes->channel_id == 0 || attributes->use_global_device_ids;
     bool single = module->replica_count * module->num_partitions == 1 && empty;
+    // Whom a broadcast does not name gets zeros.
+    const bool some = hlo_is(i, HLO_OP_COLLECTIVE_BROADCAST) && !empty && size == 1 &&
+                      attributes->replica_groups->count != module->replica_count * module->num_partitions;
+    if (some) return NULL;
     if ((size != 1 || !by_device) && !single) return NULL;
     if (!hlo_shape_is_tuple(i->shape)) return i->operand_count == 1 ? i->operands[0] : NULL;
     return hlo_pass_tuple(i, i->operands, i->operand_count);

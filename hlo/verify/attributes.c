@@ -51,11 +51,16 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     if (!counted && count > 0) expected = count;
     HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices; no machine has so many",
                        (long long)count);
-    HLO_VERIFY_FAIL_IF(count != expected, "the replica groups list %lld devices of %lld", (long long)count,
+    // Whom a broadcast does not name gets zeros.
+    const bool some = instruction->opcode == HLO_OP_COLLECTIVE_BROADCAST && count >= 0 && count < expected;
+    HLO_VERIFY_FAIL_IF(count != expected && !some, "the replica groups list %lld devices of %lld", (long long)count,
                        (long long)expected);
     const HloInts *lists;
     int64_t list_count;
-    return hlo_replica_groups_expand(groups, expected, verifier->arena, &lists, &list_count);
+    if (!some) return hlo_replica_groups_expand(groups, expected, verifier->arena, &lists, &list_count);
+    HLO_VERIFY_FAIL_IF(expected > DEVICE_LIMIT, "there are %lld devices; no machine has so many", (long long)expected);
+    int64_t named;
+    return hlo_replica_groups_complete(groups, expected, verifier->arena, &lists, &list_count, &named);
 }
 
 static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instruction) {

@@ -48,7 +48,7 @@ static int64_t id_count(const GroupBuilder *builder) {
 }
 
 // Adds the group `ids` as it stands in replica or partition number `copy`.
-static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy) {
+static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_left_out) {
     assert(ids.count >= 0 && copy >= 0);
     const int64_t each = builder->mode == MODE_CROSS_REPLICA_AND_PARTITION ? builder->partitions : 1;
     int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * each);
@@ -64,13 +64,17 @@ static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy) {
             }
         }
     }
-    hlo_vector_push(builder->arena, &builder->groups, ((CpuCollectiveGroup){devices, count}));
+    hlo_vector_push(builder->arena, &builder->groups, ((CpuCollectiveGroup){devices, count, is_left_out}));
 }
 
-static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count) {
+// The lists from `*named` on are of devices that a broadcast leaves out.
+static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count, int64_t *named) {
     const int64_t ids = id_count(builder);
     const HloReplicaGroups *groups = NULL;
     if (!is_permute(builder->instruction)) groups = HLO_ATTRIBUTES(builder->instruction, Collective)->replica_groups;
+    if (groups && builder->instruction->opcode == HLO_OP_COLLECTIVE_BROADCAST)
+        return hlo_replica_groups_complete(groups, ids, builder->arena, lists, count, named);
+    *named = INT64_MAX;
     if (groups) return hlo_replica_groups_expand(groups, ids, builder->arena, lists, count);
     int64_t *all = HLO_ARENA_NEW(builder->arena, int64_t, ids);
     for (int64_t i = 0; i < ids; i++) all[i] = i;
@@ -90,8 +94,8 @@ HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instructi
                             .partitions = partition_count,
                             .mode = group_mode(instruction)};
     const HloInts *lists;
-    int64_t list_count;
-    const HloStatus expanded = expand_groups(&builder, &lists, &list_count);
+    int64_t list_count, named;
+    const HloStatus expanded = expand_groups(&builder, &lists, &list_count, &named);
     if (expanded)
         return hlo_status_annotate(expanded, "%s %%%s on %lld replicas of %lld partitions",
                                    hlo_op_text(instruction->opcode), instruction->name, (long long)replica_count,
@@ -100,7 +104,7 @@ HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instructi
                            : builder.mode == MODE_CROSS_PARTITION ? replica_count
                                                                   : 1;
     for (int64_t copy = 0; copy < copies; copy++)
-        for (int64_t i = 0; i < list_count; i++) add_group(&builder, lists[i], copy);
+        for (int64_t i = 0; i < list_count; i++) add_group(&builder, lists[i], copy, i >= named);
     const int64_t devices = replica_count * partition_count;
     int32_t *group_of = HLO_ARENA_NEW(arena, int32_t, devices), *member_of = HLO_ARENA_NEW(arena, int32_t, devices);
     for (int64_t d = 0; d < devices; d++) group_of[d] = -1;

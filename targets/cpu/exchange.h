@@ -12,6 +12,7 @@ HLO_BEGIN_C
 typedef struct CpuCollectiveGroup {
     const int64_t *devices;  // numbers in the execution: replica * partitions + partition
     int64_t count;
+    bool is_left_out;  // a device that the groups of a collective-broadcast do not name: it gets zeros
 } CpuCollectiveGroup;
 
 typedef struct CpuCollective CpuCollective;
@@ -36,7 +37,7 @@ struct CpuCollective {
     int32_t index;  // among the program's collectives
     int64_t group_count;
     const CpuCollectiveGroup *groups;
-    const int32_t *group_of;   // by device; -1: it takes no part
+    const int32_t *group_of;   // by device
     const int32_t *member_of;  // its place in its group
     const CpuCollectiveArray *arrays;
     int32_t array_count;

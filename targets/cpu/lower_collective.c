@@ -146,8 +146,13 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
     (void)pool;
     for (int32_t i = 0; i < collective->array_count; i++) {
         const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
-        for (int64_t r = part; r < group->count && bytes; r += parts)
-            memcpy(addresses[collective->array_count + i][r], addresses[i][0], bytes);
+        for (int64_t r = part; r < group->count && bytes; r += parts) {
+            void *to = addresses[collective->array_count + i][r];
+            if (group->is_left_out)
+                memset(to, 0, bytes);
+            else
+                memcpy(to, addresses[i][0], bytes);
+        }
     }
     return HLO_SUCCESS;
 }

@@ -56,6 +56,7 @@ static bool exchange_equal(const CpuCollective *collective, const int16_t *opera
     const CpuCollectiveGroup *b = &collective->groups[collective->group_of[e]];
     const bool everyone_alike = collective->opcode == HLO_OP_ALL_REDUCE || collective->opcode == HLO_OP_ALL_GATHER ||
                                 collective->opcode == HLO_OP_COLLECTIVE_BROADCAST;
+    if (a->is_left_out || b->is_left_out) return a->is_left_out && b->is_left_out;
     if (a->count != b->count || (!everyone_alike && collective->member_of[d] != collective->member_of[e])) return false;
     for (int64_t m = 0; m < a->count; m++)
         if (operand[a->devices[m]] != operand[b->devices[m]]) return false;

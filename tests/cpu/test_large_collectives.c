@@ -22,6 +22,8 @@ ParameterizedTestParameters(large_collectives, are_done_to_the_end) {
         {"ROOT r = f32[262148] all-to-all(p), replica_groups={{0,1,2,3}}, dimensions={0}"},
         {"ROOT r = f32[262148] collective-permute(p), source_target_pairs={{0,1},{1,2},{2,3},{3,0}}"},
         {"ROOT r = f32[262148] collective-broadcast(p), replica_groups={{2,0,1,3}}"},
+        {"ROOT r = f32[262148] collective-broadcast(p), replica_groups={{2,1}}"},
+        {"ROOT r = f32[262148] collective-broadcast(p), replica_groups={{3}}"},
     };
     return cr_make_param_array(LargeCase, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -3,15 +3,19 @@
 """Runs StableHLO's own self-checking programs: their `check` operations name the expected values, which are compared with
 what `meshlo run` computes.
 
-    python3 tests/stablehlo/conformance.py MESHLO STABLEHLO_SOURCES [--engine eval|compiled] [--only REGEX] [--keep FOLDER]
+    python3 tests/stablehlo/conformance.py MESHLO STABLEHLO_SOURCES [--engine eval|compiled] [--only REGEX] [--keep FOLDER] [--plugin LIBRARY]
 
 STABLEHLO_SOURCES is a checkout of openxla/stablehlo (nothing of it is kept here): its folders stablehlo/tests/interpret and
 stablehlo/testdata are read. A check becomes two results of the program, the value and what is expected of it. Programs
 that Meshlo refuses as unsupported (exit code 4) are counted by what it says; any other outcome but equality is a failure,
-and the script exits 1 when there is one."""
+and the script exits 1 when there is one.
+
+With --plugin (libmeshlo_pjrt.so, under a Python that has JAX), what `interpreter.run_parallel` starts on a grid of replicas and
+partitions, one function on all of them, runs on as many devices of the plugin, each with the arrays that its process gets."""
 import argparse
 import collections
 import concurrent.futures
+import functools
 import os
 import re
 import subprocess
@@ -22,11 +26,16 @@ import numpy as np
 
 # How far apart almost equal numbers may be (stablehlo/tests/CheckOps.cpp).
 ALMOST = 1.001e-4
+# Here XLA has the replicas in the outer loop over a group's members, and StableHLO the partitions; jaxlib 0.10.2 gives what Meshlo does.
+LIKE_XLA = {"stablehlo/tests/interpret/all_gather.mlir:cross_replica_and_partition_issue_1933:all_gather"}
 # Programs about the interpreter and its checks, not about operations.
 ABOUT_CHECKS = re.compile(r"/(check|probe|printing|api_input_arguments|ulp_difference_\w+)\.mlir$")
 CHECK_CALL = re.compile(r"stablehlo\.custom_call @check\.(\w+)\(([^)]*)\)\s*(\{[^}]*\})?\s*:\s*\((.*)\) -> (?:\(\)|tuple<>)")
 CHECK_CONST = re.compile(r"check\.(expect_\w+)_const (%[\w#]+), (dense<.*>)( : tensor<.*>)$")
 CHECK_PAIR = re.compile(r"check\.(expect_\w+) (%[\w#]+), (%[\w#]+)(?:, (max_ulp_difference = \d+(?:, min_ulp_difference = \d+)?))? : (tensor<.*>), (tensor<.*>)$")
+PARALLEL = re.compile(
+    r'%(\w+)(?::\d+)? = "interpreter\.run_parallel"\(([^)]*)\)\s*\{\s*programs\s*=\s*(\[\[.*?\]\])\s*\}\s*:\s*\(([^)]*)\)\s*->\s*'
+    r"(\([^)]*\)|tensor<[^>]*>)", re.S)
 FUNCTION = re.compile(r"^\s*func\.func\s+(?:public\s+)?@(\w+)\((.*)")
 
 
@@ -114,6 +123,123 @@ def programs(path):
             yield name, "\n".join(others[:start] + body + others[stop + 1 :]), rewriter.kinds
 
 
+def whole_functions(text):
+    """Name and text of each function of a module."""
+    lines = text.split("\n")
+    for start in (i for i, line in enumerate(lines) if FUNCTION.match(line)):
+        end = re.match(r"\s*", lines[start]).group(0) + "}"
+        stop = next(i for i in range(start + 1, len(lines)) if lines[i].rstrip() == end)
+        yield FUNCTION.match(lines[start]).group(1), "\n".join(lines[start : stop + 1])
+
+
+def names_of(text):
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def parallel_programs(path):
+    """(name, what says the arrays, the program of a process, grid, arrays a process, places of the checked results) of every
+    module of a file whose processes all run one function on arrays."""
+    with open(path) as file:
+        chunks = re.split(r"^// -----.*$", file.read(), flags=re.M)
+    for chunk in chunks:
+        text = join_operations(chunk)
+        started = PARALLEL.search(text)
+        if not started:
+            continue
+        result, operands, programs, types, _ = started.groups()
+        grid = [names_of(row) for row in re.findall(r"\[([^\[\]]*)\]", programs)]
+        started_functions = {name for row in grid for name in row}
+        if len(started_functions) != 1 or "token" in types or len({len(row) for row in grid}) != 1:
+            continue
+        functions = dict(whole_functions(text))
+        name = started_functions.pop().lstrip("@")
+        # Without the start, main says what goes in and what is expected of the results.
+        rewriter, checked = Rewriter(), []
+        for operand, kind in zip(names_of(operands), split_types(types)):
+            rewriter.values.append(operand)
+            rewriter.types.append(kind)
+        for line in PARALLEL.sub("", functions["main"]).split("\n")[1:-1]:
+            match = CHECK_CONST.match(line.strip())
+            if match:
+                checked.append(int(match.group(2).partition("#")[2] or 0))
+                rewriter.line(line.replace(match.group(2), "%none"))
+                del rewriter.values[-2], rewriter.types[-2]
+            else:
+                rewriter.line(line)
+        main = f"func.func @main() -> ({', '.join(rewriter.types)}) {{\n" + "\n".join(rewriter.lines) + "\n}\n"
+        inner = "\n".join(body.replace(f"@{name}(", "@main(", 1) for other, body in functions.items() if other != "main")
+        process = manual(inner) if len(grid[0]) > 1 else inner
+        label = re.search(r"module @(\w+)", text)
+        yield f"{label.group(1) if label else 'module'}:{name}", main, process, (len(grid), len(grid[0])), len(names_of(operands)), checked
+
+
+def manual(text):
+    """The functions as programs of one device each: the partitioner leaves alone what is manual."""
+    mark = 'mhlo.sharding = "{manual}"'
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        head = re.match(r"(\s*func\.func @main\()(.*)\) -> \(?(.*?)\)? \{$", line)
+        if head:
+            tensor = re.compile(r"(tensor<[^>]*>)")
+            arguments, results = (tensor.sub(rf"\1 {{{mark}}}", part) for part in head.groups()[1:])
+            lines[i] = f"{head.group(1)}{arguments}) -> ({results}) {{"
+    return re.sub(r"((?:\}\)|\([^()]*\)) \{)(\s*\w+ = )", rf"\1{mark},\2", "\n".join(lines))
+
+
+def plugin_runner(library):
+    """A function that runs a program on a grid of the plugin's devices: for each device the list of its results."""
+    os.environ.update(JAX_PLATFORMS="tpu", TPU_LIBRARY_PATH=library, MESHLO_TOPOLOGY="v2-8", MESHLO_NUMERICS="exact")
+    import jax
+    from jaxlib import _jax
+
+    jax.config.update("jax_enable_x64", True)
+
+    def run_on_grid(text, grid, inputs):
+        devices = jax.devices()[: grid[0] * grid[1]]
+        options = _jax.CompileOptions()
+        build = options.executable_build_options
+        options.num_replicas = build.num_replicas = grid[0]
+        options.num_partitions = build.num_partitions = grid[1]
+        build.use_spmd_partitioning = grid[1] > 1
+        options.device_assignment = _jax.DeviceAssignment.create(np.arange(len(devices)).reshape(grid))
+        program = devices[0].client.compile_and_load(text.encode(), _jax.DeviceList(tuple(devices)), options)
+        sharding = jax.sharding.NamedSharding(jax.sharding.Mesh(devices, "d"), jax.sharding.PartitionSpec("d"))
+        arguments = []
+        for parts in zip(*inputs):
+            whole = (len(devices) * parts[0].shape[0], *parts[0].shape[1:])
+            placed = [jax.device_put(part, device) for part, device in zip(parts, devices)]
+            arguments.append(jax.make_array_from_single_device_arrays(whole, sharding, placed))
+        results = program.execute_sharded(arguments).disassemble_into_single_device_arrays()
+        return [[np.asarray(result[d]) for result in results] for d in range(len(devices))]
+
+    return run_on_grid
+
+
+def run_parallel(run_on_grid, meshlo, _engine, name, arrays, process, grid, given, checked):
+    devices = grid[0] * grid[1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "arrays.mlir")
+        with open(path, "w") as file:
+            file.write(arrays)
+        done = subprocess.run([meshlo, "run", path, "--engine", "eval", "--output", folder], capture_output=True, text=True)
+        if done.returncode:
+            return "failed", f"exit {done.returncode}: {done.stderr.strip()[:600]}"
+        values = [np.load(f"{folder}/{i}.npy") for i in range(given + len(checked))]
+    each = given // devices
+    try:
+        results = run_on_grid(process, grid, [values[d * each : (d + 1) * each] for d in range(devices)])
+    except Exception as error:
+        # jaxlib reads the text itself first, and names the place in it of what it does not know.
+        by_jaxlib = str(error).startswith("UNKNOWN: -:")
+        return "refused" if by_jaxlib or "UNIMPLEMENTED" in str(error) else "failed", str(error)[:600]
+    count = len(results[0])
+    for place, result in enumerate(checked):
+        why = differs("expect_eq", results[result // count][result % count], values[given + place])
+        if why and name not in LIKE_XLA:
+            return "differs", f"result {result % count} of process {result // count}: {why}"
+    return "equal", ""
+
+
 def differs(kind, value, expected):
     if value.shape != expected.shape or value.dtype != expected.dtype:
         return f"{value.dtype}{value.shape} is not {expected.dtype}{expected.shape}"
@@ -161,7 +287,9 @@ def main():
     parser.add_argument("--engine", default="eval")
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", metavar="FOLDER", help="where to write the programs that are not equal")
+    parser.add_argument("--plugin", metavar="LIBRARY", help="libmeshlo_pjrt.so, for programs of several processes")
     options = parser.parse_args()
+    run_on_grid = plugin_runner(options.plugin) if options.plugin else None
     files = []
     for folder in ("stablehlo/tests/interpret", "stablehlo/testdata", "stablehlo/tests/math"):
         for where, _, names in os.walk(os.path.join(options.sources, folder)):
@@ -172,11 +300,14 @@ def main():
         short = os.path.relpath(path, options.sources)
         for name, text, kinds in programs(path):
             if re.search(options.only, f"{short}:{name}"):
-                todo.append((f"{short}:{name}", text, kinds))
+                todo.append((f"{short}:{name}", run, text, kinds))
+        for name, *program in parallel_programs(path) if run_on_grid else ():
+            if re.search(options.only, f"{short}:{name}"):
+                todo.append((f"{short}:{name}", functools.partial(run_parallel, run_on_grid), *program))
     counts = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        outcomes = pool.map(lambda t: run(options.meshlo, options.engine, *t), todo)
-        for (name, text, kinds), (outcome, why) in zip(todo, outcomes):
+        outcomes = pool.map(lambda t: t[1](options.meshlo, options.engine, t[0], *t[2:]), todo)
+        for (name, _, text, *_), (outcome, why) in zip(todo, outcomes):
             counts[outcome] += 1
             if outcome != "equal":
                 print(f"{outcome}\t{name}\t" + why.replace("\n", " | "))
