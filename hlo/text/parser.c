@@ -225,13 +225,6 @@ bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools) {
     return hlo_parser_expect(parser, '}', "'}'");
 }
 
-const char *hlo_parser_text_since(HloParser *parser, const char *start) {
-    const char *end = parser->lexer.token.start;
-    while (end > start && (end[-1] == ' ' || end[-1] == '\n' || end[-1] == '\t' || end[-1] == '\r')) end--;
-    const char *original = parser->original + (start - parser->lexer.begin);
-    return hlo_arena_string(parser->arena, original, (size_t)(end - start));
-}
-
 bool hlo_parser_expect_end(HloParser *parser) {
     if (hlo_parser_kind(parser) == HLO_TOKEN_END) return true;
     return HLO_PARSER_FAIL(parser, "unexpected text behind the end");

@@ -131,8 +131,6 @@ bool hlo_parse_ints_list(HloParser *parser, HloIntsList *list);
 bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools);
 // {0,1}, an index into a tuple.
 bool hlo_parse_index(HloParser *parser, HloInts *index);
-// The text from `start` up to the current token, blanks at its end left out, in the parser's arena.
-const char *hlo_parser_text_since(HloParser *parser, const char *start);
 // Copies the items from `base` of the number stack and drops them.
 HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base);
 // At the end of a stand-alone piece.

@@ -139,16 +139,27 @@ bool hlo_parse_statistics(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of statistics");
 }
 
-// {"name" {1,2}} or {}
-static bool skip_original_array(HloParser *parser) {
-    const char *name;
-    HloInts index;
+// {"name" {1,2}} or {}; *array is its text in the parser's arena as we print it, whatever escapes it was written with.
+static bool parse_original_array(HloParser *parser, const char **array) {
+    const char *name = NULL;
+    HloInts index = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of an original array")) return false;
     if (hlo_parser_kind(parser) == HLO_TOKEN_STRING) {
         if (!hlo_parse_string(parser, &name)) return false;
         if (hlo_parser_kind(parser) == '{' && !hlo_parse_index(parser, &index)) return false;
     }
-    return hlo_parser_expect(parser, '}', "'}' of an original array");
+    if (!hlo_parser_expect(parser, '}', "'}' of an original array")) return false;
+    HloText text = {0};
+    hlo_text_char(&text, '{');
+    if (name) hlo_quoted_print(&text, name);
+    for (int64_t i = 0; i < index.count; i++) {
+        hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
+    }
+    hlo_text_string(&text, index.count ? "}}" : "}");
+    const bool ok = !text.failed;
+    if (ok) *array = hlo_arena_string(parser->arena, text.data, text.length);
+    hlo_text_free(&text);
+    return ok || HLO_PARSER_FAIL(parser, "out of memory");
 }
 
 static void append(HloParser *parser, CharVector *written, const char *text) {
@@ -170,12 +181,12 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
             int kind = hlo_parser_kind(parser);
             open += kind == '(' ? 1 : kind == ')' ? -1 : 0;
             if (open < 0 || (kind == ',' && open == 0)) return HLO_PARSER_FAIL(parser, "unbalanced tuple of origins");
-            const char *start = parser->lexer.token.start;
+            const char *array;
             if (kind == '(' || kind == ')' || kind == ',') {
                 hlo_lex(&parser->lexer);
                 append(parser, &written, kind == '(' ? "(" : kind == ')' ? ")" : ", ");
-            } else if (skip_original_array(parser)) {
-                append(parser, &written, hlo_parser_text_since(parser, start));
+            } else if (parse_original_array(parser, &array)) {
+                append(parser, &written, array);
             } else {
                 return false;
             }
@@ -212,9 +223,8 @@ static bool parse_recovery_module(HloParser *parser, HloText *table) {
 // {"a"} : {"b"} and perhaps the module that makes the one of the other.
 static bool parse_recovery(HloParser *parser, HloText *table) {
     for (int side = 0; side < 2; side++) {
-        const char *start = parser->lexer.token.start;
-        if (!skip_original_array(parser)) return false;
-        const char *array = hlo_parser_text_since(parser, start);
+        const char *array;
+        if (!parse_original_array(parser, &array)) return false;
         hlo_text_format(table, "%*s%s", side ? 0 : 2 * TABLE_INDENT, "", array);
         if (side == 0 && !hlo_parser_expect(parser, ':', "':'")) return false;
         hlo_text_string(table, side ? "" : " : ");

@@ -69,14 +69,11 @@ static inline HloText fuzz_encode(const HloModule *module) {
 }
 
 // Ends the process unless `module` comes out of protobuf with the text that it went in with. The module that came out
-// is the caller's. (Protobuf has no modules inside of the table of origins, see annotation_proto.c: without that
-// table.)
-static inline HloModule *fuzz_proto_round_trip(HloModule *module, const HloText *wire) {
+// is the caller's.
+static inline HloModule *fuzz_proto_round_trip(const HloModule *module, const HloText *wire) {
     HloModule *decoded = NULL;
-    module->origin_recovery_table = NULL;
     HloText text = fuzz_print(module);
     FUZZ_MUST(hlo_module_from_proto(wire->data, wire->length, &decoded), &text);
-    decoded->origin_recovery_table = NULL;
     HloText printed = fuzz_print(decoded);
     fuzz_must_equal("through protobuf", &text, &printed);
     hlo_text_free(&text);

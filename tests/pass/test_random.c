@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimised == unoptimised, bit for bit, over random programs of exact ops: integers, comparisons, selections and moves
-// of all kinds, and floating-point ops that round only once. MESHLO_RANDOM_PROGRAMS sets how many are tried.
+// of all kinds, and floating-point ops that round only once. MESHLO_RANDOM_PROGRAMS sets how many are tried,
+// MESHLO_RANDOM_SEED the first.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -198,8 +199,8 @@ static HloModule *make_program(uint64_t seed) {
 }
 
 Test(pass_random, optimised_programs_compute_the_same_bits, .timeout = 900) {
-    int64_t programs = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
-    for (int64_t seed = 0; seed < programs; seed++) {
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
+    for (int64_t seed = first; seed < first + count; seed++) {
         HloModule *module = make_program((uint64_t)seed);
         HloText text = {0};
         HloPrintOptions options = hlo_print_default();
@@ -216,8 +217,8 @@ Test(pass_random, optimised_programs_of_every_op_compute_the_same, .timeout = 90
     static const char *const passes[] = {"simplify", "while-loop-unroller,simplify", "scatter-expander,gather-expander",
                                          "call-inliner,conditional-simplifier,while-loop-simplifier,dce",
                                          "constant-folding,cse,reshape-mover,dce"};
-    int64_t programs = cases_setting("MESHLO_RANDOM_PROGRAMS", 600);
-    for (int64_t seed = 0; seed < programs; seed++) {
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 600);
+    for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
         random_module((uint64_t)seed, 6 + (int)(seed % 25), &text);
         check_same_results(passes[seed % (int64_t)HLO_COUNT_OF(passes)], text.data, 0);

@@ -384,16 +384,22 @@ Test(proto, bug_strings_are_cut_at_zero_bytes) {
     hlo_text_free(&bytes);
 }
 
-// Origins are kept as text, and a name with a quote in it went to protobuf and back with its escapes, or without.
+// Origins are kept as text: names with quotes went to protobuf with their escapes and came back without them, and bytes
+// that are escaped there were not so here.
 Test(proto, bug_quotes_in_the_name_of_an_origin) {
-    const char *program = "HloModule m\n\nENTRY e {\n  ROOT p = s32[] parameter(0), origin={{\"a\\\"b\"}}\n}\n";
-    HloModule *module = parse(program, strlen(program));
-    HloText bytes = {0};
-    expect_round_trip(module);
-    cr_assert_null(hlo_module_to_proto(module, &bytes));
-    cr_expect(memmem(bytes.data, bytes.length, "a\"b", 3));
-    hlo_text_free(&bytes);
-    hlo_module_free(module);
+    static const char *const names[][2] = {{"a\\\"b", "a\"b"}, {"a\xff", "a\xff"}, {"\\x41\\tb", "A\tb"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
+        HloText text = {0}, bytes = {0};
+        hlo_text_format(&text, "HloModule m\n\nENTRY e {\n  ROOT p = s32[] parameter(0), origin={{\"%s\"}}\n}\n",
+                        names[i][0]);
+        HloModule *module = parse(text.data, text.length);
+        expect_round_trip(module);
+        cr_assert_null(hlo_module_to_proto(module, &bytes));
+        cr_expect(memmem(bytes.data, bytes.length, names[i][1], strlen(names[i][1])), "%s", names[i][0]);
+        hlo_text_free(&text);
+        hlo_text_free(&bytes);
+        hlo_module_free(module);
+    }
 }
 
 // Fields of newer writers that were dropped: numbers from what jaxlib 0.10.2 writes for such texts.
@@ -483,6 +489,64 @@ Test(proto, bug_an_open_layout_of_the_entry_is_closed) {
     HloModule *module = parse(text, strlen(text));
     expect_round_trip(module);
     hlo_module_free(module);
+}
+
+// Messages that say what cannot be: bytes of what a program is written as, replaced wherever they stand.
+typedef struct Bent {
+    const char *name;
+    const char *program;  // of one computation, its root behind "ROOT "
+    const char *from, *to;
+    size_t length;     // of both
+    const char *part;  // of the message
+} Bent;
+
+#define BENT(program, from, to, part) \
+    { part, program, from, to, sizeof(from) - 1, part }
+
+static const Bent bent_messages[] = {
+    BENT("s4[3] constant({1, 2, 3})", "\x1a\x01\x03", "\x1a\x01\x07", "a literal of 7 s4 elements has 3 bytes"),
+    BENT("bf16[3] constant({1, 2, 3})", "\x1a\x01\x03", "\x1a\x01\x04", "a literal of 8 bytes comes with 6"),
+    BENT("s32[3] constant({1, 2, 3})", "\x1a\x01\x03", "\x1a\x01\x04", "a literal of 4 elements comes with 3"),
+    BENT("s32[] constant(5)", "\x42\x0c\x0a\x07", "\x42\x0c\x7a\x07", "a literal has no shape"),
+    BENT("(s32[], s32[]) constant((1, 2))", "\x52\x0c\x0a", "\x7a\x0c\x0a",
+         "a tuple literal of 2 elements comes with 0"),
+    BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x11\x1a\x01\x03", "a shape of type token has dimensions"),
+    BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x7f\x1a\x01\x03",
+         "a shape has no element type that exists"),
+    BENT("f32[8,8] parameter(0)", "\x0a\x02\x01\x00", "\x0a\x02\x80\x00", "a shape of rank 2 has a layout of rank 1"),
+    BENT("f32[8,8] parameter(0), sharding={devices=[2,2,2]<=[8] last_tile_dims={manual}}", "\x42\x01\x04",
+         "\x42\x01\x63", "unknown subgroup type 99"),
+    BENT("f32[8,8] parameter(0), sharding={devices=[2,2,2]<=[8] last_tile_dims={manual}}", "\x08\x03\x1a\x03",
+         "\x08\x63\x1a\x03", "unknown sharding type 99"),
+};
+
+ParameterizedTestParameters(proto, bent_messages_are_refused) {
+    static int indices[HLO_COUNT_OF(bent_messages)];
+    for (size_t i = 0; i < HLO_COUNT_OF(bent_messages); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(bent_messages));
+}
+
+ParameterizedTest(int *index, proto, bent_messages_are_refused) {
+    const Bent *bent = &bent_messages[*index];
+    HloText text = {0}, bytes = {0};
+    hlo_text_format(&text, "HloModule m\n\nENTRY e {\n  ROOT r = %s\n}\n", bent->program);
+    HloModule *module = parse(text.data, text.length);
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    int64_t places = 0;
+    for (char *at = bytes.data; (at = memmem(at, bytes.length - (size_t)(at - bytes.data), bent->from, bent->length));
+         at++) {
+        memcpy(at, bent->to, bent->length);
+        places++;
+    }
+    cr_assert_gt(places, 0, "%s: the bytes are not there", bent->name);
+    HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
+    cr_assert_not_null(status, "%s is taken", bent->name);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect(strstr(hlo_status_message(status), bent->part), "%s: %s", bent->name, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&text);
+    hlo_text_free(&bytes);
 }
 
 // A text whose first line is empty begins like a message: byte 10 is the tag of its first field.

@@ -17,5 +17,7 @@ typedef struct FamilyName {
 struct criterion_test_params generate_families(void);
 // How many programs a run tries in all: MESHLO_SPMD_TRIALS, or 2,400.
 int64_t generate_trials(void);
+// The seed of the first program of a run: MESHLO_RANDOM_SEED, or 0.
+int64_t generate_first_seed(void);
 
 #endif

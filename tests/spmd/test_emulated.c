@@ -47,5 +47,6 @@ ParameterizedTestParameters(emulated, families) {
 
 ParameterizedTest(FamilyName *family, emulated, families) {
     const int64_t count = generate_trials() / 80;
-    for (int64_t i = 0; i < count; i++) simulate_seed((uint64_t)i, family->text);
+    const int64_t first = generate_first_seed();
+    for (int64_t seed = first; seed < first + count; seed++) simulate_seed((uint64_t)seed, family->text);
 }

@@ -16,7 +16,8 @@ static void run_seed(uint64_t seed, const char *family) {
 }
 
 static void run_family(const char *family, int64_t count) {
-    for (int64_t i = 0; i < count; i++) run_seed((uint64_t)i, family);
+    const int64_t first = generate_first_seed();
+    for (int64_t seed = first; seed < first + count; seed++) run_seed((uint64_t)seed, family);
 }
 
 Test(random, mixed_programs) {

@@ -14,6 +14,11 @@ typedef struct RefusedText {
 #define ONE_OP(rest) "HloModule m\nENTRY e {\n  p = f32[8,8] parameter(0)\n  ROOT r = " rest "\n}\n"
 #define SHARDED(sharding) PARAMETER("sharding={" sharding "}")
 #define WRONG_SHARDING(sharding) PARAMETER("sharding=@@{" sharding "}")  // as a whole
+#define CONSTANT(rest) "HloModule m\nENTRY e {\n  ROOT c = " rest "\n}\n"
+#define ASYNC(rest)                                                                                                    \
+    "HloModule m\nf {\n  x = f32[2] parameter(0)\n  ROOT n = f32[2] negate(x)\n}, execution_thread=\"t\"\nENTRY e {\n" \
+    "  p = f32[2] parameter(0)\n  s = ((f32[2]), f32[2]) async-start(p), async_execution_thread=\"t\", calls=f\n"      \
+    "  ROOT d = f32[2] " rest "\n}\n"
 #define TABLES(tables) "HloModule m\n\nFileNames\n1 \"a.py\"\n\n" tables "\n\nENTRY e {\n  p = f32[] parameter(0)\n}\n"
 
 static const RefusedText cases[] = {
@@ -73,6 +78,53 @@ static const RefusedText cases[] = {
      "((f32[2]),f32[2]) "
      "async-start(p), calls=f\n  d = f32[2] async-done(s)\n  ROOT c = f32[2] call(d), to_apply=f\n}\n@@",
      "called by more than one async op"},
+    // one of each place that makes an error
+    {PARAMETER("metadata={profile_type=@@{7}}"), "unknown profile type"},
+    {ONE_OP("f32[8,8] negate(p), origin={[@@what]}"), "expected synthetic_call"},
+    {ONE_OP("f32[8,8] negate(p), origin={{\"a\"@@x}}"), "'}' of an original array"},
+    {"HloModule m, origin_recovery_table={{\"a\"} : {\"b\"}, @@\"HloModule\"}\nENTRY e {\n  ROOT p = f32[] "
+     "parameter(0)\n}\n",
+     "the recovery module is wrong"},
+    {"HloModule m\nENTRY a {\n  ROOT p = f32[] parameter(0)\n}\n@@ENTRY b {\n  ROOT q = f32[] parameter(0)\n}\n",
+     "there is a second ENTRY"},
+    {CONSTANT("f64[] constant(@@1e999)"), "the number is too large for a double"},
+    {ONE_OP("f32[8,8] custom-call(p), custom_call_target=@@\"\\q\""), "malformed escape in a string"},
+    {ONE_OP("f32[8,8] reduce-window(p, p), window={size=3x@@y}, to_apply=e"), "expected numbers like 3x3"},
+    {ONE_OP("f32[8,8] pad(p, p), padding=@@0_xx"), "expected padding like 0_1x2_3"},
+    {ONE_OP("f32[8,8] reduce-window(p, p), window={@@colour=1x1}, to_apply=e"), "unknown part 'colour' of a window"},
+    {ONE_OP("f32[8,8] convolution(p, p), dim_labels=bf@@-io->bf"), "expected '_' and the labels of the kernel"},
+    {ONE_OP("f32[8,8] slice(p), slice={@@[1], [0:8]}"), "expected [start:limit] or [start:limit:stride]"},
+    {"HloModule m, input_output_alias={ {}: (0, {}, @@never-alias) }\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n",
+     "expected may-alias or must-alias"},
+    {ONE_OP("f32[8,8] exponential(p), result_accuracy={tolerance={@@colour=1}}"), "expected atol, rtol or ulps"},
+    {ONE_OP("f32[8,8] exponential(p), result_accuracy={@@colour=1}"), "expected mode or tolerance"},
+    {ONE_OP("f32[8,8] compare(p, p), direction=@@UP"), "'UP' is not a"},
+    {ONE_OP("f32[4,4] dynamic-slice@@(p), dynamic_slice_sizes={4,4}"), "wrong number of start indices"},
+    {ASYNC("async-done@@(p)"), "the operand must be an async-start or async-update"},
+    {ASYNC("abs-done@@(s)"), "the operand wraps negate, not abs"},
+    {ASYNC("@@async-done(s), async_execution_thread=\"u\""), "the async-start runs in thread t, not u"},
+    {CONSTANT("f8e4m3fn[] constant(@@nan(0x1))"), "has no payload"},
+    {CONSTANT("bf16[] constant(@@nan(0xfff))"), "does not fit in bf16"},
+    {CONSTANT("f32[1,2] constant({{1,2},@@{3,4}})"), "more than 1 rows in dimension 0"},
+    {CONSTANT("f32[2] constant({1,2,@@3})"), "more than 2 elements in a row"},
+    {CONSTANT("f32[100000,100000] constant(@@{1})"), "the text is too short for the 10000000000 elements"},
+    {ONE_OP("f32[8,@@-8] negate(p)"), "a dimension cannot be negative"},
+    {ONE_OP("f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+            "1,1,1,1,1,1,1,1,1,1,1,1,1,@@1] negate(p)"),
+     "more than 64 dimensions"},
+    {ONE_OP("f32[8,8]{1,0:D(@@X)} negate(p)"), "expected a dimension level type"},
+    {ONE_OP("f32[8,8]{1,0:#(@@s32)} negate(p)"), "expected an unsigned integer type"},
+    {ONE_OP("f32[8,8]{1,0:@@P(f32[8])} negate(p)"), "a layout has a physical shape"},
+    {ONE_OP("b(@@(f32[8])) negate(p)"), "a buffer must hold an array"},
+    {SHARDED("mesh[a0=1,a1=1,a2=1,a3=1,a4=1,a5=1,a6=1,a7=1,a8=1,a9=1,a10=1,a11=1,a12=1,a13=1,a14=1,a15=1,a16=1,a17=1,"
+             "a18=1,a19=1,a20=1,a21=1,a22=1,a23=1,a24=1,a25=1,a26=1,a27=1,a28=1,a29=1,a30=1,a31=1,a32=1,a33=1,a34=1,"
+             "a35=1,a36=1,a37=1,a38=1,a39=1,a40=1,a41=1,a42=1,a43=1,a44=1,a45=1,a46=1,a47=1,a48=1,a49=1,a50=1,a51=1,"
+             "a52=1,a53=1,a54=1,a55=1,a56=1,a57=1,a58=1,a59=1,a60=1,a61=1,a62=1,a63=1,@@z=1], [{},{}]"),
+     "more than 64 mesh axes"},
+    {SHARDED("mesh[a=4], [{a:(1)2, @@a:(2)2},{}]"), "neighbouring sub-axes must be written as one"},
+    {SHARDED("mesh[a=4], [{@@c:(1)2},{}]"), "the mesh has no axis 'c'"},
+    {ONE_OP("f32[8,8] all-gather(p), dimensions={0}, replica_groups=@@[2]<=[2]"),
+     "expected [number of groups, devices a group]"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based.
