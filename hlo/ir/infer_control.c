@@ -108,6 +108,11 @@ HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape *
                       hlo_shape_message(request->arena, request->operands[i]),
                       hlo_shape_message(request->arena, constrained));
     }
+    // What a window of a custom call means is the target's business, but not that its steps are positive.
+    for (int64_t d = 0; call->window && d < call->window->count; d++) {
+        int64_t unused;
+        HLO_TRY(hlo_infer_window_output(&call->window->dims[d], d, HLO_UNBOUNDED, &unused));
+    }
     *result = request->hint;
     return HLO_SUCCESS;
 }

@@ -295,8 +295,17 @@ static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *ac
     }
 }
 
+// What is read of an array without elements: a constant that takes part in nothing. Where a reduction over nothing
+// reads it, all terms of the access may be 0, and a load would be done once ahead of the loop, beside the array.
+static CpuValue emit_nothing(Emitter *emitter, const CpuArray *array) {
+    static const uint64_t zero[2] = {0, 0};  // the widest element
+    assert(hlo_shape_elements(array->shape) == 0);
+    return cpu_loop_constant(emitter->builder, array->shape->type, zero);
+}
+
 // The value of array[access]; kNoValue when something needs a buffer first.
 static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    if (hlo_shape_elements(array->shape) == 0) return emit_nothing(emitter, array);
     const uint64_t hash = hash_access(array, access);
     const Memo *memo = find_memo(emitter, hash, array, access);
     if (memo) return memo->value;
@@ -310,6 +319,7 @@ static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access)
 
 // The expression that a target array stands for: its producer's operation, although the array has a buffer.
 static CpuValue emit_root(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
+    if (hlo_shape_elements(array->shape) == 0) return emit_nothing(emitter, array);
     return emit_node(emitter, array, access);
 }
 
