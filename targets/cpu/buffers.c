@@ -2,6 +2,10 @@
 // Buffer assignment. Positions are even numbers in execution order, counted through nested regions; a step at position
 // p writes at p and reads until p + 1, so that an array that dies at a step and one that is born there overlap: they
 // may share memory only when the step says that it works in place.
+// A storage is one place in memory and the segments of time in which some array needs it. Arrays that would otherwise
+// be copied into each other are joined into one storage if no two values are needed at once (conflict()); storages that
+// are left in the arena are packed by best fit. Invariant: at any position, the values that are alive lie in disjoint
+// memory, but for the hand-over of a step that works in place.
 #include "targets/cpu/buffers.h"
 
 #include <assert.h>
@@ -32,6 +36,7 @@ typedef struct Buffers {
 
 enum { kAlignment = 64 };
 
+// The storage that this one was joined to, and so on.
 static CpuStorage *storage_root(CpuStorage *storage) {
     while (storage->joined) storage = storage->joined;
     return storage;
@@ -44,12 +49,14 @@ CpuSlice cpu_array_slice(CpuArray *array) {
 
 // ---- positions and uses
 
+// A view is a use of what it views.
 static void use_at(Buffers *buffers, CpuArray *array, int64_t position) {
     Uses *uses = &buffers->uses[cpu_array_root(array)->id];
     if (position > uses->last) uses->last = position;
     hlo_vector_push(buffers->arena, &uses->all, position);
 }
 
+// Even: the odd number behind it is where the moment's reads end.
 static int64_t next_position(Buffers *buffers, Moment moment) {
     const int64_t position = buffers->position;
     hlo_vector_push(buffers->arena, &buffers->moments, moment);
@@ -59,6 +66,7 @@ static int64_t next_position(Buffers *buffers, Moment moment) {
 
 static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner);
 
+// A nested step has an end of its own, behind those of its regions.
 static void number_step(Buffers *buffers, CpuStep *step, CpuStep *owner) {
     step->begin = next_position(buffers, (Moment){.step = step, .owner = owner});
     for (int32_t i = 0; i < step->read_count; i++) use_at(buffers, step->reads[i], step->begin + 1);
@@ -147,6 +155,7 @@ static void make_choice_storage(Buffers *buffers, const CpuStep *step, CpuArray 
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
+// One for each array that a step writes, alive from there to its last reader.
 static void make_storages(Buffers *buffers, CpuSteps *steps) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -186,6 +195,7 @@ static void make_fixed_storages(Buffers *buffers) {
 
 // ---- sharing
 
+// Steps write few arrays.
 static bool writes_array(const CpuStep *step, const CpuArray *array) {
     for (int32_t i = 0; i < step->write_count; i++)
         if (step->writes[i] == array) return true;
@@ -315,6 +325,7 @@ static void fix_results(Buffers *buffers) {
     }
 }
 
+// NULL for positions inside of nested steps.
 static const CpuStep *step_at(const CpuSteps *steps, int64_t position) {
     for (int64_t i = 0; i < steps->steps.count; i++)
         if (steps->steps.items[i].begin == position) return &steps->steps.items[i];
@@ -370,12 +381,14 @@ typedef struct Packing {
     int64_t top;
 } Packing;
 
+// Of storages that are born together the largest first: small ones find gaps more easily.
 static int compare_begin(const void *a, const void *b) {
     const Life *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->storage->bytes > y->storage->bytes ? -1 : x->storage->bytes < y->storage->bytes;
 }
 
+// For the order in which memory becomes free.
 static int compare_end(const void *a, const void *b) {
     const Life *x = a, *y = b;
     return x->end < y->end ? -1 : x->end > y->end;
@@ -432,6 +445,7 @@ static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t 
     packing->gaps.count = kept + 1;
 }
 
+// Every storage begins on a cache line.
 static int64_t rounded(int64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }

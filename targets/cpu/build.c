@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO to the program graph.
+// The graph has arrays instead of values: tuples are gone (an instruction's value is the list of its leaves), calls and
+// fusions are written into their callers, and what only renames bytes is a view. Loops and branches keep regions of
+// their own, unless a loop is so short that it is written out. Constants are folded as far as counters of such loops
+// need it, and no further: that is the passes' business.
 #include "targets/cpu/program.h"
 
 #include <assert.h>
@@ -41,10 +45,12 @@ CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
     return array;
 }
 
+// To be filled by the caller.
 static Leaves new_leaves(CpuProgram *program, int64_t count) {
     return (Leaves){HLO_ARENA_NEW(program->arena, CpuArray *, count), count};
 }
 
+// Operands stand in the same computation, so their values are there.
 static Leaves operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t index) {
     return frame->values[instruction->operands[index]->id - frame->first_id];
 }
@@ -82,6 +88,7 @@ static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, 
     return node;
 }
 
+// A node's results as the value of its instruction.
 static Leaves node_leaves(const CpuNode *node) {
     return (Leaves){node->results, node->result_count};
 }
@@ -90,6 +97,7 @@ static Leaves node_leaves(const CpuNode *node) {
 
 typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
 
+// The literal must live as long as the program.
 static void set_literal(CpuArray *array, const HloLiteral *literal) {
     array->literal = literal;
     array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
@@ -112,6 +120,8 @@ static bool may_fold(const HloInstruction *instruction, const Leaves *operands) 
     return true;
 }
 
+// *result stays NULL where there is nothing to fold. The evaluator does the arithmetic, so folded and computed values
+// are the same bits.
 static HloStatus fold(const Frame *frame, const HloInstruction *instruction, const Leaves *operands,
                       const HloLiteral **result) {
     assert(operands && result);
@@ -192,6 +202,7 @@ static const CpuNode *find_scalar(const Frame *frame, const HloInstruction *inst
     return NULL;
 }
 
+// One instruction, one node: what most opcodes become.
 static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     const HloLiteral *folded;
@@ -216,6 +227,7 @@ static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
+// Ops that mean nothing once the program is compiled.
 static HloStatus build_identity(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = operand_leaves(frame, instruction, 0);
     return HLO_SUCCESS;
@@ -279,11 +291,14 @@ static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instr
     return build_plain(frame, instruction, result);
 }
 
+// The caller's arrays themselves.
 static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = frame->arguments[hlo_parameter_number(instruction)];
     return HLO_SUCCESS;
 }
 
+// Of a literal whose numbers a dump left out, numbers are made up as the evaluator makes them. Tuples are taken apart
+// without recursion, since text may nest them as deep as it likes.
 static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(instruction);
@@ -316,6 +331,7 @@ static HloStatus build_constant(Frame *frame, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
+// No node: the leaves are the value.
 static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = all_operand_leaves(frame, instruction, 0);
     return HLO_SUCCESS;
@@ -383,6 +399,7 @@ static HloStatus build_region(Frame *frame, const HloComputation *computation, L
     return HLO_SUCCESS;
 }
 
+// The parameters of a region are other names of the arrays outside.
 static Leaves view_leaves(CpuProgram *program, Leaves of) {
     Leaves views = new_leaves(program, of.count);
     for (int64_t i = 0; i < of.count; i++) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives under control flow that depends on the device's number.
+// A deadlock that follows from device numbers is found when the program is compiled, by playing it through without
+// data: branches whose predicates can be evaluated from the device's number are taken, and each collective must then
+// have all members of its groups, each receive its message. What depends on data cannot be known here and is found by
+// the run itself (execute.c).
 #include "targets/cpu/check.h"
 
 #include <assert.h>
@@ -23,6 +27,7 @@ typedef struct Checker {
 // The value that an array has on a device, if it follows from the device's number; NULL if it does not. On the heap.
 static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth);
 
+// NULL when memory is short: unknown, then.
 static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
     assert(device >= 0);
     HloLiteral *literal = hlo_literal_new(node->results[0]->shape);
@@ -33,6 +38,7 @@ static HloLiteral *device_number(const Checker *checker, const CpuNode *node, in
     return literal;
 }
 
+// By the evaluator, if all operands are known and the op does nothing but compute.
 static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int64_t device, int depth) {
     assert(device >= 0 && depth >= 0);
     enum { kOperands = 4 };
@@ -150,6 +156,7 @@ static HloStatus check_conditional(Checker *checker, const CpuNode *node, const 
     return HLO_SUCCESS;
 }
 
+// Regions without any are not played.
 static bool has_collectives(const CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -160,6 +167,7 @@ static bool has_collectives(const CpuRegion *region) {
     return false;
 }
 
+// Outside of branches all devices are there, so nothing can be missing.
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -203,6 +211,7 @@ typedef struct PeerPlay {
     bool known;          // the order does not depend on data
 } PeerPlay;
 
+// What sends, and what waits: a recv itself does neither.
 static bool is_peer(const CpuNode *node) {
     return (node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_RECV_DONE) &&
            !hlo_transfer_is_host(node->instruction);
@@ -236,6 +245,7 @@ static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *
     return HLO_SUCCESS;
 }
 
+// Loops make the order unknown: how often they run is not followed.
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
     CpuLowering *lowering = play->checker.lowering;
     for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
@@ -267,6 +277,7 @@ static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool
     return HLO_SUCCESS;
 }
 
+// Round after round until nobody moves; who is not through by then waits for ever.
 static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     HloText text = {0};
     for (bool moved = true; moved;) {

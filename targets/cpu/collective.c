@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The exchanges themselves, over addresses of all members' arrays: devices are memory of one process, so a collective
+// is reading the others' inputs and writing one's own result. Reductions go in rank order, block by block through
+// buffers that stay in the first cache, and narrow types are summed in wide ones and rounded once. Results do not
+// depend on how the work is cut among workers. Members may share memory (equal values on several devices): what was
+// written for one is not written again.
 #include "targets/cpu/collective.h"
 
 #include <assert.h>
@@ -19,6 +24,7 @@ typedef struct Reducer {
     const void *const *ins;
 } Reducer;
 
+// UNIMPLEMENTED for types and ops that no kernel combines.
 static HloStatus reducer_new(CpuPool *pool, HloType type, CpuReduceOp op, int64_t ranks, void *const *outs,
                              const void *const *ins, Reducer *reducer) {
     assert(ranks > 0 && outs && ins && reducer);
@@ -60,6 +66,7 @@ static bool is_repeat(void *const *outs, int64_t rank) {
     return false;
 }
 
+// A block is read from all members before it is written to any: inputs and outputs may be the same memory.
 static void all_reduce_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Reducer *r = argument;
@@ -77,6 +84,7 @@ static void all_reduce_task(void *argument, int64_t begin, int64_t end, int work
     }
 }
 
+// Small ones run on the caller's thread.
 HloStatus cpu_all_reduce(CpuPool *pool, HloType type, CpuReduceOp op, int64_t ranks, int64_t count, void *const *outs,
                          const void *const *ins) {
     Reducer reducer;
@@ -140,6 +148,7 @@ static void all_gather_task(void *argument, int64_t begin, int64_t end, int work
     }
 }
 
+// Units of one memory copy are handed out by so many that a worker has something to do.
 static void spread(CpuPool *pool, const MoveJob *job, int64_t units, int64_t bytes_each, CpuTask *task) {
     const bool small = units * bytes_each < kParallelBytes;
     cpu_pool_parallel_for_grain(small ? NULL : pool, units, kParallelBytes / (bytes_each + 1) / 4 + 1, task,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions over arrays to fused loops.
+// An expression is emitted from its result towards its operands: each array is read through an access (which element of
+// it, as sums of loop counters), and ops that only move elements change the access instead of emitting anything. What
+// is kept in memory is loaded; everything else is computed in registers. An expression that loops have no form for ends
+// with the array that needs a buffer first (`blocked`), for which the caller makes a loop of its own and comes again.
 #include "targets/cpu/emit.h"
 
 #include <assert.h>
@@ -90,6 +94,7 @@ enum { kNoValue = -1 };
 
 static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access);
 
+// A constant, then a factor for each loop counter.
 static CpuIndexMap linear_map(const int64_t *linear) {
     return (CpuIndexMap){linear[0], linear + 1};
 }
@@ -112,6 +117,7 @@ static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArr
     return same ? memo : NULL;
 }
 
+// Of several with one hash the last is found: a lost one is computed again, which is right too.
 static void remember(Emitter *emitter, const CpuArray *array, const CpuAccess *access, CpuValue value) {
     hlo_int_map_set(emitter->arena, &emitter->memo_index, hash_access(array, access), emitter->memos.count);
     hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
@@ -168,6 +174,7 @@ static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *i
     return starts;
 }
 
+// The start is not known when the loop is made: it moves the base address when it runs, in a buffer entry of its own.
 static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array->producer);
     const CpuNode *node = array->producer;
@@ -200,6 +207,7 @@ static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess 
     return emit(emitter, operand, &inner);
 }
 
+// The index itself, as a value.
 static CpuValue emit_iota(Emitter *emitter, const CpuArray *array, const CpuAccess *access) {
     const int64_t dimension = HLO_ATTRIBUTES(array->producer->instruction, Iota)->dimension;
     const CpuIndexMap map = linear_map(cpu_access_row(access, dimension));
@@ -222,6 +230,7 @@ static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     return (total ? kTotal : kPlain)[compare->direction];
 }
 
+// Operands that an op does not have are not looked at; `type` is that of the result.
 CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const HloInstruction *instruction, HloType type,
                             const CpuValue *operands) {
     const LoopRow *row = &kRows[opcode];
@@ -242,6 +251,7 @@ CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const Hlo
     }
 }
 
+// All operands are read at the result's element, but for scalars that stand for all of them.
 static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     CpuValue few[3] = {0}, *values = few;

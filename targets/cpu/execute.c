@@ -25,10 +25,12 @@ enum {
 
 // ---- one device
 
+// Slices name one of the device's base addresses: arena, constants, an argument, a result.
 static char *address(const CpuDevice *device, CpuSlice slice) {
     return device->bases[slice.base] + slice.offset;
 }
 
+// Copies that buffer assignment could not avoid; two names of one place are none.
 static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, CpuPool *pool) {
     for (int32_t i = 0; i < count; i++) {
         char *to = address(device, copies[i].to);
@@ -67,6 +69,7 @@ static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPo
     return HLO_SUCCESS;
 }
 
+// Kernels and fallbacks get addresses only, reads before writes.
 static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const int32_t count = thunk->read_count + thunk->write_count;
     void *small[kInlineBuffers];
@@ -80,6 +83,7 @@ static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const
     return status;
 }
 
+// Devices are numbered replica by replica.
 static void store_device_id(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const int64_t partitions = run->executable->partition_count;
     const uint32_t id = (uint32_t)(thunk->replica ? device->number / partitions : device->number % partitions);
@@ -99,6 +103,7 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
                      address(device, thunk->slices[1]), out);
 }
 
+// A device's program counter is a stack of lists. It has room for the deepest nesting of the program.
 static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
@@ -162,6 +167,7 @@ static void wake_receivers(CpuRun *run) {
     }
 }
 
+// The array is copied into the mail, so the sender goes on at once.
 static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const CpuPeer *peer = thunk->kernel;
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
@@ -172,6 +178,7 @@ static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *
     return status;
 }
 
+// *taken is false when the message is not there yet.
 static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, bool *taken) {
     pthread_mutex_lock(&run->lock);
     const HloStatus status =
@@ -180,6 +187,7 @@ static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thu
     return status;
 }
 
+// All that a device does on its own; collectives and receives are its callers' business.
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     assert(thunk && device);
     switch (thunk->kind) {
@@ -243,6 +251,8 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
 
 // ---- collectives
 
+// Where the device's group meets for this collective: one place for all its rounds in loops, since nobody comes twice
+// before all have gone.
 static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
     return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
 }
@@ -266,11 +276,13 @@ static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const 
 
 // ---- the queue of things to do (run->lock held)
 
+// The ring has room for every device and every part of the exchanges that can be under way.
 static void push_work(CpuRun *run, CpuWork work) {
     run->queue[run->queue_end++ % run->queue_capacity] = work;
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
+// The first error counts; everybody stops when they see it.
 static void fail(CpuRun *run, HloStatus status) {
     if (run->status)
         hlo_status_free(status);
@@ -291,6 +303,7 @@ static void release_group(CpuRun *run, CpuMeeting *meeting) {
     }
 }
 
+// Lock held. The last one to arrive starts the exchange, cut into parts that any worker may take.
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
@@ -408,6 +421,7 @@ static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     wake_receivers(run);
 }
 
+// Returns with the lock held.
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     assert(device);
     const CpuThunk *waits_at;
@@ -425,6 +439,7 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
         atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
+// Returns with the lock held. The last part lets the group go on.
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     assert(work);
     CpuMeeting *meeting = work->meeting;
@@ -437,6 +452,7 @@ static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
         release_group(run, meeting);
 }
 
+// Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds.
 static void wait_for_news(CpuRun *run, uint32_t seen) {
     for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
         if (i < kSpins) {
@@ -489,6 +505,7 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // ---- a run
 
+// What it has taken when it fails is freed by free_run().
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     const CpuSignature *signature = &run->executable->signature;
     const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
@@ -514,6 +531,7 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     return HLO_SUCCESS;
 }
 
+// A meeting for every group of every collective, numbered from first_meeting of the collective on.
 static HloStatus allocate_meetings(CpuRun *run) {
     const CpuExecutable *executable = run->executable;
     int64_t total = 0, parts = 1;

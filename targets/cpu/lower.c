@@ -14,6 +14,7 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
 
 // ---- steps
 
+// Steps read few arrays.
 static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) {
     for (int64_t i = 0; i < list->count; i++)
         if (list->items[i] == array) return;
@@ -302,6 +303,7 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
 
 // ---- structure
 
+// The cost of one round: how many there are is not known here.
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     read_operands_write_results(lowering, node, step);

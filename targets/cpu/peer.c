@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Messages are copies in a list, in the order in which they were sent, which is the order in which a channel's receiver
+// gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender and one receiver,
+// whoever they turn out to be. The caller holds the run's lock.
 #include "targets/cpu/peer.h"
 
 #include <assert.h>
@@ -22,6 +25,7 @@ typedef struct CpuEnd {
 
 // ---- messages
 
+// The oldest message that this device may take, or NULL.
 static CpuMessage **find(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
     const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
     for (CpuMessage **at = (CpuMessage **)&mail->first; *at; at = &(*at)->next)
@@ -48,6 +52,7 @@ static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
     return HLO_SUCCESS;
 }
 
+// At the end of the list: lists are as long as messages are under way, which is few.
 static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t target, const void *data) {
     CpuMessage *message = hlo_allocate_zeroed(1, sizeof *message);
     void *copy = hlo_allocate((size_t)peer->bytes + 1);

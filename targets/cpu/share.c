@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which values are equal on which devices: a partition of the devices for every array, as the first device of each
 // device's class, found by walking the thunks once (loops until nothing changes).
+// Devices that hold equal values compute equal results: such kernels are run once and their results copied. The
+// analysis is a partition of the devices for every array, which is refined by whatever could tell two devices apart:
+// their arguments, their numbers, control flow that depends on either, and what varies by itself (random numbers,
+// callbacks). Arguments are equal if they are the same memory; a plan is made again when that pattern changes.
 #include "targets/cpu/share.h"
 
 #include <string.h>
@@ -17,6 +21,7 @@ typedef struct Analysis {
     bool changed;
 } Analysis;
 
+// By device, the first device of its class.
 static int16_t *classes_of(const Analysis *analysis, int32_t array) {
     return analysis->classes + array * analysis->devices;
 }
@@ -34,10 +39,12 @@ static void refine(const Analysis *analysis, int16_t *into, const int16_t *by) {
     memcpy(into, result, sizeof(int16_t) * (size_t)analysis->devices);
 }
 
+// Every device on its own.
 static void split_all(const Analysis *analysis, int16_t *into) {
     for (int16_t d = 0; d < analysis->devices; d++) into[d] = d;
 }
 
+// Notes whether anything has changed, for loops.
 static void set(Analysis *analysis, int32_t array, const int16_t *value) {
     int16_t *to = classes_of(analysis, array);
     const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
@@ -63,6 +70,7 @@ static bool exchange_equal(const CpuCollective *collective, const int16_t *opera
     return true;
 }
 
+// What devices get from a collective depends on all members' operands.
 static void exchange(const Analysis *analysis, const CpuCollective *collective, int16_t *value) {
     Classes result;
     for (int16_t d = 0; d < analysis->devices; d++) {
@@ -85,6 +93,8 @@ static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int1
     for (int32_t i = 0; i < thunk->read_count; i++) refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
 }
 
+// The state's classes only ever split, so the walk ends after as many rounds as there are devices at most for each
+// array. Devices that may leave the loop at different times differ in everything inside.
 static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     const int32_t *states = thunk->arrays + thunk->read_count;
     for (int32_t i = 0; i < thunk->write_count; i++) {
@@ -182,6 +192,7 @@ static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) 
     return plan;
 }
 
+// False when memory is short: then nothing is shared, which is right too.
 static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
     const int64_t devices = plan->devices;
     const CpuSignature *signature = &executable->signature;
