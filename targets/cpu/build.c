@@ -452,6 +452,7 @@ static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leav
         HLO_TRY(inline_state(frame, instruction->called[1], state, &state));
     }
     frame->region->nodes.count = begin;
+    frame->region->scalars = (HloIntMap){0};  // it knows places of nodes that are gone
     return HLO_SUCCESS;
 }
 
