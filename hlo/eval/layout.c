@@ -68,7 +68,7 @@ static void apply_tile(HloInts tile, int64_t *dims, int64_t *index, int64_t *ran
         int64_t size = tile.items[i], at = first + i;
         dims[*rank + i] = size;
         index[*rank + i] = index[at] % size;
-        dims[at] = (dims[at] + size - 1) / size;
+        dims[at] = dims[at] > 0 ? (dims[at] - 1) / size + 1 : 0;
         index[at] /= size;
     }
     *rank += tile.count;

@@ -216,6 +216,8 @@ static HloStatus padded_size(const HloPadDimension *padding, int64_t dimension, 
     assert(size >= 0 || size == HLO_UNBOUNDED);
     HLO_REFUSE_IF(padding->interior < 0, "negative interior padding %lld in dimension %lld",
                   (long long)padding->interior, (long long)dimension);
+    HLO_REFUSE_IF(!hlo_is_step(padding->low) || !hlo_is_step(padding->high) || !hlo_is_step(padding->interior),
+                  "padding beyond 2^46 in dimension %lld", (long long)dimension);
     int64_t gaps = size > 1 ? size - 1 : 0, total;
     bool fits = !__builtin_mul_overflow(gaps, padding->interior, &total) &&
                 !__builtin_add_overflow(total, size, &total) && !__builtin_add_overflow(total, padding->low, &total) &&

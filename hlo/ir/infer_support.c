@@ -202,6 +202,10 @@ HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dime
     HLO_REFUSE_IF(window->base_dilation < 1 || window->window_dilation < 1,
                   "the window has dilation %lld of the base and %lld of the window in dimension %lld",
                   (long long)window->base_dilation, (long long)window->window_dilation, (long long)dimension);
+    const bool small = hlo_is_step(window->size) && hlo_is_step(window->stride) && hlo_is_step(window->base_dilation) &&
+                       hlo_is_step(window->window_dilation) && hlo_is_step(window->padding_low) &&
+                       hlo_is_step(window->padding_high);
+    HLO_REFUSE_IF(!small, "the window has a number beyond 2^46 in dimension %lld", (long long)dimension);
     if (base == HLO_UNBOUNDED) {
         *output = HLO_UNBOUNDED;
         return HLO_SUCCESS;
@@ -210,7 +214,8 @@ HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dime
     bool fits = dilated(base, window->base_dilation, &padded) &&
                 !__builtin_add_overflow(padded, window->padding_low, &padded) &&
                 !__builtin_add_overflow(padded, window->padding_high, &padded) &&
-                dilated(window->size, window->window_dilation, &extent);
+                dilated(window->size, window->window_dilation, &extent) && padded <= HLO_LARGEST_EXTENT &&
+                extent <= HLO_LARGEST_EXTENT;
     HLO_REFUSE_IF(!fits, "the window overflows in dimension %lld", (long long)dimension);
     *output = extent > padded ? 0 : (padded - extent) / window->stride + 1;
     return HLO_SUCCESS;

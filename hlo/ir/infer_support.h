@@ -64,6 +64,14 @@ HloType hlo_higher_type(HloType a, HloType b);
 // Same dimensions and types that mix; what shapes on both sides of a call or a loop need.
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b);
 
+// The largest size, stride, dilation or padding that a window or a pad may have, and the largest extent that they may
+// add up to: positions of windows are sums of products of these, and nobody behind shape inference looks for overflow.
+#define HLO_LARGEST_STEP (INT64_C(1) << 46)
+#define HLO_LARGEST_EXTENT (INT64_C(1) << 61)
+// Whether a number lies within +-HLO_LARGEST_STEP.
+static inline bool hlo_is_step(int64_t number) {
+    return number >= -HLO_LARGEST_STEP && number <= HLO_LARGEST_STEP;
+}
 // The dimensions that arrays with elementwise combination share: merges `shape` into `dims`. `index` is the operand's
 // number in the message.
 HLO_NODISCARD HloStatus hlo_infer_merge_dims(HloArena *arena, HloDims *dims, const HloShape *shape, int64_t index);

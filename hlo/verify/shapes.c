@@ -12,9 +12,13 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
                        hlo_verify_shape_text(verifier, shape), (long long)layout->minor_to_major.count);
     HLO_TRY(hlo_infer_check_dimensions(verifier->arena, layout->minor_to_major, shape->rank, "layout"));
     for (int64_t i = 0; i < layout->tile_count; i++) {
+        int64_t elements = 1;
         for (int64_t d = 0; d < layout->tiles[i].count; d++) {
             int64_t size = layout->tiles[i].items[d];
             HLO_VERIFY_FAIL_IF(size < 1 && size != HLO_TILE_COMBINE, "a tile of size %lld", (long long)size);
+            // Sizes are rounded up to tiles and multiplied: nobody behind looks for overflow.
+            bool fits = size == HLO_TILE_COMBINE || !__builtin_mul_overflow(elements, size, &elements);
+            HLO_VERIFY_FAIL_IF(!fits || elements > HLO_LARGEST_STEP, "a tile of more than 2^46 elements");
         }
     }
     HLO_VERIFY_FAIL_IF(layout->memory_space < 0, "memory space %lld", (long long)layout->memory_space);

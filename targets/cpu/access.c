@@ -96,8 +96,10 @@ CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const Cpu
         copy_row(&inner, j, access, node->opcode == HLO_OP_BROADCAST ? dimensions.items[j] : j);
         if (node->opcode != HLO_OP_SLICE) continue;
         const HloSliceAttributes *slice = HLO_ATTRIBUTES(node->instruction, Slice);
+        // Of one element or none the stride may be any number, and means nothing.
+        const bool steps = slice->strides.count && node->results[0]->shape->dims[j] > 1;
         slice_row(cpu_access_row(&inner, j), 1 + inner.loop_rank, slice->starts.items[j],
-                  slice->strides.count ? slice->strides.items[j] : 1);
+                  steps ? slice->strides.items[j] : 1);
     }
     for (int64_t i = 0; i < dimensions.count && node->opcode == HLO_OP_TRANSPOSE; i++)
         copy_row(&inner, dimensions.items[i], access, i);

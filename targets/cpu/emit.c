@@ -245,7 +245,8 @@ CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const Hlo
                                              : cpu_loop_convert(builder, type, operands[0]);
         case FORM_PRECISION: {
             const HloReducePrecisionAttributes *bits = HLO_ATTRIBUTES(instruction, ReducePrecision);
-            return cpu_loop_reduce_precision(builder, (int)bits->exponent_bits, (int)bits->mantissa_bits, operands[0]);
+            return cpu_loop_reduce_precision(builder, bits->exponent_bits < 11 ? (int)bits->exponent_bits : 11,
+                                             bits->mantissa_bits < 52 ? (int)bits->mantissa_bits : 52, operands[0]);
         }
         default: return operands[0];
     }

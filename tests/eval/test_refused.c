@@ -66,7 +66,7 @@ static const RefusedProgram programs[] = {
     {"", "", P " n = s32[] constant(7)\n ROOT r = f32[<=8] dynamic-reshape(p, n)\n", HLO_INVALID_ARGUMENT,
      "%r: 8 elements cannot become 7"},
     // bug: what tiles of this size take was counted modulo 2^64, and elements were written there.
-    {"", "", " p = f32[4,4] parameter(0)\n ROOT r = f32[4,4]{1,0:T(4294967296,4294967296)} bitcast(p)\n",
+    {"", "", " p = f32[4,4] parameter(0)\n ROOT r = f32[4,4]{1,0:T(8388608,8388608)(70368744177664,1)} bitcast(p)\n",
      HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles that no memory holds"},
     // custom calls
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},

@@ -161,6 +161,10 @@ static void tile_of_nothing(void) {
     HloInts tile = HLO_DIMS(0, 128);
     layout((HloLayout){.minor_to_major = HLO_DIMS(1, 0), .tiles = &tile, .tile_count = 1});
 }
+static void immense_tile(void) {
+    HloInts tile = HLO_DIMS(INT64_C(1) << 30, INT64_C(1) << 40);
+    layout((HloLayout){.minor_to_major = HLO_DIMS(1, 0), .tiles = &tile, .tile_count = 1});
+}
 static void memory_space_below_zero(void) {
     layout((HloLayout){.minor_to_major = HLO_DIMS(1, 0), .memory_space = -1});
 }
@@ -304,6 +308,7 @@ static const Rule rules[] = {
     {no_shape, "has no shape"},
     {layout_of_another_rank, "orders 1 dimensions"},
     {tile_of_nothing, "a tile of size 0"},
+    {immense_tile, "a tile of more than 2^46 elements"},
     {memory_space_below_zero, "memory space -1"},
     {no_attributes, "reduce has no attributes"},
     {pair_outside, "the pair {1,4} names a device outside of 0..3"},
