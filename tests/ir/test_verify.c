@@ -190,6 +190,27 @@ Test(ir_verify, finds_groups_that_miss_devices) {
     expect_error("device 2 stands in the replica groups twice");
 }
 
+// A broadcast may leave devices out; those that it names must be there, and once.
+Test(ir_verify, broadcasts_to_some_devices) {
+    static const char *const refused[] = {NULL, "names device 4, but there are 4 devices",
+                                          "device 2 stands in the replica groups twice"};
+    static const int64_t members[][2] = {{2, 1}, {2, 4}, {2, 2}};
+    for (size_t i = 0; i < HLO_COUNT_OF(members); i++) {
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "HloModule m, replica_count=4\nENTRY e {\n  p = f32[4] parameter(0)\n  ROOT r = f32[4] "
+                 "collective-broadcast(p), replica_groups={{%d,%d}}\n}\n",
+                 (int)members[i][0], (int)members[i][1]);
+        HloModule *parsed = NULL;
+        cr_assert_null(hlo_parse(text, strlen(text), NULL, &parsed));
+        HloStatus status = hlo_verify(parsed);
+        cr_expect_eq(status == NULL, refused[i] == NULL, "%s", text);
+        if (refused[i]) cr_expect(strstr(hlo_status_message(status), refused[i]), "%s", hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(parsed);
+    }
+}
+
 Test(ir_verify, finds_two_senders_to_one_device) {
     module->num_partitions = 4;
     HloPair pairs[] = {{0, 1}, {2, 1}};

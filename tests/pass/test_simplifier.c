@@ -2,8 +2,12 @@
 // Rules of the algebraic simplifier, each with its before and after, and with equal results.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "check.h"
+#include "hlo/pass/pass.h"
+#include "hlo/text/text.h"
 #include "tests/support/cases.h"
 
 typedef struct RuleCase {
@@ -112,4 +116,32 @@ ParameterizedTestParameters(pass_simplifier, rewrites) {
 // Names are not what is compared: both sides are renamed in order.
 ParameterizedTest(const int *index, pass_simplifier, rewrites) {
     check_rewrite(rules[*index].before, rules[*index].after);
+}
+
+// A broadcast in groups of one device is nothing where they name every device; whom they leave out gets zeros.
+typedef struct AloneCase {
+    const char *groups;
+    bool stays;
+} AloneCase;
+
+static const AloneCase alone[] = {{"{{0},{1},{2},{3}}", false}, {"{{1}}", true}, {"{{3},{0},{1}}", true}};
+
+ParameterizedTestParameters(pass_simplifier, broadcasts_to_one_device) {
+    return cases_numbered(HLO_COUNT_OF(alone));
+}
+
+ParameterizedTest(const int *index, pass_simplifier, broadcasts_to_one_device) {
+    static const char *const passes[] = {"algebraic-simplifier"};
+    const HloPassOptions options = {0};
+    char text[256];
+    snprintf(text, sizeof(text),
+             "HloModule m, replica_count=4\nENTRY e {\n  p = f32[4] parameter(0)\n  ROOT r = f32[4] "
+             "collective-broadcast(p), replica_groups=%s\n}\n",
+             alone[*index].groups);
+    HloModule *module = NULL;
+    cr_assert_null(hlo_parse(text, strlen(text), NULL, &module));
+    cr_assert_null(hlo_run_passes(module, passes, 1, &options));
+    cr_expect_eq(hlo_is(module->entry->root, HLO_OP_COLLECTIVE_BROADCAST), alone[*index].stays, "%s",
+                 alone[*index].groups);
+    hlo_module_free(module);
 }

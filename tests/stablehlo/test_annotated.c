@@ -116,6 +116,30 @@ static void annotate_arguments(HloModule *module, uint64_t *state) {
     module->donors = donors;
 }
 
+// Every other argument lies in an order of its own, which its header says; the instruction keeps saying none.
+static void annotate_layouts(HloModule *module, uint64_t *state) {
+    const int64_t count = module->entry->parameters.count;
+    HloArena *arena = module->arena;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count + 1);
+    for (int64_t p = 0; p < count; p++) {
+        shapes[p] = hlo_shape_with_default_layout(arena, module->entry->parameters.items[p]->shape);
+        if (!hlo_shape_is_array(shapes[p]) || shapes[p]->rank < 2 || next(state) % 2) continue;
+        HloLayout *layout = hlo_arena_copy(arena, shapes[p]->layout, sizeof(*layout));
+        int64_t *order = hlo_arena_copy(arena, layout->minor_to_major.items, sizeof(int64_t) * (size_t)shapes[p]->rank);
+        for (int32_t d = shapes[p]->rank - 1; d > 0; d--) {
+            const uint64_t other = next(state) % ((uint64_t)d + 1);
+            const int64_t kept = order[d];
+            order[d] = order[other];
+            order[other] = kept;
+        }
+        layout->minor_to_major = (HloInts){order, shapes[p]->rank};
+        shapes[p] = hlo_shape_with_layout(arena, shapes[p], layout);
+    }
+    module->entry_parameter_layouts = shapes;
+    module->entry_parameter_layout_count = count;
+    module->entry_result_layout = hlo_shape_with_default_layout(arena, module->entry->root->shape);
+}
+
 static HloModule *annotated(uint64_t seed) {
     HloText text = {0};
     HloModule *module = NULL;
@@ -128,6 +152,7 @@ static HloModule *annotated(uint64_t seed) {
     // Of a root only what it computes goes on: the annotations of a function's end are those of its results.
     for (HloInstruction *at = module->entry->first; at; at = at->next)
         if (at != module->entry->root) annotate_instruction(module, at, &state);
+    annotate_layouts(module, &state);
     must(hlo_verify(module), text.data);
     hlo_text_free(&text);
     return module;
@@ -242,6 +267,10 @@ static void check_text(const HloModule *module, uint64_t seed) {
     HloModule *once = through_text(module), *twice = through_text(once);
     expect_same(once, twice, true, seed, "text");
     expect_annotations(module, once, seed, "text");
+    for (int64_t p = 0; p < module->entry_parameter_layout_count; p++)
+        cr_expect(
+            hlo_shape_equal(once->entry_parameter_layouts[p], module->entry_parameter_layouts[p], HLO_COMPARE_ALL),
+            "seed %llu: the layout of argument %lld", (unsigned long long)seed, (long long)p);
     hlo_module_free(once);
     hlo_module_free(twice);
 }
