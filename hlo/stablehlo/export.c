@@ -166,7 +166,8 @@ static const MlirAttribute *location_of(const ExportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-void export_attribute(ExportPlace *place, MlirOperation *operation, const char *name, const MlirAttribute *attribute) {
+void export_attribute(const ExportPlace *place, MlirOperation *operation, const char *name,
+                      const MlirAttribute *attribute) {
     assert(operation && name);
     (void)place;
     if (!attribute) return;
@@ -559,6 +560,7 @@ HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **
     export_attribute(&place, operation, "mhlo.frontend_attributes", dictionary_of(&place, module->frontend_attributes));
     export_attribute(&place, operation, "mhlo.num_partitions", export_i32(&place, module->num_partitions));
     export_attribute(&place, operation, "mhlo.num_replicas", export_i32(&place, module->replica_count));
+    export_entry_layouts(&place, operation);
     operation->regions = HLO_ARENA_NEW(arena, MlirRegion, 1);
     operation->region_count = 1;
     MlirBlock *block = new_block(&exporter, operation->regions);

@@ -54,7 +54,8 @@ MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *co
 HLO_NODISCARD HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result,
                                      MlirOperation **operation);
 // Adds an attribute; `name` must live as long as the arena. NULL attributes are not added.
-void export_attribute(ExportPlace *place, MlirOperation *operation, const char *name, const MlirAttribute *attribute);
+void export_attribute(const ExportPlace *place, MlirOperation *operation, const char *name,
+                      const MlirAttribute *attribute);
 // The results of an operation as leaves.
 ExportLeaves export_results(const MlirOperation *operation);
 
@@ -77,6 +78,10 @@ const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute 
 // {key = item, ...}; the keys, in order, are not copied.
 const MlirAttribute *export_dictionary(const ExportPlace *place, const char *const *keys,
                                        const MlirAttribute *const *items, int64_t count);
+// A list with the order of dimensions of every leaf of the shapes; row-major where none is said.
+const MlirAttribute *export_layouts(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count);
+// Adds what the module says of the layouts of its entry's arguments and results, unless all are plain.
+void export_entry_layouts(const ExportPlace *place, MlirOperation *module_operation);
 // precision_config; NULL when nothing is said.
 const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions precisions);
 

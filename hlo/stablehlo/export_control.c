@@ -110,28 +110,6 @@ static HloStatus export_barrier(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Custom calls
 
-// The order of the dimensions, minor to major, of every leaf that is an array.
-static const MlirAttribute *layout_list(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count) {
-    assert(shape_count >= 0);
-    HloArena *arena = place->exporter->arena;
-    HLO_VECTOR(const MlirAttribute *) list = {0};
-    for (int64_t s = 0; s < shape_count; s++) {
-        for (int64_t i = 0; i < hlo_shape_leaf_count(shapes[s]); i++) {
-            const HloShape *leaf = hlo_shape_leaf(shapes[s], i);
-            int64_t rank = leaf->layout ? leaf->layout->minor_to_major.count : leaf->rank;
-            HloLiteral *order = hlo_literal_in_arena(arena, hlo_shape_array(arena, HLO_S64, &rank, 1));
-            for (int64_t d = 0; d < rank; d++) {
-                hlo_literal_set_int64(order, d, leaf->layout ? leaf->layout->minor_to_major.items[d] : rank - 1 - d);
-            }
-            MlirAttribute attribute = {.kind = MLIR_TENSOR,
-                                       .literal = order,
-                                       .type = mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_INDEX})};
-            hlo_vector_push(arena, &list, mlir_new_attribute(arena, attribute));
-        }
-    }
-    return export_array(place, list.items, list.count);
-}
-
 static const MlirAttribute *alias_list(const ExportPlace *place, HloAliases aliases) {
     HloArena *arena = place->exporter->arena;
     if (aliases.count == 0) return NULL;
@@ -182,11 +160,11 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     if (attributes->operand_layouts.count) {
         const HloShape *const *shapes = attributes->operand_layouts.items;
         export_attribute(place, operation, "operand_layouts",
-                         layout_list(place, shapes, attributes->operand_layouts.count));
+                         export_layouts(place, shapes, attributes->operand_layouts.count));
     }
     export_attribute(place, operation, "output_operand_aliases", alias_list(place, attributes->aliasing));
     if (attributes->operand_layouts.count) {
-        export_attribute(place, operation, "result_layouts", layout_list(place, &instruction->shape, 1));
+        export_attribute(place, operation, "result_layouts", export_layouts(place, &instruction->shape, 1));
     }
     return HLO_SUCCESS;
 }

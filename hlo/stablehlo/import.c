@@ -777,6 +777,7 @@ HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloA
     hlo_module_set_entry(module, entry->computation);
     HLO_TRY(import_result_shardings(&importer, entry->operation));
     HLO_TRY(with_place(&importer, entry->operation, import_entry_layouts(&importer, entry->operation)));
+    HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
     return import_donation(&importer, entry->operation);
 }
 

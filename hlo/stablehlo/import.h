@@ -198,6 +198,8 @@ HLO_NODISCARD HloStatus import_placement(const ImportPlace *place, const char *k
 HLO_NODISCARD HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape);
 // Layouts and memory kinds of the entry's arguments and results, from the attributes of its function.
 HLO_NODISCARD HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function);
+// The same from the attributes of the module, which XLA writes there; those of the function go first.
+HLO_NODISCARD HloStatus import_module_layouts(Importer *importer, const MlirOperation *top);
 // Copies frontend attributes (mhlo.frontend_attributes) of the operation to an instruction.
 void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction);
 

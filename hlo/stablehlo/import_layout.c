@@ -39,21 +39,25 @@ static const HloShape *with_order(HloArena *arena, const HloShape *shape, const 
     return hlo_shape_with_layout(arena, plain, layout);
 }
 
+// The order of `rank` dimensions that a tensor lists, in the module's arena; NULL if it is none.
+static const int64_t *order_of(HloArena *arena, const MlirAttribute *attribute, int32_t rank) {
+    const HloLiteral *order = attribute && attribute->kind == MLIR_TENSOR ? attribute->literal : NULL;
+    if (!order || !hlo_type_is_integer(order->shape->type) || hlo_shape_elements(order->shape) != rank) return NULL;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank + 1);
+    bool *seen = HLO_ARENA_NEW(arena, bool, rank + 1);
+    for (int32_t i = 0; i < rank; i++) {
+        dims[i] = hlo_literal_get_int64(order, i);
+        if (dims[i] < 0 || dims[i] >= rank || seen[dims[i]]) return NULL;
+        seen[dims[i]] = true;
+    }
+    return dims;
+}
+
 HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape) {
     const MlirAttribute *list = mlir_attribute(place->operation, "result_layouts");
     if (!list || list->kind != MLIR_ARRAY || list->count != 1 || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
-    const HloLiteral *order = list->items[0]->kind == MLIR_TENSOR ? list->items[0]->literal : NULL;
-    const int32_t rank = (*shape)->rank;
-    if (!order || hlo_shape_elements(order->shape) != rank)
-        return import_error(place, HLO_INVALID_ARGUMENT, "a layout of another rank than its array");
-    int64_t *dims = HLO_ARENA_NEW(place->importer->arena, int64_t, rank);
-    bool *seen = HLO_ARENA_NEW(place->importer->arena, bool, rank);
-    for (int32_t i = 0; i < rank; i++) {
-        dims[i] = hlo_literal_get_int64(order, i);
-        if (dims[i] < 0 || dims[i] >= rank || seen[dims[i]])
-            return import_error(place, HLO_INVALID_ARGUMENT, "a layout that is no order of dimensions");
-        seen[dims[i]] = true;
-    }
+    const int64_t *dims = order_of(import_arena(place), list->items[0], (*shape)->rank);
+    if (!dims) return import_error(place, HLO_INVALID_ARGUMENT, "a layout that is no order of the dimensions");
     *shape = with_order(import_arena(place), *shape, dims);
     return HLO_SUCCESS;
 }
@@ -158,4 +162,66 @@ HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function
     module->entry_result_layout = result;
     HLO_TRY(note_modes(module, HLO_ARGUMENT_LAYOUT_MODES, arguments, count));
     return note_modes(module, HLO_RESULT_LAYOUT_MODES, results, tuple ? root->operand_count : 1);
+}
+
+static HloStatus read_tiles(HloArena *arena, const MlirAttribute *list, HloLayout *layout) {
+    assert(list && layout);
+    HLO_FAIL_IF(list->kind != MLIR_ARRAY, HLO_INVALID_ARGUMENT, "the tiles of an argument or result are no list");
+    HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, list->count);
+    for (int64_t t = 0; t < list->count; t++) {
+        const HloLiteral *sizes = list->items[t]->kind == MLIR_TENSOR ? list->items[t]->literal : NULL;
+        HLO_FAIL_IF(!sizes || !hlo_type_is_integer(sizes->shape->type), HLO_INVALID_ARGUMENT,
+                    "a tile of an argument or result is no list of sizes");
+        const int64_t count = hlo_shape_elements(sizes->shape);
+        int64_t *numbers = HLO_ARENA_NEW(arena, int64_t, count);
+        for (int64_t i = 0; i < count; i++) numbers[i] = hlo_literal_get_int64(sizes, i);
+        tiles[t] = (HloInts){numbers, count};
+    }
+    layout->tiles = tiles;
+    layout->tile_count = list->count;
+    return HLO_SUCCESS;
+}
+
+// Puts the orders and tiles on shapes that have none of their own.
+static HloStatus lay_out(HloArena *arena, const MlirAttribute *orders, const MlirAttribute *tiles,
+                         const HloShape **shapes, int64_t count) {
+    if (!orders) return HLO_SUCCESS;
+    const bool fits = orders->kind == MLIR_ARRAY && orders->count == count &&
+                      (!tiles || (tiles->kind == MLIR_ARRAY && tiles->count == count));
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "the module has layouts of another number of arguments or results");
+    for (int64_t i = 0; i < count; i++) {
+        if (!hlo_shape_is_array(shapes[i])) continue;
+        const int64_t *dims = order_of(arena, orders->items[i], shapes[i]->rank);
+        HLO_FAIL_IF(!dims, HLO_INVALID_ARGUMENT, "layout %lld of the module is no order of the dimensions",
+                    (long long)i);
+        const HloShape *plain = default_layouts(arena, shapes[i]);
+        if (shapes[i]->layout && !hlo_shape_equal(shapes[i], plain, HLO_COMPARE_ALL)) continue;
+        shapes[i] = with_order(arena, shapes[i], dims);
+        if (!tiles || (tiles->items[i]->kind == MLIR_ARRAY && !tiles->items[i]->count)) continue;
+        HloLayout *layout = hlo_arena_copy(arena, shapes[i]->layout, sizeof(*layout));
+        HLO_TRY(read_tiles(arena, tiles->items[i], layout));
+        shapes[i] = hlo_shape_with_layout(arena, shapes[i], layout);
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus import_module_layouts(Importer *importer, const MlirOperation *top) {
+    HloModule *module = importer->module;
+    const int64_t count = module->entry_parameter_layout_count;
+    assert(module->entry_result_layout && count == module->entry->parameters.count); /* import_entry_layouts() */
+    const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, count + 1);
+    for (int64_t i = 0; i < count; i++) shapes[i] = module->entry_parameter_layouts[i];
+    HLO_TRY(lay_out(module->arena, mlir_attribute(top, MLIR_ARGUMENT_LAYOUTS), mlir_attribute(top, MLIR_ARGUMENT_TILES),
+                    shapes, count));
+    for (int64_t i = 0; i < count; i++) module->entry->parameters.items[i]->shape = shapes[i];
+    module->entry_parameter_layouts = shapes;
+    const HloShape *result = module->entry_result_layout;
+    const bool tuple = hlo_shape_is_tuple(result);
+    const int64_t results = tuple ? result->element_count : 1;
+    const HloShape **leaves = HLO_ARENA_NEW(module->arena, const HloShape *, results + 1);
+    for (int64_t i = 0; i < results; i++) leaves[i] = tuple ? result->elements[i] : result;
+    HLO_TRY(lay_out(module->arena, mlir_attribute(top, MLIR_RESULT_LAYOUTS), mlir_attribute(top, MLIR_RESULT_TILES),
+                    leaves, results));
+    module->entry_result_layout = tuple ? hlo_shape_tuple(module->arena, leaves, results) : leaves[0];
+    return HLO_SUCCESS;
 }

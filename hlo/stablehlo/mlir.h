@@ -124,6 +124,12 @@ struct MlirOperation {
 
 // The limit that protobuf sets for a whole program is that of one constant, too.
 #define MLIR_LARGEST_CONSTANT_BYTES ((int64_t)1 << 31)
+// Attributes of a module, as XLA writes them: of every argument and result of its entry the order of the dimensions,
+// minor to major, and the tiles.
+#define MLIR_ARGUMENT_LAYOUTS "mhlo.xla_entry_computation_parameter_layouts"
+#define MLIR_ARGUMENT_TILES "mhlo.xla_entry_computation_parameter_tiles"
+#define MLIR_RESULT_LAYOUTS "mhlo.xla_entry_computation_result_layout"
+#define MLIR_RESULT_TILES "mhlo.xla_entry_computation_result_tiles"
 // Unit attribute of an operation whose result has another float precision than StableHLO infers from its operands. HLO
 // allows that everywhere; read without it, such a program is a mistake.
 #define MLIR_MIXED_PRECISION "meshlo.mixed_precision"

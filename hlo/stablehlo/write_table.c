@@ -400,9 +400,38 @@ static uint64_t builtin_integer_type(Writer *writer, int bits) {
     return add_entry(writer, &writer->types, WRITE_BUILTIN, &bytes);
 }
 
+static uint64_t builtin_list(Writer *writer, const MlirAttribute *list) {
+    WriteBytes bytes = {0};
+    write_varint(writer, &bytes, 0);
+    write_varint(writer, &bytes, (uint64_t)list->count);
+    for (int64_t i = 0; i < list->count; i++) write_varint(writer, &bytes, write_builtin_index(writer, list->items[i]));
+    return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
+}
+
+// A list of numbers of type index: dense<[1, 0]> : tensor<2xindex>.
+static uint64_t builtin_index_tensor(Writer *writer, const HloLiteral *numbers) {
+    assert(numbers->shape->type == HLO_S64 && numbers->shape->rank == 1);
+    WriteBytes element = {0}, type = {0}, bytes = {0};
+    write_varint(writer, &element, 1);
+    const uint64_t index = add_entry(writer, &writer->types, WRITE_BUILTIN, &element);
+    write_varint(writer, &type, 13);
+    write_varint(writer, &type, 1);
+    write_signed(writer, &type, numbers->shape->dims[0]);
+    write_varint(writer, &type, index);
+    const uint64_t tensor = add_entry(writer, &writer->types, WRITE_BUILTIN, &type);
+    const int64_t length = hlo_shape_bytes(numbers->shape);
+    write_varint(writer, &bytes, 18);
+    write_varint(writer, &bytes, tensor);
+    write_varint(writer, &bytes, (uint64_t)length);
+    write_run(writer, &bytes, numbers->data, length);
+    return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
+}
+
 uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     WriteBytes bytes = {0};
     if (attribute->kind == MLIR_STRING) return write_builtin_string(writer, attribute->string);
+    if (attribute->kind == MLIR_ARRAY) return builtin_list(writer, attribute);
+    if (attribute->kind == MLIR_TENSOR) return builtin_index_tensor(writer, attribute->literal);
     if (attribute->kind == MLIR_INTEGER) {
         int bits = hlo_type_info(attribute->type->element)->bits;
         uint64_t type = builtin_integer_type(writer, bits);

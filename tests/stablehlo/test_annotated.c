@@ -254,6 +254,14 @@ static void expect_same(const HloModule *a, const HloModule *b, bool metadata, u
     hlo_text_free(&second);
 }
 
+static void expect_layouts(const HloModule *module, const HloModule *again, uint64_t seed) {
+    cr_assert_eq(again->entry_parameter_layout_count, module->entry_parameter_layout_count);
+    for (int64_t p = 0; p < module->entry_parameter_layout_count; p++)
+        cr_expect(
+            hlo_shape_equal(again->entry_parameter_layouts[p], module->entry_parameter_layouts[p], HLO_COMPARE_ALL),
+            "seed %llu: the layout of argument %lld", (unsigned long long)seed, (long long)p);
+}
+
 static HloModule *through_text(const HloModule *module) {
     HloText text = print(module, true);
     HloModule *again = NULL;
@@ -267,10 +275,7 @@ static void check_text(const HloModule *module, uint64_t seed) {
     HloModule *once = through_text(module), *twice = through_text(once);
     expect_same(once, twice, true, seed, "text");
     expect_annotations(module, once, seed, "text");
-    for (int64_t p = 0; p < module->entry_parameter_layout_count; p++)
-        cr_expect(
-            hlo_shape_equal(once->entry_parameter_layouts[p], module->entry_parameter_layouts[p], HLO_COMPARE_ALL),
-            "seed %llu: the layout of argument %lld", (unsigned long long)seed, (long long)p);
+    expect_layouts(module, once, seed);
     hlo_module_free(once);
     hlo_module_free(twice);
 }
@@ -282,6 +287,7 @@ static void check_proto(const HloModule *module, uint64_t seed) {
     must(hlo_module_from_proto(bytes.data, bytes.length, &again), "from protobuf");
     expect_same(once, again, true, seed, "protobuf");
     expect_annotations(module, again, seed, "protobuf");
+    expect_layouts(module, again, seed);
     hlo_text_free(&bytes);
     hlo_module_free(once);
     hlo_module_free(again);
@@ -313,6 +319,7 @@ static void check_stablehlo(const HloModule *module, uint64_t seed) {
     for (Door door = PRETTY; door < DOORS; door++) {
         read[door] = through(module, door);
         expect_annotations(module, read[door], seed, door == BYTECODE ? "bytecode" : "StableHLO text");
+        expect_layouts(module, read[door], seed);
         if (door != PRETTY) expect_same(read[PRETTY], read[door], false, seed, "two doors");
     }
     // A reduction that is written as the name of its operation has no place for the names of its arguments.

@@ -131,6 +131,32 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     hlo_module_free(module);
 }
 
+// Orders and tiles of arguments and results stand in attributes of the module, as XLA writes them; they were lost.
+Test(stablehlo_export, layouts_of_the_entry) {
+    static const char header[] =
+        "entry_computation_layout={(f32[4,6]{0,1:T(8,128)(2,1)}, f32[2]{0}, f32[])->(f32[4,6]{0,1}, f32[2]{0:T(256)})}";
+    char program[512];
+    snprintf(program, sizeof(program),
+             "HloModule m, %s\nENTRY e { p = f32[4,6] parameter(0)\n q = f32[2] parameter(1)\n z = f32[] parameter(2)\n"
+             " r = f32[4,6] add(p, p)\n ROOT t = (f32[4,6], f32[2]) tuple(r, q) }\n",
+             header);
+    HloModule *module = NULL;
+    must(hlo_parse(program, strlen(program), NULL, &module), "parse");
+    HloText text = {0};
+    must(hlo_module_to_stablehlo_text(module, true, &text), "write");
+    HloModule *read[] = {read_text(text, "layouts"), through_bytecode(module, NULL, "layouts")};
+    for (size_t i = 0; i < HLO_COUNT_OF(read); i++) {
+        HloText printed = {0};
+        const HloPrintOptions options = hlo_print_default();
+        must(hlo_print(read[i], &options, &printed), "print");
+        cr_expect(strstr(printed.data, header), "%s", printed.data);
+        hlo_text_free(&printed);
+        hlo_module_free(read[i]);
+    }
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
 // What the pretty form leaves out (the body of a short reduction, the arguments of a loop) had no number in the table
 // of locations, and the generic form, which has all of it, named another place.
 Test(stablehlo_export, places_of_the_generic_form) {

@@ -44,6 +44,23 @@ static const RefusedText imports[] = {
           "tensor<f32>"),
      "expected a commutative operation of two operands"},
     {MAIN("%0 = stablehlo.slice %a [@@x:4] : (tensor<4xf32>) -> tensor<4xf32>"), "expected an integer, not 'x'"},
+// layouts of the entry, which the module says
+#define LAYOUTS(attributes)                                       \
+    "@@module attributes {mhlo.xla_entry_computation_" attributes \
+    "} {\n  func.func @main(%a: tensor<2x3xf32>) -> "             \
+    "tensor<2x3xf32> {\n    return %a : tensor<2x3xf32>\n  }\n}"
+    {LAYOUTS("parameter_layouts = [dense<[1, 1]> : tensor<2xindex>]"), "layout 0 of the module is no order"},
+    {LAYOUTS("parameter_layouts = [dense<[0, 2]> : tensor<2xindex>]"), "layout 0 of the module is no order"},
+    {LAYOUTS("parameter_layouts = [dense<0> : tensor<1xindex>]"), "layout 0 of the module is no order"},
+    {LAYOUTS("result_layout = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]"), "another number"},
+    {LAYOUTS("result_layout = [\"x\"]"), "layout 0 of the module is no order"},
+    {LAYOUTS("parameter_layouts = 7 : i32"), "another number"},
+    {LAYOUTS("parameter_layouts = [dense<[0, 1]> : tensor<2xindex>], mhlo.xla_entry_computation_parameter_tiles = [7]"),
+     "the tiles of an argument or result are no list"},
+    {LAYOUTS(
+         "parameter_layouts = [dense<[0, 1]> : tensor<2xindex>], mhlo.xla_entry_computation_parameter_tiles = [[7]]"),
+     "is no list of sizes"},
+#undef LAYOUTS
     // programs that HLO has no form for
     {"func.func @main() {\n  func.call @f() : () -> ()\n  return\n}\n@@func.func private @f() {\n  func.call @f() : () "
      "-> ()\n  "
