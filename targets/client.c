@@ -95,7 +95,6 @@ static HloStatus read_numerics(TargetClient *client) {
 }
 
 static HloStatus fill_client(TargetClient *client, const char *spec, int threads) {
-    assert(spec);
     const char *from_environment = getenv("MESHLO_TOPOLOGY");
     if (!spec || !*spec) spec = from_environment && *from_environment ? from_environment : "cpu:1";
     client->spec = hlo_allocate_text(spec);
@@ -137,7 +136,7 @@ static void free_client(TargetClient *client) {
 }
 
 HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **result) {
-    assert(spec && result);
+    assert(result);
     TargetClient *client = hlo_allocate_zeroed(1, sizeof *client);
     HLO_FAIL_IF(!client, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
     client->references = 1;

@@ -2,6 +2,7 @@
 // The client: buffers, donation, errors that travel, order, forks, mismatched collectives, lack of memory.
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +57,21 @@ static const char kDonated[] =
     "  ROOT r = f32[4] add(p, b)\n}\n";
 
 // ---- clients and buffers
+
+// targets/client.h promises it; the function aborted instead.
+Test(client, bug_a_client_without_a_name_is_that_of_the_environment) {
+    for (int i = 0; i < 2; i++) {
+        unsetenv("MESHLO_TOPOLOGY");
+        TargetClient *client = new_client(i ? "" : NULL);
+        cr_assert_str_eq(target_client_spec(client), "cpu:1");
+        target_client_release(client);
+        setenv("MESHLO_TOPOLOGY", "cpu:3", 1);
+        client = new_client(i ? "" : NULL);
+        cr_assert_eq(target_client_device_count(client), 3);
+        target_client_release(client);
+    }
+    unsetenv("MESHLO_TOPOLOGY");
+}
 
 Test(client, lists_the_devices_of_a_slice) {
     TargetClient *client = new_client("v2-8");
