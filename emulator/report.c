@@ -137,6 +137,7 @@ void emu_report_write_json(const EmuReport *report, HloText *text) {
 }
 
 // A metadata event that names a process or a line.
+// The names of processes and lines are those of XLA's own profiles, so that tools which look for them work on these.
 static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "M");
@@ -151,6 +152,7 @@ static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, co
 }
 
 // One operation as a complete event; times in microseconds.
+// Durations are of one round; `count` says how often an operation inside of a loop runs.
 static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "X");
@@ -245,6 +247,7 @@ static void print_amount(HloText *text, const char *name, int64_t bytes) {
 }
 
 // The operations that take longest in all, longest first.
+// A selection sort of a dozen rows: the list is left in its order, and no copy of it is sorted.
 static void print_longest(const EmuReport *report, HloText *text) {
     bool *shown = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof(bool));
     for (int row = 0; shown && row < SUMMARY_ROWS; row++) {
@@ -277,9 +280,9 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
     }
     if (!busiest) return;
     hlo_text_format(text, "links: %lld carry ", (long long)report->link_count);
-    emu_print_bytes((int64_t)total, text);
+    emu_print_bytes(total < 0x1p62 ? (int64_t)total : INT64_MAX, text);
     hlo_text_format(text, "; the busiest, %lld to %lld, ", (long long)busiest->from, (long long)busiest->to);
-    emu_print_bytes((int64_t)busiest->bytes, text);
+    emu_print_bytes(busiest->bytes < 0x1p62 ? (int64_t)busiest->bytes : INT64_MAX, text);
     hlo_text_format(text, " in %.1f %% of the step\n",
                     100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
 }

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// From a plan (a chip, a shape in chips, how many slices) to the list of devices. The list's order, ids, coordinates
+// and hosts are JAX's for the same slice: ids run through the whole slice, x fastest, while the list goes host by host,
+// so the two orders differ wherever a host has more than one row. Which axes close to rings depends on the kind of chip
+// (chips.def says by which rule).
 #include "emulator/topology.h"
 
 #include <assert.h>

@@ -26,6 +26,8 @@ bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b) {
     return a->count == b->count && !memcmp(a->items, b->items, a->count);
 }
 
+// `a` cuts no finer than `b` and in the same order: each part under `b` lies within one part under `a`, so going from
+// `a` to `b` is a slice and back a gather.
 bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
     return a->count <= b->count && !memcmp(a->items, b->items, a->count);
 }
@@ -106,6 +108,7 @@ const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const Hl
     return local;
 }
 
+// With the padding that uneven parts have: what a device really holds and sends.
 int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *sharding) {
     if (!hlo_shape_is_array(global)) return 0;
     int64_t bytes = hlo_type_bytes(global->type);
@@ -115,6 +118,8 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
     return bytes;
 }
 
+// Which part a device has along a dimension: the coordinates of its axes read as one number, the first axis most
+// significant.
 int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device) {
     assert(device >= 0 && device < mesh->device_count); /* a device of the mesh */
     int64_t index = 0;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executables: compiled programs with the devices they run on.
+// An executable is counted, since launches that are under way keep it: deleting one only refuses new launches. What may
+// be asked about it (shapes, aliases, memories, cost, fingerprint) is worked out once when it is compiled, as the
+// module is not kept.
 #include <assert.h>
 #include <string.h>
 
@@ -9,6 +12,8 @@
 
 // ---- compiling
 
+// What the caller says comes before what the module says; neither saying anything means one. Division keeps the product
+// from wrapping around.
 static HloStatus choose_counts(const HloModule *module, const TargetCompileOptions *options,
                                TargetExecutable *executable) {
     assert(module && executable);
@@ -63,6 +68,7 @@ static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
 }
 
 // Values that are copied to host memory on the way.
+// Only copies move values between memories (offloading in JAX is written that way), so they alone are looked at.
 static int64_t host_temporaries(const HloModule *module) {
     int64_t bytes = 0;
     for (int64_t c = 0; c < module->computations.count; c++)
@@ -73,6 +79,8 @@ static int64_t host_temporaries(const HloModule *module) {
     return bytes;
 }
 
+// Which memory an argument or result lies in: the entry's layouts decide where the module has some, since JAX states
+// memory kinds there; else the shapes in the computation.
 static HloStatus read_memories(const HloModule *module, TargetExecutable *executable) {
     const HloComputation *entry = module->entry;
     const int64_t count = executable->signature->argument_count + executable->signature->result_count;
@@ -96,6 +104,7 @@ static void print_bytes(HloText *text, int64_t bytes) {
 }
 
 // A device of a slice has so much memory and no more.
+// All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
 static HloStatus check_capacity(const TargetExecutable *executable) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
@@ -115,6 +124,8 @@ static HloStatus check_capacity(const TargetExecutable *executable) {
     return status;
 }
 
+// Collectives are counted by the compiler, which knows the groups; the rest is the analysis of the module as XLA does
+// it.
 static HloStatus analyse_cost(const HloModule *module, TargetExecutable *executable) {
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -264,6 +275,7 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
     return executable->signature->fallbacks;
 }
 
+// A result that aliases an argument lies in that argument's memory, so it counts once in the peak.
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     assert(executable && analysis);
     const CpuSignature *signature = executable->signature;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole arrays and the programs that run on them: partitioner and client put together.
+// A program owns four things that follow from each other: the partitioned module, the report of how it came about, the
+// boundary (which global array each parameter and result of one device is a part of) and the executable. An array is
+// the other side of that boundary: a global shape, a sharding and one buffer a partition. Partitions are numbered as
+// the program numbers them; which device each stands on, the assignment alone says.
 #include "targets/program.h"
 
 #include <assert.h>
@@ -20,6 +24,7 @@ struct TargetArray {
     int64_t count;
 };
 
+// Copies of shapes and shardings abort the call by a jump when memory runs out, so they are made under hlo_protect().
 typedef struct ArrayFields {
     TargetArray *array;
     const SpmdBoundaryArray *like;
@@ -76,6 +81,8 @@ TargetBuffer *target_array_shard(const TargetArray *array, int64_t index) {
     return index >= 0 && index < array->count ? array->shards[index] : NULL;
 }
 
+// Every shard comes to the host, replicas included: spmd_unshard_literal() takes one of each and drops the padding of
+// uneven parts.
 HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal) {
     assert(array && literal);
     HloLiteral **parts = hlo_allocate_zeroed((size_t)array->count, sizeof(HloLiteral *));
@@ -91,6 +98,8 @@ HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal
     return status;
 }
 
+// The parts at the end of an unevenly cut dimension are drawn as large as what they hold of the array; the padding
+// behind it, which the buffers have too, is nothing to the reader.
 HloStatus target_array_draw(const TargetArray *array, HloText *text) {
     assert(array && text);
     const HloShape *shape = array->shape;
@@ -128,6 +137,8 @@ typedef struct MeshSizes {
     int64_t *ids;
 } MeshSizes;
 
+// Neighbours in the mesh of the program are to be neighbours in the torus. The mesh is the caller's or, failing that,
+// the one that the program's own shardings speak of; the last axis varies fastest, as in JAX's make_mesh().
 static HloStatus assign_in_mesh_order(void *argument) {
     MeshSizes *mesh = argument;
     if (!mesh->count) HLO_TRY(spmd_module_mesh(mesh->arena, mesh->module, &mesh->axes, &mesh->count));
@@ -141,6 +152,7 @@ static HloStatus assign_in_mesh_order(void *argument) {
     return emu_default_assignment(mesh->topology, sizes, mesh->count, mesh->ids);
 }
 
+// Hosts have no wires worth minding, so their partitions stand in list order.
 HloStatus target_default_assignment(const EmuTopology *topology, const HloModule *module, const SpmdMeshAxis *mesh,
                                     int64_t mesh_axis_count, int64_t partition_count, int64_t *ids) {
     assert(module && partition_count > 0 && ids);
@@ -168,6 +180,8 @@ struct TargetProgram {
     TargetExecutable *executable;
 };
 
+// A module that is the program of one device already (a dump of XLA's, say) is taken as it is, with a report of the
+// collectives that it has.
 static HloStatus partition(const HloModule *module, const SpmdOptions *options, TargetProgram *program) {
     if (!spmd_is_partitioned(module)) return spmd_partition(module, options, &program->module, &program->report);
     program->module = hlo_module_clone(module);
@@ -175,6 +189,7 @@ static HloStatus partition(const HloModule *module, const SpmdOptions *options, 
     return spmd_report_new(program->module, &program->report);
 }
 
+// The mesh is looked for in the module as it was before partitioning: afterwards it has no shardings left to tell it.
 static HloStatus compile(TargetClient *client, const HloModule *original, const TargetProgramOptions *options,
                          TargetProgram *program) {
     assert(original && program);
@@ -253,6 +268,8 @@ static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSh
     return status;
 }
 
+// Cuts a whole array into one part for each device and copies each to that device's memory. Parts of equal content
+// (replicas) are buffers of their own all the same, as a program may take them over one by one.
 HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
                                TargetArray **result) {
     assert(program && literal && result);
@@ -336,6 +353,8 @@ static void free_run(Run *run) {
     hlo_free(run->results);
 }
 
+// Takes over the results; references to the arguments stay with the arrays. Returns when the launch is under way: the
+// arrays' buffers say when they are ready.
 static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, TargetArray **results, Run *run) {
     const SpmdBoundary *boundary = program->boundary;
     int64_t devices = boundary->num_partitions;

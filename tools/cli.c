@@ -53,6 +53,8 @@ static const struct {
 };
 // clang-format on
 
+// The same code means different exits by stage: an invalid argument is wrong usage before the program is read, a wrong
+// program while it is compiled, and a failure at run time after that.
 CliExit cli_exit_code(HloCode code, CliStage stage) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExitCodes); ++i) {
         if (kExitCodes[i].code == code) return kExitCodes[i].exits[stage];
@@ -72,6 +74,8 @@ HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
     return status;
 }
 
+// For findings, which are no errors: a check that fails says what it found and still prints its results. Several
+// complaints add up; the exit code is the last one's.
 HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -143,6 +147,7 @@ static void add_environment_flags(RunCall *call) {
     call->argument_count = (int)all.count;
 }
 
+// Asking for help anywhere before `--` is answered before the rest is parsed: who asks may have the rest wrong.
 static HloStatus parse_and_run(void *argument) {
     RunCall *call = argument;
     CliContext *context = call->context;
@@ -160,6 +165,7 @@ static HloStatus parse_and_run(void *argument) {
     return context->verb->run(context);
 }
 
+// Results are written after the verb has succeeded, all at once, so that a failing verb leaves no half of an output.
 static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     CliContext context = {.verb = verb, .arena = hlo_arena_new()};
     if (!context.arena) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo explain and meshlo check: why a program communicates, and a guard against more of it.
+// Both verbs partition and read the same report. A check collects every broken rule before it ends with exit code 1, so
+// that one run tells all; the counters are those of one device, collectives inside of loops as the report counts them.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,7 @@ static HloStatus run_explain(CliContext *context) {
 }
 
 // Appends one broken rule to the reasons of the failure.
+// A rule about the whole program comes without a collective.
 static HloStatus broken(CliContext *context, const SpmdCollective *collective, const char *rule) {
     if (!collective) return cli_fail(context, CLI_EXIT_CHECK_FAILED, "check failed: %s", rule);
     return cli_fail(context, CLI_EXIT_CHECK_FAILED, "check failed: %s: %s %s, %lld bytes a device (%s)%s%s", rule,
@@ -47,6 +50,7 @@ static HloStatus broken(CliContext *context, const SpmdCollective *collective, c
                     *collective->source ? ", " : "", collective->source);
 }
 
+// Words between commas, compared as a whole: `all-reduce` is no part of another word's match.
 static bool list_has(const char *list, const char *word) {
     assert(word);
     size_t length = strlen(word);
@@ -128,6 +132,8 @@ static int64_t count_in_report(const SpmdReport *report, const char *opcode) {
     return count;
 }
 
+// Less than the baseline is always fine. Kinds of collectives that the baseline does not have count as zero there; each
+// kind is complained about once, at its first collective.
 static HloStatus compare_baseline(CliContext *context, const SpmdReport *report, const HloJsonValue *baseline) {
     const HloJsonValue *list = hlo_json_get(baseline, "collectives"),
                        *total = hlo_json_get(baseline, "total_bytes_per_device");

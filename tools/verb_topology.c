@@ -23,6 +23,7 @@ typedef struct Report {
     int64_t links[3];  // directed links by EmuLinkKind
 } Report;
 
+// Link numbers have gaps (the ends of axes that do not close), so each is asked whether it is there.
 static void count_links(Report *report) {
     int64_t limit = emu_topology_is_tpu(report->topology) ? emu_link_limit(report->topology) : 0;
     for (int64_t i = 0; i < limit; ++i) {

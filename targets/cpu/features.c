@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which kernels this machine can run: a level counts only when the processor has all of its instructions and the system
+// saves the registers that they use. Tile registers must be asked for besides. MESHLO_CPU_FEATURES can ask for less, to
+// test or to get the same bits as on another machine.
 #include "targets/cpu/features.h"
 
 #include <assert.h>

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// A gather is a list of slices. The plan (index_plan.h) has worked out, for blocks of slices, where each begins in
+// operand and result, with starts clamped so that a slice never leaves the operand. What is left is copying: short
+// contiguous slices go through the kernels of the instruction set (one call for a block), others run by run. The
+// simplest gathers, whose slices are runs at the place that one 32-bit index says (embedding tables), are a line: no
+// block is made at all.
 #include "targets/cpu/gather.h"
 
 #include <assert.h>
@@ -36,6 +41,8 @@ static void copy_run(char *to, const char *from, const CpuWindowStep *step, int 
         memcpy(to + i * step->result * width, from + i * step->operand * width, (size_t)width);
 }
 
+// A slice of several dimensions: runs along the innermost, the rest counted like an odometer with pointers that step
+// back at each carry.
 static void copy_slice(const GatherJob *job, char *to, const char *from) {
     const CpuIndexPlan *plan = &job->plan;
     int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
@@ -94,6 +101,8 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
                                     job->operand);
 }
 
+// Threads share the slices out; eight bytes a slice stand for the work of reading its index, so that gathers of single
+// elements are not taken for nothing.
 HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const void *operand,
                      const void *indices) {
     assert(indexing && width > 0);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and scatter.
+// Only describes: dimension numbers are copied from the instruction into the form that gather.h and scatter.h take, in
+// the program's arena, since the module is gone when they run. Types do not matter to a gather (bytes move); a scatter
+// combines with an operation that its kernel knows or else calls the compiled computation for each element.
 #include <assert.h>
 #include <string.h>
 
@@ -68,6 +71,8 @@ static bool is_assignment(const HloComputation *computation) {
     return computation->parameters.count == 2 && computation->root == computation->parameters.items[1];
 }
 
+// What a scatter's computation does, where the kernel has it built in. An assignment is the computation that returns
+// its second parameter.
 static bool scatter_op(const HloComputation *computation, CpuScatterOp *op) {
     if (is_assignment(computation)) return *op = CPU_SCATTER_ASSIGN, true;
     switch (hlo_computation_binary_opcode(computation)) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, Cholesky factors, triangular systems.
+// Fourier transforms, Cholesky factors, triangular systems. Kernels exist for f32, f64 and complex numbers; bf16 and
+// f16 matrices are widened to f32, solved there and rounded once, which is more exact than rounding at each step. What
+// no kernel does is given up to the evaluator.
 #include <assert.h>
 
 #include "targets/cpu/fft.h"
@@ -62,6 +64,7 @@ static HloType held_type(HloType type) {
     return hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
 }
 
+// For matrices in the last two dimensions; all before them are the batch.
 static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
     MatrixKernel *kernel = HLO_ARENA_NEW(lowering->arena, MatrixKernel, 1);
     kernel->stored = shape->type;
@@ -92,6 +95,8 @@ static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *
     return status;
 }
 
+// The cost, by which the scheduler decides what is worth threads, grows with the rows: each element of the result takes
+// as many products.
 static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run,
                           MatrixKernel *kernel) {
     kernel->run = run;

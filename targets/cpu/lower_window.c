@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows: reduce-window (prefix sums among them) and select-and-scatter.
+// Windows: reduce-window (prefix sums among them) and select-and-scatter. Three ways to run a reduce-window, best
+// first: as a scan along one dimension where the window covers everything up to each element (cumulative sums are
+// written so), one operation an element instead of one a window place; by a kernel with the operation built in; by
+// calling the computation for each element of each window, whose cost is stated so that the scheduler shares it out.
 #include <assert.h>
 
 #include "targets/cpu/scalar.h"
@@ -21,6 +24,7 @@ typedef struct WindowKernel {
     bool reverse;
 } WindowKernel;
 
+// An instruction without a window has one of size 1 everywhere.
 static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, int64_t rank) {
     CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, rank);
     for (int64_t d = 0; d < rank; d++) {
@@ -96,6 +100,7 @@ static HloStatus run_scan_call(const void *data, void *const *arguments, CpuPool
     return cpu_scan_lanes(pool, &scan, inputs + k->count, arguments + 2 * k->count, inputs);
 }
 
+// `windowed` is the array with one element a window: the result of a reduce-window, the source of a select-and-scatter.
 static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, const HloShape *windowed) {
     HloArena *arena = lowering->arena;
     WindowKernel *kernel = HLO_ARENA_NEW(arena, WindowKernel, 1);
@@ -173,6 +178,7 @@ static HloStatus run_select_call(const void *data, void *const *arguments, CpuPo
                                        (void *)(uintptr_t)k->function);
 }
 
+// Two computations, either of which may be any: both are compiled and called.
 static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
     kernel->chooser = cpu_scalar_compile(lowering, node->instruction->called[0]);
     kernel->function = cpu_scalar_compile(lowering, node->instruction->called[1]);

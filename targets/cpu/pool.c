@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The pool: one job at a time over a range of indices. The range is dealt to the workers in equal shares; each claims
+// pieces of its own share, then of the others', so that who is late is helped and neighbours stay with one worker (its
+// caches). A caller works too. Idle workers spin for 50 us, as the next loop of a program comes at once, and then sleep
+// on a futex. Who finds the pool busy, or calls from inside of a job, runs its range itself: there is no nesting and
+// nothing to deadlock on. The order of memory: the job's fields are written before `epoch` rises, and read after.
 #include "targets/cpu/pool.h"
 
 #include <errno.h>
@@ -96,6 +101,8 @@ static void await_job(CpuPool *pool, uint32_t seen) {
     }
 }
 
+// The sleeper's flag is set before the counter is looked at again, and workers lower the counter before they look at
+// the flag: one of both sees the other.
 static void await_workers(CpuPool *pool) {
     uint32_t left;
     while ((left = atomic_load_explicit(&pool->running, memory_order_acquire)) != 0) {
@@ -108,6 +115,7 @@ static void await_workers(CpuPool *pool) {
 
 // ---- running a job
 
+// The load before the claim keeps a finished share's line from moving between the cores of all who look at it.
 static void drain_share(CpuPool *pool, Share *share, int worker) {
     const int64_t grain = pool->grain;
     while (atomic_load_explicit(&share->next, memory_order_relaxed) < share->end) {
@@ -168,6 +176,7 @@ static void deal_shares(CpuPool *pool, int64_t count) {
     }
 }
 
+// Workers who are still spinning see the epoch; the system call is for those who sleep.
 static void publish_job(CpuPool *pool) {
     atomic_store_explicit(&pool->running, (uint32_t)pool->started, memory_order_relaxed);
     atomic_fetch_add(&pool->epoch, 1);
@@ -208,6 +217,8 @@ void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *
 
 // ---- scratch
 
+// Takes the first block there is. One that is too small is freed and made anew, so that the slots grow to what the
+// program needs.
 void *cpu_pool_scratch_take(CpuPool *pool, size_t bytes) {
     for (int i = 0; pool && i < kScratchSlots; i++) {
         ScratchHeader *found = atomic_exchange(&pool->scratch[i], NULL);

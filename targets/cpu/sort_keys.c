@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keys: unsigned integers whose order is the order that a sort asks for, so that what sorts them knows nothing of
+// types. Signed integers have their sign bit inverted; floats are ordered by sign and magnitude, so negative ones are
+// inverted as a whole and others get the sign bit. A descending sort inverts every bit, which keeps it stable: equal
+// keys stay equal. In numeric order all NaNs are one key beyond infinity and -0 is +0; where that merged nothing,
+// elements can be had back from their keys and need not be carried along.
 #include "targets/cpu/sort_keys.h"
 
 #include <string.h>
@@ -31,6 +36,8 @@ static inline uint64_t f64_of_key(uint64_t key) {
     return key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
 }
 
+// `flip` is all ones for a descending order. True when each key stands for one bit pattern only, so that unkeying is
+// exact.
 static bool keys_of_f32(CpuSortOrder order, uint32_t flip, uint32_t *keys, const uint32_t *source, int64_t stride,
                         int64_t count) {
     uint32_t merged = 0;
@@ -70,6 +77,7 @@ static void keys_of_narrow(const CpuLoopKernels *kernels, HloType type, CpuSortO
     for (int64_t i = 0; i < count; i++) \
     ((K *)keys)[i] = ((K)((const T *)source)[i * stride] ^ (K)(offset)) ^ (descending ? ~(K)0 : (K)0)
 
+// Narrow integers have keys of 32 bits, whose high bits stay the same and cost a radix sort nothing.
 static void keys_of_integers(HloType type, bool descending, void *keys, const void *source, int64_t stride,
                              int64_t count) {
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps to thunks: arrays become addresses.
+// The last step of compiling. Buffers have been assigned, so each array of a step is a slice: a base (arena, constants,
+// argument or result) and an offset. Thunks know nothing of graphs or arrays and are read by all devices at once, hence
+// never written to after this. What a region hands to the next round of its loop, or to its conditional, is a parallel
+// assignment, which is turned into copies in an order here.
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/thunk.h"
 
@@ -25,6 +29,7 @@ static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuf
     return starts;
 }
 
+// Fused loops, each with the slices of its buffers and the start indices that are read at run time.
 static void build_loops(ThunkBuilder *builder, const CpuStep *step, CpuThunk *thunk) {
     CpuThunkLoop *loops = HLO_ARENA_NEW(builder->arena, CpuThunkLoop, step->loop_count);
     for (int32_t i = 0; i < step->loop_count; i++) {
@@ -39,6 +44,7 @@ static void build_loops(ThunkBuilder *builder, const CpuStep *step, CpuThunk *th
     thunk->loop_count = step->loop_count;
 }
 
+// Copies onto themselves are the usual case, as buffer assignment puts loop state in place wherever it can.
 static void add_copy(ThunkBuilder *builder, CopyVector *copies, CpuSlice from, CpuSlice to, int64_t bytes) {
     if (same_slice(from, to) || bytes == 0) return;
     const CpuCopy copy = {from, to, bytes};
@@ -78,6 +84,8 @@ static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
 static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSlice *targets, CpuThunkList *list,
                        int32_t level, int32_t *depth);
 
+// The results of a step with regions lie where its regions leave theirs: each ends with copies there. A loop first
+// copies its initial state to that place, and its condition writes nothing but a predicate.
 static void build_regions(ThunkBuilder *builder, const CpuStep *step, CpuThunk *thunk, int32_t level, int32_t *depth) {
     const bool loop = step->kind == CPU_STEP_WHILE;
     CpuSlice *targets = HLO_ARENA_NEW(builder->arena, CpuSlice, step->write_count);
