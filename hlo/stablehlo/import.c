@@ -661,13 +661,16 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
         if (strcmp(operation->name, "sdy.mesh") == 0) {
             hlo_vector_push(importer->arena, &meshes, operation);
         } else if (strcmp(operation->name, "func.func") == 0) {
-            HLO_FAIL_IF(!name || !name->string || !*name->string, HLO_INVALID_ARGUMENT, "a function has no name");
+            if (!name || !name->string || !*name->string) {
+                return with_place(importer, operation, hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
+            }
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
             function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
             hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
         } else {
-            return hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name);
+            return with_place(importer, operation,
+                              hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name));
         }
     }
     importer->meshes = meshes.items;

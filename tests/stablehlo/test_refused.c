@@ -15,6 +15,25 @@ typedef struct RefusedText {
 #define MAIN(body) "func.func @main(%a: tensor<4xf32>, %i: tensor<4xi32>) {\n  " body "\n  return\n}"
 
 static const RefusedText imports[] = {
+    // one of each place that makes an error
+    {MAIN("%0 = stablehlo.abs %a : tensor<4xf32>\n  %@@0 = stablehlo.abs %a : tensor<4xf32>"), "%0 is defined twice"},
+    {MAIN("%0 = stablehlo.abs %a : tensor<4x@@f99>"), "'f99' is no type"},
+    {MAIN("%0 = stablehlo.constant dense<@@[1.0, "), "the tensor has no end"},
+    {MAIN("%0 = @@\"stablehlo.constant\"() : () -> tensor<4xf32>"), "a constant has no tensor value"},
+    {MAIN(
+         "%0 = @@\"stablehlo.while\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : tensor<4xf32>\n  }) : "
+         "(tensor<4xf32>) -> tensor<4xf32>"),
+     "a while has two regions"},
+    {MAIN("%0 = @@\"func.call\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "a call names no function"},
+    {MAIN("%0 = @@\"stablehlo.pad\"(%a, %a) <{edge_padding_low = array<i64: 0>, edge_padding_high = array<i64: 0, 1>, "
+          "interior_padding = array<i64: 0>}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>"),
+     "the lists of paddings differ in length"},
+    {MAIN("%0 = @@chlo.polygamma %i, %i : tensor<4xi32>, tensor<4xi32> -> tensor<4xi32>"), "a float type is needed"},
+    {"@@\"func.func\"() ({\n}) {function_type = () -> ()} : () -> ()", "a function has no name"},
+    {"func.func @main() { return }\n@@\"stablehlo.custom_call\"() {call_target_name = \"f\"} : () -> ()",
+     "stablehlo.custom_call at the top of a module"},
+    {"@@func.func @main(%a: tensor<4xf32>) {\n  %0 = stablehlo.abs %a : tensor<4xf32>\n}",
+     "a block does not end with a return"},
     // words, numbers, strings
     {MAIN("%0 = stablehlo.constant dense<\"0x@@000\"> : tensor<4xf32>"), "odd number of hexadecimal digits"},
     {MAIN("%0 = stablehlo.constant dense<\"0x@@GG\"> : tensor<4xf32>"), "not hexadecimal"},
