@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of ops with windows: convolution, reduce-window, select-and-scatter. Reducers: hlo/ir/infer_reduce.c.
+//
+// The arithmetic is XLA's: a base of n elements dilated by d takes (n - 1) d + 1 positions, padding adds or takes some
+// at both ends, and a window that takes e positions fits (positions - e) / stride + 1 times, or not at all.
+// hlo_infer_window_output() does that for one dimension, and bounds every number, so that evaluators and backends may
+// add and multiply positions without looking for overflow. An unbounded size stays unbounded through all of it.
 #include <assert.h>
 
 #include "hlo/ir/infer_reducer.h"
 #include "hlo/ir/infer_support.h"
 
+// Zero is how a missing attribute reads.
 static int64_t group_count(int64_t written) {
     return written == 0 ? 1 : written;
 }
@@ -21,6 +27,7 @@ static HloStatus check_roles(HloArena *arena, int64_t first, int64_t second, Hlo
     return hlo_infer_check_dimensions(arena, (HloInts){all, rank}, rank, what);
 }
 
+// Input, kernel and output each name every dimension once; '?' stands for what the text format allows and no op means.
 static HloStatus check_labels(const HloInferRequest *request, const HloConvolutionLabels *labels) {
     const HloShape *input = request->operands[0], *kernel = request->operands[1];
     HLO_REFUSE_IF(labels->input_unknown.count || labels->kernel_unknown.count || labels->output_unknown.count,
@@ -63,6 +70,7 @@ static HloStatus check_groups(const HloInferRequest *request) {
     return HLO_SUCCESS;
 }
 
+// The kernel's sizes stand in the window again; the two must agree.
 static HloStatus convolution_spatial(const HloInferRequest *request, HloDims *dims) {
     const HloConvolutionAttributes *conv = HLO_INFER_ATTRIBUTES(request, Convolution);
     const HloConvolutionLabels *labels = conv->labels;

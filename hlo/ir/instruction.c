@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Instructions: nodes of the graph, and the edges between them.
+//
+// Every edge is known at both ends. An operand lists its users, each once however often it is used, a computation its
+// callers; control edges have a list on either side. All functions here keep both ends right, nothing else may touch
+// them, and the verifier checks it. What a removed instruction took of the arena stays there until the module is freed;
+// its parent is NULL from then on.
 #include "hlo/ir/instruction.h"
 
 #include <assert.h>
@@ -28,10 +34,12 @@ bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const H
     return false;
 }
 
+// All that belongs to an instruction lives in the arena of its module.
 static HloArena *arena_of(const HloInstruction *instruction) {
     return instruction->parent->module->arena;
 }
 
+// Whether the operand is among the first ones of the user.
 static bool uses(const HloInstruction *user, const HloInstruction *operand, int64_t first_operands) {
     for (int64_t i = 0; i < first_operands; i++) {
         if (user->operands[i] == operand) return true;
@@ -49,6 +57,7 @@ static void add_uses(HloInstruction *user) {
     }
 }
 
+// Takes the user out of the lists of all its operands.
 static void drop_uses(HloInstruction *user) {
     for (int64_t i = 0; i < user->operand_count; i++) {
         // The same operand side by side, as in a tuple of zeros, is the case where a second look would be a long one.
@@ -63,6 +72,7 @@ static void drop_caller(HloComputation *computation, const HloInstruction *calle
 // ---------------------------------------------------------------------------------------------------------------------
 // The list of a computation
 
+// Into the computation's list behind `position`; NULL: at the beginning.
 static void link_after(HloInstruction *instruction, HloInstruction *position) {
     assert(instruction->parent);
     assert(!position || position->parent == instruction->parent);

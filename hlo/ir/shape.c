@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shapes: made once, never changed, shared freely.
+//
+// A shape that differs from another one in its layout or type is a copy that shares the rest, so making one is a few
+// words of the arena and comparing pointers first is worth while. Sizes are checked where they come from outside
+// (hlo_shape_check_dims): behind that, products of them fit in 62 bits.
 #include "hlo/ir/shape.h"
 
 #include <assert.h>
 #include <string.h>
 
+// All zeros but the type: a scalar, an empty tuple, a token.
 static HloShape *new_shape(HloArena *arena, HloType type) {
     HloShape *shape = HLO_ARENA_NEW(arena, HloShape, 1);
     shape->type = type;
@@ -49,6 +55,7 @@ const HloShape *hlo_shape_token(HloArena *arena) {
     return new_shape(arena, HLO_TOKEN);
 }
 
+// A copy whose lists are those of the original.
 static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
     return hlo_arena_copy(arena, shape, sizeof(*shape));
 }
@@ -66,6 +73,7 @@ const HloShape *hlo_shape_with_type(HloArena *arena, const HloShape *shape, HloT
     return copy;
 }
 
+// Row-major: the last dimension is the most minor one.
 static const HloLayout *default_layout(HloArena *arena, int64_t rank) {
     assert(rank >= 0);
     HloLayout *layout = HLO_ARENA_NEW(arena, HloLayout, 1);
@@ -102,6 +110,7 @@ const HloShape *hlo_shape_without_layout(HloArena *arena, const HloShape *shape)
     return shape->layout ? hlo_shape_with_layout(arena, shape, NULL) : shape;
 }
 
+// For shapes that go into another module: nothing of the old arena may be left in them.
 static HloInts copy_ints(HloArena *arena, HloInts ints) {
     return (HloInts){hlo_arena_copy(arena, ints.items, (size_t)ints.count * sizeof(int64_t)), ints.count};
 }

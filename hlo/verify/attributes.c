@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes that shape inference does not look at: who takes part in collectives, shardings, async pairs.
+//
+// Shape inference sees one instruction and its operands. What depends on the module (how many devices there are, whom a
+// group names) or on users (that a start has one done) is looked at here.
 #include <assert.h>
 #include <string.h>
 

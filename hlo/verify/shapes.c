@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Written shapes against inferred ones, and layouts.
+//
+// Shapes are inferred anew from the operands and must agree with what is written. Agreement leaves two freedoms,
+// because other compilers' passes use them in place: the precision of floats, and how much is known of dynamic
+// dimensions.
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"
 #include "hlo/verify/internal.h"
 
+// Orders are permutations of the dimensions, tiles have a size that can be counted with.
 static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
     assert(shape->layout && hlo_shape_is_array(shape));
     const HloLayout *layout = shape->layout;
@@ -25,6 +30,7 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
     return HLO_SUCCESS;
 }
 
+// Leaf by leaf.
 HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
         for (int32_t i = 0; i < shape->element_count; i++) HLO_TRY(hlo_verify_layouts(verifier, shape->elements[i]));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings: the tiles multiply up to the devices that are listed, and fit the shape.
+//
+// What is checked is what the partitioner takes for granted: counts that agree and axes that exist. Whether a sharding
+// makes sense for an op is its business.
 #include <assert.h>
 
 #include "hlo/verify/internal.h"

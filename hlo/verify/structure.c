@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph itself: lists, edges, order, names, calls.
+//
+// First what later checks rely on: lists are linked both ways and hold every instruction once, parameters are numbered
+// without gaps, operands stand before their users. Then edges, counted from both ends: each entry of a list of users is
+// right and stands once, and there are as many entries as there are distinct operands, so none is missing. Names are
+// unique, callers match calls, and no computation calls itself, even by way of others.
 #include <assert.h>
 #include <string.h>
 
@@ -27,6 +32,7 @@ static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
     return HLO_SUCCESS;
 }
 
+// The computation's list of parameters and the instructions say the same.
 static HloStatus check_parameters(const HloComputation *computation) {
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -70,10 +76,12 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
 // operand of a tuple is one would take the square of their number.
 enum { WIDE = 32 };
 
+// User and operand in one number.
 static uint64_t use_key(const HloInstruction *user, const HloInstruction *operand) {
     return (uint64_t)(uint32_t)user->id << 32 | (uint32_t)operand->id;
 }
 
+// The operands of all wide instructions of a computation.
 static HloIntMap wide_uses(const HloVerifier *verifier, const HloComputation *computation) {
     HloIntMap map = {0};
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -116,6 +124,7 @@ static int64_t distinct_operands(const HloInstruction *instruction, int32_t *las
     return count;
 }
 
+// All edges of a computation, in one walk.
 static HloStatus check_edges(HloVerifier *verifier, const HloComputation *computation, uint8_t *passed,
                              int32_t *last_user) {
     assert(passed && last_user);
@@ -133,6 +142,7 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
     return HLO_SUCCESS;
 }
 
+// Names are how people and texts refer to things; computations and instructions have one space each.
 static HloStatus check_names(HloVerifier *verifier) {
     HloStringMap computations = {0}, instructions = {0};
     static char present;
@@ -162,6 +172,7 @@ static bool called_before(const HloInstruction *instruction, int64_t index) {
     return false;
 }
 
+// How many computations an instruction's computation calls, each caller counted once a callee: what `callers` lists.
 static int64_t distinct_calls(const HloComputation *computation) {
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -170,6 +181,7 @@ static int64_t distinct_calls(const HloComputation *computation) {
     return count;
 }
 
+// Takes computations that call nothing out of the count of their callers until none is left, or a cycle is.
 static HloStatus check_recursion(HloVerifier *verifier) {
     const HloComputationVector *all = &verifier->module->computations;
     int64_t *pending = HLO_ARENA_NEW(verifier->arena, int64_t, verifier->module->computation_limit);
@@ -195,6 +207,7 @@ static HloStatus check_recursion(HloVerifier *verifier) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Callers
 
+// Callee and caller in one number.
 static uint64_t call_key(const HloComputation *called, const HloInstruction *caller) {
     return (uint64_t)(uint32_t)called->id << 32 | (uint32_t)caller->id;
 }
@@ -214,6 +227,7 @@ static HloStatus collect_callers(HloVerifier *verifier, const HloComputation *co
     return HLO_SUCCESS;
 }
 
+// Each callee is in the module and knows the instruction.
 static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *calls) {
     assert(instruction->parent);
     const HloOpInfo *info = hlo_op_info(instruction->opcode);
@@ -229,6 +243,7 @@ static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *
     return HLO_SUCCESS;
 }
 
+// Both directions: first all that callees list, then all that callers do.
 static HloStatus check_calls(HloVerifier *verifier) {
     HloIntMap calls = {0};
     const HloComputationVector *all = &verifier->module->computations;
@@ -241,6 +256,7 @@ static HloStatus check_calls(HloVerifier *verifier) {
     return HLO_SUCCESS;
 }
 
+// Everything that does not look at what ops mean.
 HloStatus hlo_verify_structure(HloVerifier *verifier) {
     const HloModule *module = verifier->module;
     HLO_VERIFY_FAIL_IF(!module->entry, "module %s has no entry computation", module->name);
