@@ -23,16 +23,32 @@ static const char *keep(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
 
+// Counts of loops within loops may be greater than any number here; they end at the greatest.
+static int64_t multiply_counts(int64_t a, int64_t b) {
+    int64_t product;
+    assert(a >= 0 && b >= 0);
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static int64_t add_counts(int64_t a, int64_t b) {
+    assert(a >= 0 && b >= 0);
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {
     assert(group_size > 0);
     int64_t operands = 0;
-    for (int32_t i = 0; i < collective->operand_count; i++) operands += hlo_shape_bytes(collective->operands[i]->shape);
+    for (int32_t i = 0; i < collective->operand_count; i++)
+        operands = add_counts(operands, hlo_shape_bytes(collective->operands[i]->shape));
     int64_t group = group_size > 0 ? group_size : 1;
     switch (collective->opcode) {
         case HLO_OP_ALL_GATHER:
-        case HLO_OP_ALL_GATHER_START: return operands * (group - 1);
+        case HLO_OP_ALL_GATHER_START: return multiply_counts(operands, group - 1);
         case HLO_OP_ALL_REDUCE:
-        case HLO_OP_ALL_REDUCE_START: return (int64_t)(2 * (double)operands * (double)(group - 1) / (double)group);
+        case HLO_OP_ALL_REDUCE_START: {
+            const double bytes = 2 * (double)operands * (double)(group - 1) / (double)group;
+            return bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+        }
         case HLO_OP_REDUCE_SCATTER:
         case HLO_OP_ALL_TO_ALL:
         case HLO_OP_RAGGED_ALL_TO_ALL: return (int64_t)((double)operands * (double)(group - 1) / (double)group);
@@ -82,8 +98,9 @@ static void add_collective(Builder *builder, const HloInstruction *op) {
     hlo_instruction_source(op, &file, &line);
     collective.source = file ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
     hlo_vector_push(arena, &builder->items, collective);
-    builder->report->total_bytes_per_device +=
-        collective.bytes_per_device * (collective.trip_count > 0 ? collective.trip_count : 1);
+    const int64_t trips = collective.trip_count > 0 ? collective.trip_count : 1;
+    builder->report->total_bytes_per_device =
+        add_counts(builder->report->total_bytes_per_device, multiply_counts(collective.bytes_per_device, trips));
 }
 
 // Halves of asynchronous collectives: the start is the collective, the done is none.
@@ -98,7 +115,7 @@ static void read_computation(Builder *builder, const HloComputation *computation
         if (!flows || builder->depth + 1 == (int32_t)HLO_COUNT_OF(builder->trips)) continue;
         int64_t around = builder->trips[builder->depth];
         int64_t trips = hlo_is(at, HLO_OP_WHILE) ? hlo_trip_count(at) : 1;
-        builder->trips[++builder->depth] = around < 0 || trips < 0 ? -1 : around * trips;
+        builder->trips[++builder->depth] = around < 0 || trips < 0 ? -1 : multiply_counts(around, trips);
         for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
         builder->depth--;
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort and top-k. Comparators that compare keys one after the other are recognised; others are called.
+// Sort and top-k. Comparators that compare one key are recognised; others are called.
+// A comparator is read backwards from its root. If it compares one operand's elements, as they are or made canonical as
+// JAX does, the sort works on keys (sort_keys.h), twenty times as fast as calling a computation for every comparison.
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
@@ -18,11 +21,19 @@ static bool is_zero(double x) {
     return x == 0;
 }
 static bool is_nan(double x) {
-    return x != x;
+    return x != x && !signbit(x);  // a negative one is below all numbers in the total order
 }
 
-// JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical tells whether it did.
+// What is left of a key when nothing of it is replaced.
+static const HloInstruction *plain_key(const HloInstruction *key) {
+    while (key->opcode == HLO_OP_SELECT) key = key->operands[2];
+    return key;
+}
+
+// JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical tells whether it did. The
+// tests must be of the key itself: where another value decides, the key is no longer a number of one array.
 static const HloInstruction *strip_canonical(const HloInstruction *key, bool *canonical) {
+    const HloInstruction *plain = plain_key(key);
     int found = 0;
     while (key->opcode == HLO_OP_SELECT && key->operands[0]->opcode == HLO_OP_COMPARE) {
         const HloInstruction *test = key->operands[0], *inner = key->operands[2];
@@ -31,7 +42,7 @@ static const HloInstruction *strip_canonical(const HloInstruction *key, bool *ca
                           is_constant_number(test->operands[1], is_zero);
         const bool nan = direction == HLO_ComparisonDirection_NE && is_constant_number(key->operands[1], is_nan) &&
                          test->operands[0] == test->operands[1];
-        if (!zero && !nan) break;
+        if ((!zero && !nan) || (test->operands[0] != plain && test->operands[0] != inner)) break;
         found |= zero ? 1 : 2;
         key = inner;
     }
