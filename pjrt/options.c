@@ -134,6 +134,8 @@ static HloStatus check_override(const Source *source, HloSpan entry) {
     return HLO_SUCCESS;
 }
 
+// Zero means that the client did not say, as protobuf leaves fields that are zero out. Limits come before products are
+// formed from numbers of the wire.
 HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, PjrtCompileOptions *options) {
     assert(options && (bytes || length == 0));
     Source source = {arena, bytes};

@@ -28,6 +28,7 @@ static const HloShape **list_shapes(CliContext *context, const SpmdBoundaryArray
     return shapes;
 }
 
+// With `per_device` a user sees each array with one more dimension in front, the devices, instead of put together.
 HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool per_device, CliBoundary *boundary) {
     *boundary = (CliBoundary){0};
     HLO_TRY(spmd_boundary_new(program->per_device, &boundary->spmd));
@@ -142,6 +143,7 @@ static void job_free(Job *job) {
     target_client_release(job->client);
 }
 
+// Times are of compiling only: making the client (finding the machine) is not the program's doing.
 static HloStatus job_compile(Job *job, CliTimes *times) {
     const CliExecution *execution = job->execution;
     TargetCompileOptions options = {

@@ -29,6 +29,7 @@ static HloStatus damaged(const NpzArchive *archive, const char *what) {
     return hlo_error(HLO_INVALID_ARGUMENT, "%s: damaged .npz archive: %s", archive->name, what);
 }
 
+// The end record is looked for from the back, as a comment of up to 65,535 bytes may follow it.
 HloStatus npz_open(const char *path, NpzArchive *archive) {
     assert(path && archive);
     *archive = (NpzArchive){.name = path};

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices take part in a collective together.
+// Replica groups name replicas, partitions or both, by mode; the engine knows devices only, numbered replica *
+// partitions + partition. So a group becomes the list of its devices, once for each replica or partition in which it
+// stands by itself. What each device needs at run time is then two numbers: its group, and its place in it.
 #include <assert.h>
 
 #include "targets/cpu/exchange.h"
@@ -24,6 +27,8 @@ static bool is_permute(const HloInstruction *instruction) {
     return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute;
 }
 
+// A channel id says that partitions take part; without one a collective is among replicas. The rules and their
+// exceptions are those of XLA's GetCollectiveOpGroupMode().
 static GroupMode group_mode(const HloInstruction *instruction) {
     if (is_permute(instruction))
         return HLO_ATTRIBUTES(instruction, Permute)->channel_id > 0 ? MODE_CROSS_PARTITION : MODE_CROSS_REPLICA;

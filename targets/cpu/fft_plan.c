@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Everything about a transform that does not depend on the data is worked out when the program is compiled: factors,
+// twiddles, and for lengths with a large prime factor the chirp of Bluestein's algorithm, which makes a transform of
+// any length a convolution, done by transforms of a power of two. A long line is cut into rows and columns (two shorter
+// transforms with a turn between them) so that each part fits the cache; a real line of even length is a complex one of
+// half the length. All tables are computed in f64 and rounded once.
 #include "targets/cpu/fft_plan.h"
 
 #include <assert.h>
@@ -41,6 +46,7 @@ static int factorise(int64_t n, int *factors) {
     return n == 1 ? count : -1;
 }
 
+// In the order in which the passes read them: pass by pass, place by place, the roots of one butterfly together.
 static void make_twiddles(HloArena *arena, CpuFftPlan *plan, bool is_double) {
     int64_t n = plan->n, total = 0, at = 0;
     for (int f = 0; f < plan->factor_count; n /= plan->factors[f++])
@@ -90,6 +96,7 @@ static void make_chirp(HloArena *arena, CpuFftPlan *plan, bool is_double) {
     plan->filter = filter;
 }
 
+// By Bluestein's algorithm if need be; the circle must hold the line and the chirp's two arms without their meeting.
 static const CpuFftPlan *new_plan(HloArena *arena, int64_t n, bool is_double) {
     assert(n > 0);
     CpuFftPlan *plan = HLO_ARENA_NEW(arena, CpuFftPlan, 1);
@@ -113,6 +120,7 @@ static int64_t middle_divisor(int64_t n) {
     return 0;
 }
 
+// Leaves the line as it is where it is short, has a large prime factor, or no divisor near its root.
 static void cut_line(HloArena *arena, CpuFftLine *line, bool is_double) {
     int factors[CPU_FFT_FACTORS];
     if (line->n < kShortLine || factorise(line->n, factors) < 0) return;
