@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computations: lists of instructions with a root and parameters by number, and their copies. The list's order is a
+// promise only at its borders: parsers, passes' runner and schedules leave operands in front of their users, while a
+// pass at work may append what it makes (hlo_computation_sort puts it right).
 #include "hlo/ir/computation.h"
 
 #include <assert.h>

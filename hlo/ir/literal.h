@@ -61,8 +61,8 @@ HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, doub
 HLO_EXPORT double hlo_float_decode(HloType type, uint64_t pattern);
 // The pattern nearest to `value`, ties to even.
 HLO_EXPORT uint64_t hlo_float_encode(HloType type, double value);
-// The greatest or least number of a floating type: an infinity, or the largest finite number of a type that has none (to
-// which an infinity would convert as NaN). Nothing is greater, or less, but NaN.
+// The greatest or least number of a floating type: an infinity, or the largest finite number of a type that has none
+// (to which an infinity would convert as NaN). Nothing is greater, or less, but NaN.
 HLO_EXPORT double hlo_float_extreme(HloType type, bool greatest);
 
 HLO_END_C

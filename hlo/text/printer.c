@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// HLO text out: byte for byte what XLA prints with the same options, which is what makes dumps of both comparable. The
+// forms are the long one (all there is), the short one for people, the canonical one, in which names are numbers and
+// called computations stand inside of their callers, and the fingerprint. One printer walks a module; shapes are
+// remembered by the text that was written for them, because most instructions repeat one.
 #include "hlo/text/printer.h"
 
 #include <assert.h>
@@ -164,6 +168,7 @@ static void print_program_shape(HloPrinter *printer, const HloComputation *compu
     hlo_shape_print(text, computation->root->shape, false);
 }
 
+// Braces and instructions. Canonical numbers begin anew in each computation, and go on behind one that stood inside.
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
     assert(computation->root && indent >= 0);
     HloText *text = printer->text;
@@ -347,6 +352,7 @@ typedef struct SortKey {
     uint64_t hash;
 } SortKey;
 
+// The last word is the id, so that equal computations have an order too.
 static int compare_keys(const void *a, const void *b) {
     const SortKey *left = a, *right = b;
     if (left->instructions != right->instructions) return left->instructions < right->instructions ? -1 : 1;
@@ -372,6 +378,8 @@ static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
     for (int64_t i = 0; i < walk->count; i++) walk->order[i] = keys[i].computation;
 }
 
+// Callees come before their callers, as the parser wants them; those that only stand inside of an async op's sugar are
+// left out.
 static void print_module(HloPrinter *printer, const HloModule *module) {
     assert(module->entry);
     CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),

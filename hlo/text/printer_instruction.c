@@ -88,6 +88,7 @@ static void print_operands(HloPrinter *printer, const HloInstruction *instructio
 // ---------------------------------------------------------------------------------------------------------------------
 // Called computations
 
+// By name, or as a whole body in the canonical form.
 static void print_called(HloPrinter *printer, const HloComputation *computation, int indent) {
     assert(computation && indent >= 0);
     if (printer->options.canonical_names) {
@@ -99,6 +100,7 @@ static void print_called(HloPrinter *printer, const HloComputation *computation,
     }
 }
 
+// ", to_apply=%add" and its like.
 static void print_role(HloPrinter *printer, const char *role, const HloComputation *computation, int indent) {
     hlo_text_append(printer->text, ", ", 2);
     hlo_text_string(printer->text, role);
@@ -106,6 +108,7 @@ static void print_role(HloPrinter *printer, const char *role, const HloComputati
     print_called(printer, computation, indent);
 }
 
+// ", branch_computations={%a, %b}": bodies have no blanks between them, as XLA has it.
 static void print_list(HloPrinter *printer, const char *role, const HloInstruction *instruction, int indent) {
     assert(instruction->called_count >= 0);
     HloText *text = printer->text;
