@@ -164,6 +164,16 @@ static HloStatus check_order(const HloProtoSource *source, const HloShape *shape
     return HLO_SUCCESS;
 }
 
+// A tuple has any number of elements, a buffer one array, other shapes none.
+static HloStatus check_elements(HloType type, const HloShape *const *elements, int64_t count) {
+    assert(count >= 0);
+    if (type == HLO_TUPLE) return HLO_SUCCESS;
+    const bool ok = type == HLO_BUFFER ? count == 1 && hlo_shape_is_array(elements[0]) : count == 0;
+    HLO_FAIL_IF(!ok, HLO_INVALID_ARGUMENT, "a shape of type %s has %lld elements, or one that is no array",
+                hlo_type_text(type), (long long)count);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
     assert(result);
     HloProtoSource inner;
@@ -194,6 +204,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
     HLO_FAIL_IF(shape->type == HLO_INVALID, HLO_INVALID_ARGUMENT, "a shape has no element type that exists");
     HLO_FAIL_IF(dims.count > 0 && !hlo_type_is_array(shape->type), HLO_INVALID_ARGUMENT,
                 "a shape of type %s has dimensions", hlo_type_text(shape->type));
+    HLO_TRY(check_elements(shape->type, elements.items, elements.count));
     HLO_TRY(hlo_shape_check_dims(shape->type, dims.items, dims.count));
     shape->rank = (int32_t)dims.count;
     shape->dims = dims.items;

@@ -513,6 +513,10 @@ static const Bent bent_messages[] = {
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x11\x1a\x01\x03", "a shape of type token has dimensions"),
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x7f\x1a\x01\x03",
          "a shape has no element type that exists"),
+    // bug: a buffer without an array was printed by its first element all the same; type 34 is BUFFER
+    BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x22\x7a\x01\x03",
+         "a shape of type b has 0 elements, or one that is no array"),
+    BENT("(s32[], s32[]) constant((1, 2))", "\x10\x0d\x22", "\x10\x04\x22", "a shape of type s32 has 2 elements"),
     BENT("f32[8,8] parameter(0)", "\x0a\x02\x01\x00", "\x0a\x02\x80\x00", "a shape of rank 2 has a layout of rank 1"),
     BENT("f32[8,8] parameter(0), sharding={devices=[2,2,2]<=[8] last_tile_dims={manual}}", "\x42\x01\x04",
          "\x42\x01\x63", "unknown subgroup type 99"),
