@@ -551,12 +551,36 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
 }
 
 // With faults the step is simulated without them too, so that the report can say what they cost.
+static bool has_open_dimension(const HloShape *shape) {
+    for (int32_t i = 0; i < shape->element_count; i++)
+        if (has_open_dimension(shape->elements[i])) return true;
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (shape->dims[d] == HLO_UNBOUNDED) return true;
+    return false;
+}
+
+// What has no size has no time: f32[?] is refused.
+static HloStatus check_sizes(const HloModule *module) {
+    assert(module);
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
+            if (!has_open_dimension(i->shape)) continue;
+            return hlo_status_at_instruction(
+                hlo_error(HLO_UNIMPLEMENTED,
+                          "%%%s: an array with a dimension that has no bound has no size to be timed", i->name),
+                i);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, const EmuOptions *options,
                        EmuReport **report) {
     assert(module && topology && report);
     *report = NULL;
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
                 topology->name);
+    HLO_TRY(check_sizes(module));
     HloModule *inlined = NULL;
     if (needs_inlining(module)) HLO_TRY(inline_calls(module, &inlined));
     HloStatus status = simulate_with_and_without(inlined ? inlined : module, topology, options, report);

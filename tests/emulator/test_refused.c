@@ -146,3 +146,16 @@ Test(emulator_refused, loops_that_nest_too_deep) {
     hlo_text_free(&text);
     emu_topology_free(topology);
 }
+
+// The size of an array without a bound overflowed on its way to bytes.
+Test(emulator_refused, bug_arrays_without_bounds) {
+    EmuTopology *topology = topology_of("v5e-8");
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nENTRY main {\n x = f32[4] parameter(0)\n w = f32[?] parameter(1)\n"
+        " ROOT r = (f32[4], f32[?]) tuple(x, w)\n}\n");
+    EmuReport *report = NULL;
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED,
+              "%w: an array with a dimension that has");
+    hlo_module_free(module);
+    emu_topology_free(topology);
+}
