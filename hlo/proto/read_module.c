@@ -247,7 +247,10 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
             compare->type = HLO_ComparisonType_DEFAULT;
         }
     } else if (family == HLO_FAMILY_Domain) {
-        ((HloDomainAttributes *)attributes)->kind = "sharding";
+        HloDomainAttributes *domain = attributes;
+        HLO_FAIL_IF(!domain->entry || !domain->exit, HLO_INVALID_ARGUMENT,
+                    "domain %s does not give the shardings of both of its sides", name);
+        domain->kind = "sharding";
     } else if (family == HLO_FAMILY_Permute) {
         return group_slice_sizes(source, operands, count, name, attributes);
     }

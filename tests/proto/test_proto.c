@@ -513,6 +513,10 @@ static const Bent bent_messages[] = {
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x11\x1a\x01\x03", "a shape of type token has dimensions"),
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x7f\x1a\x01\x03",
          "a shape has no element type that exists"),
+    // bug: a domain of one side met an assertion when it was printed: 0xba 0x03 is the tag of the other
+    BENT("s32[] parameter(0)\n  d = s32[] domain(r), domain={kind=\"sharding\", entry={replicated}, exit={maximal "
+         "device=1}}",
+         "\xba\x03", "\xf2\x07", "does not give the shardings of both of its sides"),
     // bug: a buffer without an array was printed by its first element all the same; type 34 is BUFFER
     BENT("f32[3] parameter(0)", "\x10\x0b\x1a\x01\x03", "\x10\x22\x7a\x01\x03",
          "a shape of type b has 0 elements, or one that is no array"),
