@@ -176,8 +176,8 @@ static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void 
     const int64_t picked = sort->outer * kernel->k;
     int32_t *positions = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)picked, sizeof(int32_t)));
     HLO_FAIL_IF(!positions, HLO_RESOURCE_EXHAUSTED, "no memory for the first %lld of rows", (long long)kernel->k);
-    const HloStatus status = cpu_top_k(pool, sort->types[key->operand], sort->outer, sort->length, kernel->k,
-                                       key->descending, NULL, positions, inputs[key->operand]);
+    const HloStatus status = cpu_top_k_in_order(pool, sort->types[key->operand], key->order, sort->outer, sort->length,
+                                                kernel->k, key->descending, NULL, positions, inputs[key->operand]);
     for (int a = 0; a < sort->count && !status; a++) {
         const size_t width = (size_t)hlo_type_bytes(sort->types[a]);
         for (int64_t i = 0; i < picked; i++)

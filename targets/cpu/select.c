@@ -15,6 +15,7 @@ typedef struct TopKJob {
     const CpuLoopKernels *kernels;
     int64_t length, k;
     bool largest;
+    CpuSortOrder order;
     CpuReduceKernel *extreme;  // the best element of a block; NULL for types that are stored otherwise than held
     char *values;
     int32_t *positions;
@@ -59,7 +60,7 @@ static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide
         memcpy(&value, &extreme, sizeof value);
         if (value != value) return false;
     }
-    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, &key, &extreme, 1, 1, &invertible);
+    cpu_sort_make_keys(job->kernels, job->type, job->order, job->largest, &key, &extreme, 1, 1, &invertible);
     return key_at(&key, wide, 0) >= worst->key;
 }
 
@@ -73,8 +74,7 @@ static int64_t take_block(const TopKJob *job, const char *row, int64_t at, int64
     for (int64_t part = 0; part < n && n > kKeyBlock; part += kKeyBlock)
         count = take_block(job, row, at + part, n - part < kKeyBlock ? n - part : kKeyBlock, best, count);
     if (n > kKeyBlock) return count;
-    cpu_sort_make_keys(job->kernels, job->type, CPU_SORT_TOTAL, job->largest, keys, row + at * width, 1, n,
-                       &invertible);
+    cpu_sort_make_keys(job->kernels, job->type, job->order, job->largest, keys, row + at * width, 1, n, &invertible);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t key = key_at(keys, wide, i);
         if (count < job->k || key < best[job->k - 1].key)
@@ -116,7 +116,7 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
     int32_t *positions = (int32_t *)(void *)(sorted + ((total * width + 3) / 4) * 4);
     for (int64_t i = 0; i < total; i++) positions[i] = (int32_t)(i % job->length);
     const HloType types[2] = {job->type, HLO_S32};
-    const CpuSortKey key = {.operand = 0, .descending = job->largest, .order = CPU_SORT_TOTAL};
+    const CpuSortKey key = {.operand = 0, .descending = job->largest, .order = job->order};
     const CpuSort sort = {
         .outer = rows, .length = job->length, .inner = 1, .count = 2, .types = types, .key_count = 1, .keys = &key};
     void *outs[2] = {sorted, positions};
@@ -133,8 +133,8 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
 
 // Insertion is fastest for few, since nearly all elements are refused by one comparison; for many, sorting wins. Both
 // keep equal elements in the order of their positions.
-HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest, void *values,
-                    int32_t *positions, const void *input) {
+HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows, int64_t length, int64_t k,
+                             bool largest, void *values, int32_t *positions, const void *input) {
     enum { kInsertionLimit = 128 };
     HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "top-k of %s", hlo_type_text(type));
     HLO_FAIL_IF(k < 0 || k > length || length > INT32_MAX, HLO_INVALID_ARGUMENT, "top %lld of %lld", (long long)k,
@@ -145,6 +145,7 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
                    .length = length,
                    .k = k,
                    .largest = largest,
+                   .order = order,
                    .values = values,
                    .positions = positions,
                    .input = input};
@@ -157,6 +158,11 @@ HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, i
     cpu_pool_parallel_for_grain(rows * length < 16384 ? NULL : pool, rows, 1, top_k_task, &job);
     cpu_pool_scratch_give(pool, job.scratch);
     return HLO_SUCCESS;
+}
+
+HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest, void *values,
+                    int32_t *positions, const void *input) {
+    return cpu_top_k_in_order(pool, type, CPU_SORT_TOTAL, rows, length, k, largest, values, positions, input);
 }
 
 // ---- arg-max

@@ -42,6 +42,10 @@ HLO_NODISCARD HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const
 // lower position comes first. Floats are in total order. values or positions may be NULL.
 HLO_NODISCARD HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest,
                                   void *values, int32_t *positions, const void *input);
+// The same with floats in the given order: in the numeric one zeros are equal, whatever their signs, and so are NaNs.
+HLO_NODISCARD HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows,
+                                           int64_t length, int64_t k, bool largest, void *values, int32_t *positions,
+                                           const void *input);
 
 // Position (as `position_type`, s32 or s64, u32, u64) and value of the largest or smallest element over the middle of
 // [outer][length][inner]. NaN wins; among equals the lower position. length >= 1. values may be NULL.
