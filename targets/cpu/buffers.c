@@ -73,6 +73,9 @@ static void number_step(Buffers *buffers, CpuStep *step, CpuStep *owner) {
     const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
     for (int32_t i = 0; nested && i < step->node->region_count; i++) number_steps(buffers, &step->regions[i], step);
     step->end = nested ? next_position(buffers, (Moment){.owner = owner}) : step->begin;
+    // State that does not change is what the loop begins with, and every round may read it.
+    for (int32_t i = 0; step->kind == CPU_STEP_WHILE && i < step->write_count; i++)
+        if (step->writes[i]->view) use_at(buffers, step->writes[i], step->end + 1);
 }
 
 // The results of a region are read at its end.
@@ -161,6 +164,7 @@ static void make_storages(Buffers *buffers, CpuSteps *steps) {
         CpuStep *step = &steps->steps.items[i];
         for (int32_t k = 0; k < step->write_count; k++) {
             CpuArray *array = step->writes[k];
+            if (array->view) continue;  // state of a loop that does not change
             if (step->kind == CPU_STEP_WHILE)
                 make_state_storage(buffers, step, array);
             else if (step->kind == CPU_STEP_CONDITIONAL)

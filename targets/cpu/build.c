@@ -524,6 +524,14 @@ static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, co
     return HLO_SUCCESS;
 }
 
+// State that every round leaves as it is, such as the weights of a scan, is its first value, which stays where it is:
+// no loop begins with a copy of it.
+static void keep_constant_state(const CpuNode *node) {
+    const CpuRegion *body = node->regions[1];
+    for (int32_t i = 0; i < node->result_count; i++)
+        if (cpu_array_root(body->results.items[i]) == node->results[i]) node->results[i]->view = node->operands[i];
+}
+
 // The results of the node are the state; parameters of condition and body are views of it.
 static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_WHILE));
@@ -538,7 +546,9 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
     node->regions = HLO_ARENA_NEW(program->arena, CpuRegion *, 2);
     for (int i = 0; i < 2; i++)
         HLO_TRY(build_region(frame, instruction->called[i], view_leaves(program, *result), &node->regions[i]));
-    return repeat_body(frame, instruction, node, initial);
+    HLO_TRY(repeat_body(frame, instruction, node, initial));
+    keep_constant_state(node);
+    return HLO_SUCCESS;
 }
 
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {

@@ -98,6 +98,7 @@ static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int1
 static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     const int32_t *states = thunk->arrays + thunk->read_count;
     for (int32_t i = 0; i < thunk->write_count; i++) {
+        if (states[i] == thunk->arrays[i]) continue;  // never written
         Classes value;
         memcpy(value, control, sizeof value);
         refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
@@ -111,6 +112,7 @@ static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t 
         walk(analysis, &thunk->regions[1], inside);
         analysis->changed = false;
         for (int32_t i = 0; i < thunk->write_count; i++) {
+            if (states[i] == thunk->arrays[i]) continue;
             Classes value;
             memcpy(value, inside, sizeof value);
             refine(analysis, value, classes_of(analysis, states[i]));
