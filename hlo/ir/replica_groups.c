@@ -111,10 +111,35 @@ static bool names_nobody(const HloReplicaGroups *groups) {
     return !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
 }
 
+// Groups over axes of a mesh: each axis there is, each part a whole number of steps of its axis, none named twice.
+static HloStatus check_mesh_axes(const HloReplicaGroups *groups) {
+    assert(groups->form == HLO_GROUPS_MESH);
+    const HloInts sizes = groups->mesh.axis_sizes;
+    for (int64_t a = 0; a < groups->axis_count; a++) {
+        const HloAxisRef *ref = &groups->axes[a];
+        const bool known = ref->axis >= 0 && ref->axis < sizes.count;
+        HLO_FAIL_IF(
+            !known || (ref->size && (ref->size < 1 || ref->pre_size < 1 || ref->pre_size > sizes.items[ref->axis] ||
+                                     ref->size > sizes.items[ref->axis] / ref->pre_size ||
+                                     sizes.items[ref->axis] % (ref->pre_size * ref->size))),
+            HLO_INVALID_ARGUMENT, "the replica groups are over part of an axis that the mesh does not have");
+        for (int64_t b = 0; b < a; b++) {
+            const HloAxisRef *other = &groups->axes[b];
+            if (other->axis != ref->axis) continue;
+            const bool apart =
+                ref->size && other->size &&
+                (ref->pre_size >= other->pre_size * other->size || other->pre_size >= ref->pre_size * ref->size);
+            HLO_FAIL_IF(!apart, HLO_INVALID_ARGUMENT, "the replica groups are over an axis of the mesh twice");
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 // The groups as they are written, and which devices they name: each at most once.
 static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                 const HloInts **lists, int64_t *count, const bool **named) {
     assert(arena && lists && count && named);
+    if (groups->form == HLO_GROUPS_MESH) HLO_TRY(check_mesh_axes(groups));
     switch (groups->form) {
         case HLO_GROUPS_LIST:
             *lists = groups->groups;

@@ -691,3 +691,29 @@ Test(proto, orders_of_meshes_that_do_not_fit_are_refused) {
         hlo_arena_free(arena);
     }
 }
+
+// Groups over one axis of a mesh twice, or over a part that it does not have, were spread beside their array.
+Test(proto, bug_groups_over_an_axis_twice) {
+    const char *program =
+        "HloModule m\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT r = f32[8] all-gather(p), dimensions={0}, "
+        "channel_id=1, "
+        "replica_groups=mesh['a'=2,'b'=4] {'a','b':(1)2}\n}\n";
+    HloModule *module = parse(program, strlen(program));
+    HloReplicaGroups *groups =
+        (HloReplicaGroups *)(uintptr_t)HLO_ATTRIBUTES(module->entry->root, Collective)->replica_groups;
+    HloAxisRef *axes = (HloAxisRef *)(uintptr_t)groups->axes;
+    const HloInts *lists;
+    int64_t count;
+    const HloAxisRef twice = {.axis = 1, .pre_size = 1}, odd = {.axis = 1, .pre_size = 1, .size = 3};
+    HloStatus status = hlo_replica_groups_expand(groups, 8, module->arena, &lists, &count);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    axes[0] = twice;
+    status = hlo_replica_groups_expand(groups, 8, module->arena, &lists, &count);
+    cr_expect(status && strstr(hlo_status_message(status), "over an axis of the mesh twice"));
+    hlo_status_free(status);
+    axes[0] = odd;
+    status = hlo_replica_groups_expand(groups, 8, module->arena, &lists, &count);
+    cr_expect(status && strstr(hlo_status_message(status), "that the mesh does not have"));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
