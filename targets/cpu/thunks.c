@@ -4,6 +4,8 @@
 // argument or result) and an offset. Thunks know nothing of graphs or arrays and are read by all devices at once, hence
 // never written to after this. What a region hands to the next round of its loop, or to its conditional, is a parallel
 // assignment, which is turned into copies in an order here.
+#include <stdlib.h>
+
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/thunk.h"
 
@@ -51,32 +53,77 @@ static void add_copy(ThunkBuilder *builder, CopyVector *copies, CpuSlice from, C
     hlo_vector_push(builder->arena, copies, copy);
 }
 
+// Copies of a parallel assignment on their way into a sequence.
+typedef struct Sequencer {
+    CpuCopy *copies;  // by target
+    int64_t count;
+    int64_t *readers;  // how many copies that are still to come read the target of this one
+    bool *emitted;
+    HLO_VECTOR(int64_t) ready;  // whose target nobody reads any more
+} Sequencer;
+
+static int compare_slices(CpuSlice a, CpuSlice b) {
+    if (a.base != b.base) return a.base < b.base ? -1 : 1;
+    return (a.offset > b.offset) - (a.offset < b.offset);
+}
+
+static int compare_targets(const void *a, const void *b) {
+    return compare_slices(((const CpuCopy *)a)->to, ((const CpuCopy *)b)->to);
+}
+
+// The number of the copy that writes to the slice, or -1: no two have one target.
+static int64_t writer_of(const Sequencer *sequencer, CpuSlice slice) {
+    int64_t low = 0, high = sequencer->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (compare_slices(sequencer->copies[middle].to, slice) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sequencer->count && same_slice(sequencer->copies[low].to, slice) ? low : -1;
+}
+
+// The slice is read once less: a copy onto it may become ready.
+static void drop_reader(HloArena *arena, Sequencer *sequencer, CpuSlice slice) {
+    const int64_t writer = writer_of(sequencer, slice);
+    if (writer >= 0 && --sequencer->readers[writer] == 0) hlo_vector_push(arena, &sequencer->ready, writer);
+}
+
 // A parallel assignment as a sequence: a copy whose source is overwritten by another one goes first, and circles are
-// broken through the staging place behind the arena's end that build_list() gave them.
+// broken through staging places behind the arena's end. Linear but for the look-ups, as programs have loops over
+// thousands of arrays.
 static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
+    HloArena *arena = builder->arena;
     CopyVector done = {0};
-    bool *emitted = HLO_ARENA_NEW(builder->arena, bool, all.count);
-    for (int64_t left = all.count; left > 0;) {
-        bool progress = false;
-        for (int64_t i = 0; i < all.count; i++) {
-            bool blocked = emitted[i];
-            for (int64_t k = 0; k < all.count && !blocked; k++)
-                blocked = k != i && !emitted[k] && same_slice(all.items[k].from, all.items[i].to);
-            if (blocked) continue;
-            hlo_vector_push(builder->arena, &done, all.items[i]);
-            emitted[i] = progress = true;
+    Sequencer sequencer = {.copies = all.items,
+                           .count = all.count,
+                           .readers = HLO_ARENA_NEW(arena, int64_t, all.count),
+                           .emitted = HLO_ARENA_NEW(arena, bool, all.count)};
+    if (all.count > 1) qsort(all.items, (size_t)all.count, sizeof *all.items, compare_targets);
+    for (int64_t i = 0; i < all.count; i++) {
+        const int64_t writer = writer_of(&sequencer, all.items[i].from);
+        if (writer >= 0) sequencer.readers[writer]++;
+    }
+    for (int64_t i = 0; i < all.count; i++)
+        if (sequencer.readers[i] == 0) hlo_vector_push(arena, &sequencer.ready, i);
+    for (int64_t next = 0, aside = 0, left = all.count; left > 0;) {
+        if (next < sequencer.ready.count) {
+            const CpuCopy copy = all.items[sequencer.ready.items[next]];
+            sequencer.emitted[sequencer.ready.items[next++]] = true;
+            hlo_vector_push(arena, &done, copy);
+            drop_reader(arena, &sequencer, copy.from);
             left--;
+            continue;
         }
-        if (progress) continue;
-        for (int64_t i = 0; i < all.count; i++) {
-            if (emitted[i]) continue;
-            CpuAssignment *assignment = builder->assignment;
-            const CpuSlice staging = {CPU_BASE_ARENA, assignment->arena_bytes};
-            assignment->arena_bytes += (all.items[i].bytes + 63) / 64 * 64;
-            add_copy(builder, &done, all.items[i].from, staging, all.items[i].bytes);
-            all.items[i].from = staging;
-            break;
-        }
+        // Only circles are left: the source of one copy goes aside, so that it may be overwritten.
+        while (sequencer.emitted[aside]) aside++;
+        CpuCopy *copy = &all.items[aside++];
+        const CpuSlice from = copy->from;
+        copy->from = (CpuSlice){CPU_BASE_ARENA, builder->assignment->arena_bytes};
+        builder->assignment->arena_bytes += (copy->bytes + 63) / 64 * 64;
+        add_copy(builder, &done, from, copy->from, copy->bytes);
+        drop_reader(arena, &sequencer, from);
     }
     return done;
 }

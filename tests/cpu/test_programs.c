@@ -76,3 +76,51 @@ ParameterizedTest(const LeanProgram *lean, programs, need_no_copies) {
     target_client_release(client);
     hlo_module_free(module);
 }
+
+// Loops that only move their state around: array k becomes array (times * k + plus) % count of the round before.
+// Circles of every length, shifts, and several readers of one array, where `times` and `count` have a common divisor.
+typedef struct Exchange {
+    int count, times, plus;
+} Exchange;
+
+ParameterizedTestParameters(programs, loops_exchange_their_state) {
+    static const Exchange exchanges[] = {{1, 1, 0},  {2, 1, 1},  {3, 1, 1},  {3, 2, 0},  {6, 1, 2},
+                                         {6, 5, 3},  {6, 2, 1},  {8, 4, 1},  {12, 5, 0}, {12, 6, 5},
+                                         {40, 1, 1}, {40, 7, 3}, {40, 8, 2}, {9, 0, 4}};
+    Exchange *cases = cr_malloc(sizeof exchanges);
+    memcpy(cases, exchanges, sizeof exchanges);
+    return cr_make_param_array(Exchange, cases, HLO_COUNT_OF(exchanges));
+}
+
+ParameterizedTest(const Exchange *exchange, programs, loops_exchange_their_state) {
+    HloText text = {0}, state = {0}, message = {0};
+    hlo_text_string(&state, "(s32[]");
+    for (int k = 0; k < exchange->count; k++) hlo_text_string(&state, ", f32[4]");
+    hlo_text_format(
+        &text,
+        "HloModule exchange\n\ncondition {\n  s = %s) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  m = s32[] constant(5)\n  ROOT p = pred[] compare(i, m), direction=LT\n}\n\nbody {\n"
+        "  s = %s) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n"
+        "  j = s32[] add(i, one)\n",
+        state.data, state.data);
+    for (int k = 0; k < exchange->count; k++)
+        hlo_text_format(&text, "  g%d = f32[4] get-tuple-element(s), index=%d\n", k, k + 1);
+    hlo_text_format(&text, "  ROOT t = %s) tuple(j", state.data);
+    for (int k = 0; k < exchange->count; k++)
+        hlo_text_format(&text, ", g%d", (exchange->times * k + exchange->plus) % exchange->count);
+    // The first number keeps the loop from being written out.
+    hlo_text_string(&text, ")\n}\n\nENTRY main {\n  i = s32[] parameter(0)\n");
+    for (int k = 0; k < exchange->count; k++) hlo_text_format(&text, "  p%d = f32[4] parameter(%d)\n", k, k + 1);
+    hlo_text_format(&text, "  t = %s) tuple(i", state.data);
+    for (int k = 0; k < exchange->count; k++) hlo_text_format(&text, ", p%d", k);
+    hlo_text_format(&text, ")\n  ROOT w = %s) while(t), condition=condition, body=body\n}\n", state.data);
+    HloModule *module = compiled_must_parse(text.data);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const CompiledCheck check = {.seed = seed, .threads = 1};
+        cr_expect(compiled_equals_eval(module, &check, &message), "%s\n%s", message.data, text.data);
+    }
+    hlo_module_free(module);
+    hlo_text_free(&message);
+    hlo_text_free(&state);
+    hlo_text_free(&text);
+}
