@@ -176,29 +176,53 @@ bool cpu_group_ends(const CpuGroup *group, int64_t at) {
 
 // ---- lowering
 
-// Uses of the array by the expressions of the group's members, each counted once.
-static int32_t uses_within(Grouping *grouping, const CpuNode *node, const CpuArray *array) {
-    int32_t uses = 0;
+// All nodes of the members' expressions, users before what they use.
+typedef struct Expressions {
+    const CpuNode *nodes[kMostNodes];
+    bool inside[kMostNodes];  // nothing but the members' expressions has a use for its result
+    int32_t count;
+} Expressions;
+
+static void collect(Expressions *expressions, Grouping *grouping, const CpuNode *node) {
+    assert(expressions->count < kMostNodes);  // may_join() counted them
+    int32_t at = expressions->count++;
+    for (; at > 0 && expressions->nodes[at - 1]->order < node->order; at--)
+        expressions->nodes[at] = expressions->nodes[at - 1];
+    expressions->nodes[at] = node;
     for (int32_t i = 0; i < node->operand_count; i++) {
-        CpuArray *operand = node->operands[i];
-        if (operand == array) {
-            uses++;
-            continue;
-        }
+        const CpuArray *operand = node->operands[i];
         if (is_in_memory(operand) || !operand->producer || grouping->seen[operand->id] == grouping->stamp) continue;
         grouping->seen[operand->id] = grouping->stamp;
-        uses += uses_within(grouping, operand->producer, array);
+        collect(expressions, grouping, operand->producer);
     }
-    return uses;
 }
 
-// True if nothing but other members reads the array.
-static bool stays_inside(const CpuGroup *group, const CpuArray *array) {
+// True if the array is used by the members' expressions alone, and by no part of them that another step computes too:
+// what two loops need of a value that is not in memory, each computes from what is.
+static bool stays_inside(const Expressions *expressions, const CpuArray *array) {
     int32_t uses = 0;
-    group->grouping->stamp++;
-    for (int32_t i = 0; i < group->count; i++) uses += uses_within(group->grouping, group->members[i], array);
+    for (int32_t i = 0; i < expressions->count; i++) {
+        const CpuNode *user = expressions->nodes[i];
+        for (int32_t k = 0; k < user->operand_count; k++) {
+            if (user->operands[k] != array) continue;
+            if (!expressions->inside[i]) return false;
+            uses++;
+        }
+    }
     assert(uses <= array->use_count);  // each use is an operand of one node
     return uses == array->use_count;
+}
+
+static Expressions expressions_of(const CpuGroup *group) {
+    Expressions expressions = {.count = 0};
+    group->grouping->stamp++;
+    for (int32_t i = 0; i < group->count; i++) collect(&expressions, group->grouping, group->members[i]);
+    for (int32_t i = 0; i < expressions.count; i++) {
+        const CpuArray *result = expressions.nodes[i]->results[0];
+        // A member computes its result here whoever reads it; its own users are asked when it is stored.
+        expressions.inside[i] = is_result(group, result) || stays_inside(&expressions, result);
+    }
+    return expressions;
 }
 
 static void ungroup(CpuLowering *lowering, const CpuGroup *group) {
@@ -210,9 +234,10 @@ HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep 
     CpuArray *values[kMostMembers], *targets[kMostMembers];
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
+    const Expressions expressions = expressions_of(group);
     for (int32_t i = 0; i < group->count; i++) {
         values[i] = group->members[i]->results[0];
-        targets[i] = i + 1 < group->count && stays_inside(group, values[i]) ? NULL : values[i];
+        targets[i] = i + 1 < group->count && stays_inside(&expressions, values[i]) ? NULL : values[i];
     }
     HloStatus status = cpu_emit_elementwise(lowering->arena, lowering->features, group->count, values, targets, NULL,
                                             NULL, loop, &failure);
