@@ -340,14 +340,18 @@ static bool only_tells(const TargetExecutable *executable) {
 // Launches with callbacks are over when the call returns, as on XLA's CPU: what jax.debug.print writes stands before
 // what the caller prints next, and an error that a callback raises is raised here. But a program that asks the host
 // something may be answered by the very thread that launches it, once that has its hands free: the call has patience
-// for that only for a while, and its results become ready later, with the error if there is one.
-static HloStatus wait_for_callbacks(const Launch *launch, size_t devices, bool is_patient) {
-    enum { PATIENCE_MILLISECONDS = 2000, NANOSECONDS = 1000000 };
+// for that only for a while, and none once it was in vain. Results become ready later then, with the error if there is
+// one.
+static HloStatus wait_for_callbacks(PjrtExecutable *executable, const Launch *launch, size_t devices) {
+    enum { PATIENCE_MILLISECONDS = 5000, NANOSECONDS = 1000000 };
+    const bool is_patient = only_tells(executable->executable);
+    if (!is_patient && atomic_load(&executable->is_answered_late)) return HLO_SUCCESS;
     const int64_t end = hlo_clock_nanoseconds() + (int64_t)PATIENCE_MILLISECONDS * NANOSECONDS;
     HloStatus first = HLO_SUCCESS;
     for (size_t d = 0; d < devices; d++) {
         const int64_t left = (end - hlo_clock_nanoseconds()) / NANOSECONDS;
         const bool is_over = is_patient || target_event_wait_for(launch->events[d], left > 0 ? left : 0);
+        if (!is_over) atomic_store(&executable->is_answered_late, true);
         HloStatus error = is_over ? target_event_wait(launch->events[d]) : HLO_SUCCESS;
         if (first) hlo_status_free(error);
         if (!first) first = error;
@@ -371,7 +375,7 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
     if (status && has_callbacks) transfers.release(transfers.context);
     if (status && traced) trace.release(trace.context);
     if (status || !has_callbacks) return status;
-    status = wait_for_callbacks(launch, args->num_devices, only_tells(executable));
+    status = wait_for_callbacks(args->executable->executable, launch, args->num_devices);
     const size_t results = args->executable->executable->result_count * args->num_devices;
     for (size_t i = 0; status && i < results; i++) target_buffer_release(launch->results[i]);
     const bool keeps_events = args->device_complete_events && !status;

@@ -214,11 +214,12 @@ typedef struct PjrtStrings {
 struct PjrtExecutable {
     atomic_int references;
     TargetExecutable *executable;
-    PjrtClient *client;      // NULL for one compiled for a topology only
-    bool portable;           // has no device of its own: each launch names one
-    HloModule *module;       // the per-device program: what OptimizedProgram shows
-    SpmdBoundary *boundary;  // global shapes and shardings; NULL for one device
-    HloArena *arena;         // owns the lists below
+    PjrtClient *client;            // NULL for one compiled for a topology only
+    bool portable;                 // has no device of its own: each launch names one
+    atomic_bool is_answered_late;  // a launch was not over after long patience: what it asked waits for its caller
+    HloModule *module;             // the per-device program: what OptimizedProgram shows
+    SpmdBoundary *boundary;        // global shapes and shardings; NULL for one device
+    HloArena *arena;               // owns the lists below
     PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;
     PjrtStrings parameter_layouts, result_layouts;                    // "{1,0}", one an array
     const char **result_buffer_layouts;                               // the same, NULL where it is the default

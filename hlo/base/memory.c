@@ -162,8 +162,7 @@ static Block *add_block(HloArena *arena, size_t bytes) {
         if (bytes > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
         size = sizeof(Block) + bytes;
     } else if (arena->next_size < LARGEST_BLOCK_BYTES) {
-        // A block of half a huge page costs more than a huge one: 256 faults of small pages.
-        arena->next_size *= arena->next_size * 4 >= LARGEST_BLOCK_BYTES ? 4 : 2;
+        arena->next_size *= 2;
     }
     Block *block = allocate_block(&size);
     if (!block) hlo_out_of_memory();

