@@ -155,17 +155,18 @@ static Block *allocate_block(size_t *bytes) {
     return block;
 }
 
+// NULL when memory is short.
 static Block *add_block(HloArena *arena, size_t bytes) {
     assert(bytes % HLO_ARENA_ALIGNMENT == 0); /* callers round up */
     size_t size = arena->next_size;
     if (bytes > size - sizeof(Block)) {
-        if (bytes > SIZE_MAX - sizeof(Block)) hlo_out_of_memory();
+        if (bytes > SIZE_MAX - sizeof(Block)) return NULL;
         size = sizeof(Block) + bytes;
     } else if (arena->next_size < LARGEST_BLOCK_BYTES) {
         arena->next_size *= 2;
     }
     Block *block = allocate_block(&size);
-    if (!block) hlo_out_of_memory();
+    if (!block) return NULL;
     assert(size % HLO_ARENA_ALIGNMENT == 0); /* so are all that blocks begin with, and those that grew */
     *block = (Block){.older = arena->newest, .size = size - sizeof(Block)};
     arena->newest = block;
@@ -173,14 +174,24 @@ static Block *add_block(HloArena *arena, size_t bytes) {
     return block;
 }
 
+bool hlo_arena_reserve(HloArena *arena, size_t bytes) {
+    assert(arena);
+    if (bytes > SIZE_MAX - HLO_ARENA_ALIGNMENT) return false;
+    const size_t rounded = (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
+    if (rounded <= (size_t)(arena->room.end - arena->room.next)) return true;
+    const Block *block = add_block(arena, rounded);
+    if (!block) return false;
+    assert(block->size >= rounded);
+    arena->room = (HloArenaRoom){payload(arena->newest), payload(arena->newest) + block->size};
+    return true;
+}
+
 void *hlo_arena_allocate_block(HloArena *arena, size_t bytes) {
     assert(arena);
-    if (bytes > SIZE_MAX - HLO_ARENA_ALIGNMENT) hlo_out_of_memory();
-    size_t rounded = (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
-    Block *block = add_block(arena, rounded);
-    assert(block->size >= rounded);
-    arena->room = (HloArenaRoom){payload(block) + rounded, payload(block) + block->size};
-    return payload(block);
+    if (!hlo_arena_reserve(arena, bytes)) hlo_out_of_memory();
+    char *start = arena->room.next;
+    arena->room.next += (bytes + HLO_ARENA_ALIGNMENT - 1) & ~(size_t)(HLO_ARENA_ALIGNMENT - 1);
+    return start;
 }
 
 void *hlo_arena_allocate_zeroed_block(HloArena *arena, size_t bytes) {

@@ -87,6 +87,9 @@ HLO_EXPORT char *hlo_arena_string(HloArena *arena, const char *text, size_t leng
 HLO_EXPORT char *hlo_arena_text(HloArena *arena, const char *text);
 // printf into the arena.
 HLO_EXPORT char *hlo_arena_format(HloArena *arena, const char *format, ...) HLO_PRINTF(2, 3);
+// Makes room for `bytes`, so that the next allocation of no more than that cannot jump; false when memory is short. For
+// callers that hold something which a jump would lose.
+HLO_EXPORT HLO_NODISCARD bool hlo_arena_reserve(HloArena *arena, size_t bytes);
 // Bytes taken from the system so far.
 HLO_EXPORT size_t hlo_arena_bytes(const HloArena *arena);
 // A point to return to: everything allocated after hlo_arena_mark() is dropped by hlo_arena_reset() to that mark.

@@ -81,7 +81,7 @@ HloStatus hlo_text_status(const HloText *text) {
 }
 
 char *hlo_text_to_arena(HloArena *arena, HloText *text) {
-    if (text->failed) {
+    if (text->failed || !hlo_arena_reserve(arena, text->length + 1)) {
         hlo_text_free(text);
         hlo_out_of_memory();
     }

@@ -6,6 +6,7 @@
 
 #include "hlo/base/map.h"
 #include "hlo/base/memory.h"
+#include "hlo/base/text.h"
 
 // Sizes around the limits of blocks and of huge pages.
 static const size_t sizes[] = {0,
@@ -123,4 +124,30 @@ Test(memory, a_text_on_the_heap_is_a_copy) {
     hlo_allocation_fail_after(0);
     cr_expect_null(hlo_allocate_text("no memory for this"));
     hlo_allocation_fail_after(-1);
+}
+
+static HloStatus keep_a_text(void *argument) {
+    HloText text = {0};
+    hlo_text_string(&text, "a text that is longer than what an arena has left when its first block is full");
+    char *kept = hlo_text_to_arena(argument, &text);
+    cr_expect_eq(strlen(kept), 78);
+    return HLO_SUCCESS;
+}
+
+// The jump of an arena without memory left the text behind; the sanitizer of leaks looks on.
+Test(memory, bug_a_text_was_lost_on_its_way_into_an_arena) {
+    HloArena *arena = hlo_arena_new();
+    (void)hlo_arena_allocate(arena, 1);  // the first block
+    int kept = 0, refused = 0;
+    for (int64_t i = 0; i < 4000 && !refused; i++) {
+        hlo_allocation_fail_after(1);  // the text itself is allocated
+        HloStatus status = hlo_protect(keep_a_text, arena);
+        hlo_allocation_fail_after(-1);
+        kept += !status;
+        refused += hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED;
+        hlo_status_free(status);
+    }
+    cr_expect_gt(kept, 0);
+    cr_expect_eq(refused, 1);
+    hlo_arena_free(arena);
 }
