@@ -320,19 +320,25 @@ static bool is_plain(const MatmulJob *job) {
            (mm->out_n_stride == 1 || mm->out_m_stride == 1) && (mm->batch == 1 || work > 1 << 22);
 }
 
+// One product of the batch as kernels take it, result row by row.
+static CpuGemm one_product(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    return (CpuGemm){.element = cpu_matmul_element(job->compute),
+                     .m = mm->m,
+                     .n = mm->n,
+                     .k = mm->k,
+                     .a_m_stride = mm->lhs_m_stride,
+                     .a_k_stride = mm->lhs_k_stride,
+                     .b_k_stride = mm->rhs_k_stride,
+                     .b_n_stride = mm->rhs_n_stride,
+                     .ldc = mm->out_m_stride};
+}
+
 static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const bool turned = mm->out_n_stride != 1;
     const int width = hlo_type_bytes(job->compute);
-    CpuGemm g = {.element = cpu_matmul_element(job->compute),
-                 .m = mm->m,
-                 .n = mm->n,
-                 .k = mm->k,
-                 .a_m_stride = mm->lhs_m_stride,
-                 .a_k_stride = mm->lhs_k_stride,
-                 .b_k_stride = mm->rhs_k_stride,
-                 .b_n_stride = mm->rhs_n_stride,
-                 .ldc = mm->out_m_stride};
+    CpuGemm g = one_product(job);
     if (turned)
         g = (CpuGemm){.element = g.element,
                       .m = mm->n,
@@ -354,19 +360,6 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
 
 // ---- batches of small products
 
-static CpuGemm small_product(const MatmulJob *job) {
-    const CpuMatmul *mm = job->mm;
-    return (CpuGemm){.element = cpu_matmul_element(job->compute),
-                     .m = mm->m,
-                     .n = mm->n,
-                     .k = mm->k,
-                     .a_m_stride = mm->lhs_m_stride,
-                     .a_k_stride = mm->lhs_k_stride,
-                     .b_k_stride = mm->rhs_k_stride,
-                     .b_n_stride = mm->rhs_n_stride,
-                     .ldc = mm->out_m_stride};
-}
-
 // Whether each product of the batch is one call of a kernel, which takes a few nanoseconds: what it costs to come to it
 // by way of tiles would be most of the time.
 static bool is_small(const MatmulJob *job) {
@@ -375,7 +368,7 @@ static bool is_small(const MatmulJob *job) {
         mm->out_type != job->compute || mm->precision != CPU_PRECISION_EXACT || mm->m < 2 || mm->n < 2 ||
         mm->batch < 2 || mm->out_n_stride != 1)
         return false;
-    const CpuGemm gemm = small_product(job);
+    const CpuGemm gemm = one_product(job);
     return cpu_gemm_is_small(&gemm);
 }
 
@@ -383,7 +376,7 @@ static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MatmulJob *job = argument;
     const CpuMatmul *mm = job->mm;
-    const CpuGemm g = small_product(job);
+    const CpuGemm g = one_product(job);
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(job->features, g.element);
     const int64_t width = kernels->width;
     (void)worker;
