@@ -65,13 +65,7 @@ static HloStatus note_asked(HloModule *module, const char *key, const HloShape *
         append_mode(&text, asked[i], &program);
     }
     HloStatus status = hlo_text_status(&text);
-    if (!status && count) {
-        const HloKeyValues old = module->frontend_attributes;
-        HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
-        for (int64_t i = 0; i < old.count; i++) items[i] = old.items[i];
-        items[old.count] = (HloKeyValue){key, hlo_arena_text(module->arena, text.data)};
-        module->frontend_attributes = (HloKeyValues){items, old.count + 1};
-    }
+    if (!status && count) hlo_module_set_frontend_attribute(module, key, text.data);
     hlo_text_free(&text);
     return status;
 }

@@ -147,14 +147,8 @@ void spmd_boundary_write(const SpmdPlan *plan, HloModule *module) {
 
 // Shardy's attributes describe the program before partitioning; who reads the result must not partition by them again.
 void spmd_boundary_mark(HloModule *module) {
-    HloKeyValues old = module->frontend_attributes;
-    HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
-    int64_t count = 0;
-    for (int64_t i = 0; i < old.count; i++) {
-        if (strncmp(old.items[i].key, "xla.sdy.", 8) != 0) items[count++] = old.items[i];
-    }
-    items[count++] = (HloKeyValue){partitioned_key, "true"};
-    module->frontend_attributes = (HloKeyValues){items, count};
+    module->frontend_attributes = hlo_key_values_without(module->arena, module->frontend_attributes, "xla.sdy.");
+    hlo_module_set_frontend_attribute(module, partitioned_key, "true");
 }
 
 // ---- reading ----

@@ -70,13 +70,8 @@ SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction 
 // Copies frontend attributes but those of shardings.
 // Shardy's attributes have done their work and would be read again by whoever partitions next.
 static void keep_attributes(HloInstruction *clone) {
-    HloKeyValues old = clone->frontend_attributes;
-    HloKeyValue *items = HLO_ARENA_NEW(clone->parent->module->arena, HloKeyValue, old.count);
-    int64_t count = 0;
-    for (int64_t i = 0; i < old.count; i++) {
-        if (strncmp(old.items[i].key, "xla.sdy.", 8) != 0) items[count++] = old.items[i];
-    }
-    clone->frontend_attributes = (HloKeyValues){count ? items : NULL, count};
+    clone->frontend_attributes =
+        hlo_key_values_without(clone->parent->module->arena, clone->frontend_attributes, "xla.sdy.");
 }
 
 // Reducers and comparators are copied as they are; computations through which arrays flow (loops, calls) are

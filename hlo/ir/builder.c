@@ -134,21 +134,28 @@ static void annotate(HloBuilder *builder, HloInstruction *instruction) {
     instruction->sharding = builder->sharding;
 }
 
+HloInferRequest hlo_build_infer_request(HloArena *arena, const HloModule *module, const HloBuildRequest *request,
+                                        const HloShape *const *operands) {
+    assert(arena && module && request->operand_count >= 0);
+    return (HloInferRequest){.arena = arena,
+                             .opcode = request->opcode,
+                             .operands = operands,
+                             .operand_count = request->operand_count,
+                             .attributes = request->attributes,
+                             .called = request->called,
+                             .called_count = request->called_count,
+                             .hint = request->shape,
+                             .replica_count = module->replica_count,
+                             .num_partitions = module->num_partitions};
+}
+
 static HloStatus emit_body(void *argument) {
     Emit *emit = argument;
     HloBuilder *builder = emit->builder;
     const HloBuildRequest *request = emit->request;
     HloModule *module = builder->module;
     const HloShape **shapes = HLO_ARENA_NEW(builder->scratch, const HloShape *, request->operand_count);
-    HloInferRequest infer = {.arena = builder->scratch,
-                             .opcode = request->opcode,
-                             .operands = shapes,
-                             .operand_count = request->operand_count,
-                             .attributes = request->attributes,
-                             .called = request->called,
-                             .called_count = request->called_count,
-                             .replica_count = module->replica_count,
-                             .num_partitions = module->num_partitions};
+    HloInferRequest infer = hlo_build_infer_request(builder->scratch, module, request, shapes);
     const HloShape *shape;
     HLO_TRY(operand_shapes(emit, shapes));
     HLO_TRY(check_parameter(emit));

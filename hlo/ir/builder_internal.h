@@ -22,6 +22,11 @@ HloStatus hlo_builder_make_computation(void *builder);
 // Records an error; the first one stays.
 void hlo_builder_fail(HloBuilder *builder, HloStatus status);
 
+// What shape inference is asked for a request; `operands` are the shapes of its operands, one each, and `arena` takes
+// the result. The hint is the request's whole shape; a type and sizes instead of it are the caller's to make one of.
+HloInferRequest hlo_build_infer_request(HloArena *arena, const HloModule *module, const HloBuildRequest *request,
+                                        const HloShape *const *operands);
+
 // An op of one, two or three operands and an attribute struct (which may be NULL).
 static inline HloInstruction *hlo_build_1(HloBuilder *builder, HloOpcode opcode, HloInstruction *a,
                                           const void *attributes) {

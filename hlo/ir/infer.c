@@ -12,6 +12,23 @@ static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
 #undef HLO_OP
 };
 
+HloInferRequest hlo_infer_request_of(HloArena *arena, const HloInstruction *instruction) {
+    assert(arena && instruction->parent);
+    const HloModule *module = instruction->parent->module;
+    const HloShape **operands = HLO_ARENA_NEW(arena, const HloShape *, instruction->operand_count);
+    for (int32_t i = 0; i < instruction->operand_count; i++) operands[i] = instruction->operands[i]->shape;
+    return (HloInferRequest){.arena = arena,
+                             .opcode = instruction->opcode,
+                             .operands = operands,
+                             .operand_count = instruction->operand_count,
+                             .attributes = instruction->attributes,
+                             .called = instruction->called,
+                             .called_count = instruction->called_count,
+                             .hint = instruction->shape,
+                             .replica_count = module->replica_count,
+                             .num_partitions = module->num_partitions};
+}
+
 HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result) {
     assert(request->arena && result);
     assert(request->opcode >= 0 && request->opcode < HLO_OPCODE_COUNT);

@@ -23,6 +23,10 @@ typedef struct HloInferRequest {
     int64_t replica_count, num_partitions;  // of the module, from which group sizes follow exactly; 0 if unknown
 } HloInferRequest;
 
+// The request that gives an instruction's shape anew from its operands: its own shape is the hint, the counts are those
+// of its module. The list of operand shapes is made in `arena`, where the result will go too.
+HLO_EXPORT HloInferRequest hlo_infer_request_of(HloArena *arena, const HloInstruction *instruction);
+
 // A handler: sets *result (in the request's arena; array results without layout unless the hint has one), or
 // INVALID_ARGUMENT naming what disagrees, with the numbered rule it breaks where StableHLO numbers one.
 typedef HloStatus HloInferFunction(const HloInferRequest *request, const HloShape **result);

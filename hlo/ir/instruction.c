@@ -284,6 +284,25 @@ HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
     return (HloKeyValues){items, from.count};
 }
 
+HloKeyValues hlo_key_values_with(HloArena *arena, HloKeyValues old, const char *key, const char *value) {
+    assert(key && value);
+    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
+    if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
+    int64_t position = 0;
+    while (position < old.count && strcmp(items[position].key, key) != 0) position++;
+    items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
+    return (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
+}
+
+HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const char *prefix) {
+    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count);
+    int64_t count = 0;
+    for (int64_t i = 0; i < old.count; i++) {
+        if (strncmp(old.items[i].key, prefix, strlen(prefix)) != 0) items[count++] = old.items[i];
+    }
+    return (HloKeyValues){count ? items : NULL, count};
+}
+
 void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInstruction *from) {
     assert(from && instruction->parent);
     instruction->backend_config_is_json = from->backend_config_is_json;
@@ -330,16 +349,8 @@ void hlo_instruction_set_name(HloInstruction *instruction, const char *name) {
 }
 
 void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value) {
-    assert(key && value);
-    HloArena *arena = arena_of(instruction);
-    HloKeyValues old = instruction->frontend_attributes;
-    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + 1);
-    if (old.count) memcpy(items, old.items, (size_t)old.count * sizeof(*items));
-    assert(key && value);
-    int64_t position = 0;
-    while (position < old.count && strcmp(items[position].key, key) != 0) position++;
-    items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
-    instruction->frontend_attributes = (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
+    instruction->frontend_attributes =
+        hlo_key_values_with(arena_of(instruction), instruction->frontend_attributes, key, value);
 }
 
 const char *hlo_instruction_frontend_attribute(const HloInstruction *instruction, const char *key) {

@@ -122,6 +122,8 @@ HLO_EXPORT HloInstruction *hlo_instruction_clone(HloComputation *computation, co
 HLO_EXPORT void hlo_instruction_set_attributes(HloInstruction *instruction, const void *attributes);
 // Another name, made unique.
 HLO_EXPORT void hlo_instruction_set_name(HloInstruction *instruction, const char *name);
+// The list without the keys that begin with `prefix`: a new list in `arena`, its texts those of the old one.
+HLO_EXPORT HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const char *prefix);
 // Sets a frontend attribute; key and value are copied, an old value of the key is replaced in its place.
 HLO_EXPORT void hlo_instruction_set_frontend_attribute(HloInstruction *instruction, const char *key, const char *value);
 // The value of a frontend attribute, or NULL.

@@ -108,6 +108,10 @@ void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     copy_stack(module, &from->stack);
 }
 
+void hlo_module_set_frontend_attribute(HloModule *module, const char *key, const char *value) {
+    module->frontend_attributes = hlo_key_values_with(module->arena, module->frontend_attributes, key, value);
+}
+
 typedef struct CloneCall {
     const HloModule *from;
     HloModule *copy;

@@ -86,6 +86,8 @@ HLO_EXPORT void hlo_module_free(HloModule *module);
 HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
 // Copies everything of the header but the computations (counts, aliasing, layouts, stack tables, attributes).
 HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);
+// Sets a frontend attribute of the module; key and value are copied, an old value of the key is replaced in its place.
+HLO_EXPORT void hlo_module_set_frontend_attribute(HloModule *module, const char *key, const char *value);
 // Names the entry computation.
 HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
 // Reachable computations, callees before callers, the entry last. Allocated in `arena`.

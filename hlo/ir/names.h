@@ -16,6 +16,8 @@ const char *hlo_opcode_name(HloArena *arena, HloNames *names, HloOpcode opcode, 
 
 // A deep copy of a key-value list.
 HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from);
+// The list with this value for the key, in the place of an old one or else at the end. Key and value are copied.
+HloKeyValues hlo_key_values_with(HloArena *arena, HloKeyValues old, const char *key, const char *value);
 
 // Copies the computations that `from` reaches into an empty module and sets its entry.
 void hlo_module_clone_computations(HloModule *module, const HloModule *from);

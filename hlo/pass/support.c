@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/builder_internal.h"
+
 static HloArena *arena_of(const HloInstruction *like) {
     return like->parent->module->arena;
 }
@@ -26,16 +28,7 @@ HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest 
     HloModule *module = like->parent->module;
     const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) shapes[i] = request->operands[i]->shape;
-    HloInferRequest infer = {.arena = module->arena,
-                             .opcode = request->opcode,
-                             .operands = shapes,
-                             .operand_count = request->operand_count,
-                             .attributes = request->attributes,
-                             .called = request->called,
-                             .called_count = request->called_count,
-                             .hint = request->shape,
-                             .replica_count = module->replica_count,
-                             .num_partitions = module->num_partitions};
+    HloInferRequest infer = hlo_build_infer_request(module->arena, module, request, shapes);
     if (!request->shape && (request->type != HLO_INVALID || request->has_dims)) {
         HloType type = request->type != HLO_INVALID ? request->type : shapes[0]->type;
         infer.hint = hlo_shape_array(module->arena, type, request->dims.items, request->dims.count);

@@ -274,18 +274,7 @@ static HloStatus check_mixed(const ExportPlace *place, bool *mixed) {
     for (int32_t i = 1; i < instruction->operand_count; i++)
         differs |= has_float_besides(instruction->operands[i]->shape, type);
     if (!differs) return HLO_SUCCESS;
-    const HloShape **operands = HLO_ARENA_NEW(place->exporter->arena, const HloShape *, instruction->operand_count);
-    for (int32_t i = 0; i < instruction->operand_count; i++) operands[i] = instruction->operands[i]->shape;
-    const HloInferRequest request = {.arena = place->exporter->arena,
-                                     .opcode = instruction->opcode,
-                                     .operands = operands,
-                                     .operand_count = instruction->operand_count,
-                                     .attributes = instruction->attributes,
-                                     .called = instruction->called,
-                                     .called_count = instruction->called_count,
-                                     .hint = instruction->shape,
-                                     .replica_count = place->exporter->module->replica_count,
-                                     .num_partitions = place->exporter->module->num_partitions};
+    const HloInferRequest request = hlo_infer_request_of(place->exporter->arena, instruction);
     const HloShape *inferred;
     HLO_TRY(hlo_infer_shape(&request, &inferred));
     *mixed = !hlo_shape_equal(inferred, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT) &&

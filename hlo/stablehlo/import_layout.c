@@ -120,13 +120,7 @@ static HloStatus note_modes(HloModule *module, const char *key, const MlirAttrib
         hlo_text_format(&text, "%s%s", i ? ";" : "", mode);
     }
     HloStatus status = hlo_text_status(&text);
-    if (!status && !plain) {
-        const HloKeyValues old = module->frontend_attributes;
-        HloKeyValue *items = HLO_ARENA_NEW(module->arena, HloKeyValue, old.count + 1);
-        for (int64_t i = 0; i < old.count; i++) items[i] = old.items[i];
-        items[old.count] = (HloKeyValue){key, hlo_arena_text(module->arena, text.data)};
-        module->frontend_attributes = (HloKeyValues){items, old.count + 1};
-    }
+    if (!status && !plain) hlo_module_set_frontend_attribute(module, key, text.data);
     hlo_text_free(&text);
     return status;
 }

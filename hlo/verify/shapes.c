@@ -52,19 +52,7 @@ HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruct
     assert(verifier->arena && verifier->module);
     HLO_VERIFY_FAIL_IF(!instruction->shape, "has no shape");
     HLO_TRY(hlo_verify_layouts(verifier, instruction->shape));
-    const HloModule *module = verifier->module;
-    const HloShape **operands = HLO_ARENA_NEW(verifier->arena, const HloShape *, instruction->operand_count);
-    for (int64_t i = 0; i < instruction->operand_count; i++) operands[i] = instruction->operands[i]->shape;
-    HloInferRequest request = {.arena = verifier->arena,
-                               .opcode = instruction->opcode,
-                               .operands = operands,
-                               .operand_count = instruction->operand_count,
-                               .attributes = instruction->attributes,
-                               .called = instruction->called,
-                               .called_count = instruction->called_count,
-                               .hint = instruction->shape,
-                               .replica_count = module->replica_count,
-                               .num_partitions = module->num_partitions};
+    const HloInferRequest request = hlo_infer_request_of(verifier->arena, instruction);
     const HloShape *inferred;
     HLO_TRY(hlo_infer_shape(&request, &inferred));
     HLO_VERIFY_FAIL_IF(!agrees(inferred, instruction->shape), "%s: the shape must be %s, not %s",
