@@ -21,7 +21,8 @@ check "explain to a file as JSON: is it" python3 -c "import json; assert json.lo
 exits 2 "explain to a folder that is not there" meshlo explain "$large" -o /nonexistent/reasons.txt
 
 # Loops in loops may run more often than a number here can say: the count ends at the greatest, and wraps to nothing else.
-cat >nest.hlo <<'HLO'
+{
+    cat <<'HLO'
 HloModule nest, num_partitions=4
 add { x = f32[] parameter(0)
  y = f32[] parameter(1)
@@ -30,39 +31,27 @@ less { s = (s32[], f32[8]) parameter(0)
  i = s32[] get-tuple-element(s), index=0
  n = s32[] constant(2000000000)
  ROOT c = pred[] compare(i, n), direction=LT }
-b0 { s = (s32[], f32[8]) parameter(0)
- i = s32[] get-tuple-element(s), index=0
- x = f32[8] get-tuple-element(s), index=1
- one = s32[] constant(1)
- j = s32[] add(i, one)
- y = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
- ROOT t = (s32[], f32[8]) tuple(j, y) }
-b1 { s = (s32[], f32[8]) parameter(0)
- i = s32[] get-tuple-element(s), index=0
- x = f32[8] get-tuple-element(s), index=1
- one = s32[] constant(1)
- j = s32[] add(i, one)
- k = s32[] constant(0)
- u = (s32[], f32[8]) tuple(k, x)
- w = (s32[], f32[8]) while(u), condition=less, body=b0
- y = f32[8] get-tuple-element(w), index=1
- ROOT t = (s32[], f32[8]) tuple(j, y) }
-b2 { s = (s32[], f32[8]) parameter(0)
- i = s32[] get-tuple-element(s), index=0
- x = f32[8] get-tuple-element(s), index=1
- one = s32[] constant(1)
- j = s32[] add(i, one)
- k = s32[] constant(0)
- u = (s32[], f32[8]) tuple(k, x)
- w = (s32[], f32[8]) while(u), condition=less, body=b1
- y = f32[8] get-tuple-element(w), index=1
- ROOT t = (s32[], f32[8]) tuple(j, y) }
+HLO
+    for depth in 0 1 2; do
+        printf '%s\n' "b$depth { s = (s32[], f32[8]) parameter(0)" " i = s32[] get-tuple-element(s), index=0" \
+            " x = f32[8] get-tuple-element(s), index=1" " one = s32[] constant(1)" " j = s32[] add(i, one)"
+        if [ $depth = 0 ]; then
+            echo " y = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add"
+        else
+            printf '%s\n' " k = s32[] constant(0)" " u = (s32[], f32[8]) tuple(k, x)" \
+                " w = (s32[], f32[8]) while(u), condition=less, body=b$((depth - 1))" \
+                " y = f32[8] get-tuple-element(w), index=1"
+        fi
+        echo " ROOT t = (s32[], f32[8]) tuple(j, y) }"
+    done
+    cat <<'HLO'
 ENTRY e { x = f32[8] parameter(0)
  k = s32[] constant(0)
  u = (s32[], f32[8]) tuple(k, x)
  w = (s32[], f32[8]) while(u), condition=less, body=b2
  ROOT y = f32[8] get-tuple-element(w), index=1 }
 HLO
+} >nest.hlo
 exits 0 "bug: immense counts" meshlo explain --partitioned nest.hlo --json
 json "j['collectives'][0]['trip_count'] == 2**63 - 1 == j['total_bytes_per_device']" "bug: immense counts: the greatest"
 exits 0 "propagate only" meshlo partition "$small" --propagate-only

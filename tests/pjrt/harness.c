@@ -128,7 +128,12 @@ void harness_destroy_buffer(PjrtBuffer *buffer) {
 PjrtLoadedExecutable *harness_compile_as(PjrtClient *client, const void *code, size_t size, const char *format,
                                          int partitions, PjrtError **error) {
     // CompileOptionsProto {3: {4: replicas, 5: partitions, 6: use_spmd}}
-    unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
+    const unsigned char options[] = {0x1A, 6, 0x20, 1, 0x28, (unsigned char)partitions, 0x30, 1};
+    return harness_compile_with(client, code, size, format, options, sizeof(options), error);
+}
+
+PjrtLoadedExecutable *harness_compile_with(PjrtClient *client, const void *code, size_t size, const char *format,
+                                           const unsigned char *options, size_t options_size, PjrtError **error) {
     PjrtProgram program = {.struct_size = sizeof(program),
                            .code = (char *)(uintptr_t)code,
                            .code_size = size,
@@ -138,7 +143,7 @@ PjrtLoadedExecutable *harness_compile_as(PjrtClient *client, const void *code, s
                                   .client = client,
                                   .program = &program,
                                   .compile_options = (const char *)options,
-                                  .compile_options_size = sizeof(options)};
+                                  .compile_options_size = options_size};
     *error = CALL(Client_Compile, &args);
     return *error ? NULL : args.executable;
 }

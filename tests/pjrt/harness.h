@@ -46,6 +46,9 @@ PjrtLoadedExecutable *harness_compile(PjrtClient *client, const void *code, size
 // The same of a program in a format: "mlir" or "hlo".
 PjrtLoadedExecutable *harness_compile_as(PjrtClient *client, const void *code, size_t size, const char *format,
                                          int partitions, PjrtError **error);
+// The same with compile options, a serialised CompileOptionsProto.
+PjrtLoadedExecutable *harness_compile_with(PjrtClient *client, const void *code, size_t size, const char *format,
+                                           const unsigned char *options, size_t options_size, PjrtError **error);
 // Compiles HLO text for one device; fails the test when it is refused.
 PjrtLoadedExecutable *harness_compile_text(PjrtClient *client, const char *text);
 // The same; NULL and *error when it is refused.

@@ -19,6 +19,16 @@ static void expect_layout(PjrtLayoutsExtension *layouts, PjrtLayout *layout, con
     text.serialized_layout_deleter(text.serialized_layout);
 }
 
+// The layouts of the first argument and of the first result.
+static void expect_first_layouts(PjrtExecutable *executable, char want[2][24]) {
+    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
+    PjrtExecutableLayoutsArgs list = {.struct_size = sizeof(list), .executable = executable};
+    harness_must(layouts->parameters(&list), "GetParameterLayouts");
+    expect_layout(layouts, list.layouts[0], want[0]);
+    harness_must(layouts->outputs(&list), "GetOutputLayouts");
+    expect_layout(layouts, list.layouts[0], want[1]);
+}
+
 static void expect_buffer_layout(PjrtLayoutsExtension *layouts, PjrtBuffer *buffer, const char *want) {
     PjrtBufferLayoutArgs of = {.struct_size = sizeof(of), .buffer = buffer};
     harness_must(layouts->buffer(&of), "Buffer_MemoryLayout");
@@ -223,18 +233,13 @@ ParameterizedTest(ModeCase *param, pjrt_layouts, layouts_that_programs_leave_ope
              "    %%0 = stablehlo.transpose %%arg0, dims = [1, 0] : (tensor<1024x10xf32>) -> tensor<10x1024xf32>\n"
              "    return %%0 : tensor<10x1024xf32>\n  }\n}\n",
              argument, result);
-    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
     PjrtClient *client = harness_client("v2-8");
     PjrtError *error;
     PjrtLoadedExecutable *loaded = harness_compile(client, text, strlen(text), 1, &error);
     harness_must(error, "compile");
     PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
     harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
-    PjrtExecutableLayoutsArgs list = {.struct_size = sizeof(list), .executable = get.executable};
-    harness_must(layouts->parameters(&list), "GetParameterLayouts");
-    expect_layout(layouts, list.layouts[0], param->want[0]);
-    harness_must(layouts->outputs(&list), "GetOutputLayouts");
-    expect_layout(layouts, list.layouts[0], param->want[1]);
+    expect_first_layouts(get.executable, param->want);
     PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = get.executable};
     harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
     harness_destroy_executable(loaded);
@@ -299,19 +304,9 @@ static PjrtError *compile_asking(PjrtClient *client, const char *format, const u
                                                   : hlo_module_to_proto_with_config(module, &bytes));
         hlo_module_free(module);
     }
-    PjrtProgram program = {.struct_size = sizeof(program),
-                           .code = bytes.data,
-                           .code_size = bytes.length,
-                           .format = format,
-                           .format_size = strlen(format)};
-    PjrtClientCompileArgs args = {.struct_size = sizeof(args),
-                                  .client = client,
-                                  .program = &program,
-                                  .compile_options = (const char *)options,
-                                  .compile_options_size = size};
-    PjrtError *error = CALL(Client_Compile, &args);
+    PjrtError *error;
+    *loaded = harness_compile_with(client, bytes.data, bytes.length, format, options, size, &error);
     hlo_text_free(&bytes);
-    if (!error) *loaded = args.executable;
     return error;
 }
 
@@ -325,17 +320,12 @@ ParameterizedTest(AskedCase *param, pjrt_layouts, layouts_that_options_ask_for) 
     options[size++] = (unsigned char)inner;
     memcpy(options + size, result, inner);
     size += inner;
-    PjrtLayoutsExtension *layouts = (PjrtLayoutsExtension *)(void *)harness_extension(PJRT_EXTENSION_LAYOUTS);
     PjrtClient *client = harness_client("v2-8");
-    PjrtLoadedExecutable *loaded = NULL;
+    PjrtLoadedExecutable *loaded;
     harness_must(compile_asking(client, param->format, options, size, &loaded), "compile");
     PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
     harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
-    PjrtExecutableLayoutsArgs list = {.struct_size = sizeof(list), .executable = get.executable};
-    harness_must(layouts->parameters(&list), "GetParameterLayouts");
-    expect_layout(layouts, list.layouts[0], param->want[0]);
-    harness_must(layouts->outputs(&list), "GetOutputLayouts");
-    expect_layout(layouts, list.layouts[0], param->want[1]);
+    expect_first_layouts(get.executable, param->want);
     // The options are handed back as they came.
     PjrtExecutableGetCompileOptionsArgs back = {.struct_size = sizeof(back), .executable = get.executable};
     harness_must(CALL(Executable_GetCompileOptions, &back), "GetCompileOptions");
