@@ -74,9 +74,12 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     assert(axes->count > 0); /* a group of one has nothing to exchange */
     HloCollectiveAttributes attributes = {
         .channel_id = partitioner->next_channel++,
-        .replica_groups = spmd_mesh_groups(spmd_arena(partitioner), partitioner->mesh, axes->items, axes->count),
         .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL,
     };
+    // Global ids count the devices of all replicas, the numbers of an all-to-all the partitions of any.
+    attributes.replica_groups = spmd_mesh_groups(
+        spmd_arena(partitioner), partitioner->mesh,
+        attributes.use_global_device_ids ? partitioner->module->replica_count : 1, axes->items, axes->count);
     if (dim >= 0) attributes.dimensions = hlo_ints(spmd_arena(partitioner), &dim, 1);
     HloInstruction *made = spmd_emit(partitioner, opcode, shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, axes);

@@ -123,8 +123,10 @@ static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, 
 
 // Order: first the atoms that tell the groups apart, then those of the group, as wanted. Neighbours in both orders join
 // to runs, and the runs are the dimensions of a transposed iota: [groups,size]<=[runs]T(order).
-const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count) {
+const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, int64_t replicas, const uint8_t *atoms,
+                                         int32_t count) {
     assert(count >= 0 && count <= mesh->atom_count); /* each atom once */
+    assert(replicas > 0);
     uint8_t order[SPMD_MAX_ATOMS];
     bool starts[SPMD_MAX_ATOMS + 1] = {false};
     SpmdAtomSet inside = 0;
@@ -140,12 +142,15 @@ const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, 
     memcpy(order + total, atoms, (size_t)count);
     Run runs[SPMD_MAX_ATOMS + 1] = {{0}};
     int32_t run_count = find_runs(mesh, order, runs, starts);
-    int64_t dims[SPMD_MAX_ATOMS + 1], permutation[SPMD_MAX_ATOMS + 1];
+    int64_t dims[SPMD_MAX_ATOMS + 2], permutation[SPMD_MAX_ATOMS + 2];
+    const int64_t devices = replicas * mesh->device_count;
+    if (run_count <= 1) return hlo_replica_groups_iota(arena, devices / size, size, &devices, NULL, 1);
+    const int32_t major = replicas > 1;  // replicas are one more dimension, before all others
+    dims[0] = replicas;
+    permutation[0] = 0;
     for (int32_t i = 0; i < run_count; i++) {
-        dims[runs[i].order] = runs[i].size;
-        permutation[i] = runs[i].order;
+        dims[runs[i].order + major] = runs[i].size;
+        permutation[i + major] = runs[i].order + major;
     }
-    if (run_count <= 1)
-        return hlo_replica_groups_iota(arena, mesh->device_count / size, size, &mesh->device_count, NULL, 1);
-    return hlo_replica_groups_iota(arena, mesh->device_count / size, size, dims, permutation, run_count);
+    return hlo_replica_groups_iota(arena, devices / size, size, dims, permutation, run_count + major);
 }

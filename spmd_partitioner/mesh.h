@@ -45,7 +45,9 @@ static inline SpmdAtomSet spmd_mesh_all(const SpmdMesh *mesh) {
     return ((SpmdAtomSet)1 << mesh->atom_count) - 1;
 }
 
-// The groups of devices that differ only in `atoms` (in that order, major to minor), as V2 iota groups.
-const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, const uint8_t *atoms, int32_t count);
+// The groups of devices that differ only in `atoms` (in that order, major to minor), as V2 iota groups: those of each
+// of `replicas` copies of the mesh, numbered one after another.
+const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, int64_t replicas, const uint8_t *atoms,
+                                         int32_t count);
 
 #endif

@@ -211,6 +211,9 @@ static HloStatus compile(TargetClient *client, const HloModule *original, const 
 
 static HloStatus fill_program(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
                               TargetProgram *program) {
+    HLO_FAIL_IF(module->replica_count > 1, HLO_UNIMPLEMENTED,
+                "a program of %lld replicas has an array for each of them, not whole ones: target_compile() takes it",
+                (long long)module->replica_count);
     HLO_TRY(partition(module, &options->spmd, program));
     HLO_TRY(spmd_boundary_new(program->module, &program->boundary));
     return compile(client, module, options, program);

@@ -89,8 +89,24 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
     return cli_usage_error(context, "--input: no parameter '%s'; the program has %lld inputs", key, (long long)count);
 }
 
+// The shapes that inputs may have: see cli_inputs_read().
+typedef struct Wanted {
+    const HloShape *const *shapes, *const *shared;
+} Wanted;
+
+// Input number `index` from a member of an archive, or, with NULL, from the file `path`.
+static HloStatus read_array(const Wanted *wanted, int64_t index, NpzArchive *archive, const char *path,
+                            HloLiteral **input) {
+    const HloShape *shape = wanted->shapes[index], *shared = wanted->shared ? wanted->shared[index] : shape;
+    HloStatus status = archive ? npz_read(archive, path, shape, input) : npy_read(path, shape, input);
+    if (hlo_status_code(status) != HLO_INVALID_ARGUMENT || shared == shape) return status;
+    const HloStatus second = archive ? npz_read(archive, path, shared, input) : npy_read(path, shared, input);
+    hlo_status_free(second ? second : status);  // where neither fits, the one with all replicas is what is wanted
+    return second ? status : HLO_SUCCESS;
+}
+
 // Members that are there; inputs without one are made from the seed.
-static HloStatus read_archive(CliContext *context, const char *path, const HloShape *const *shapes, CliArrays *inputs) {
+static HloStatus read_archive(CliContext *context, const char *path, const Wanted *wanted, CliArrays *inputs) {
     assert(path && inputs);
     NpzArchive archive = {0};
     bool *there = HLO_ARENA_NEW(context->arena, bool, inputs->count);
@@ -102,7 +118,7 @@ static HloStatus read_archive(CliContext *context, const char *path, const HloSh
         status = inputs->items[i]
                      ? cli_usage_error(context, "--input %s: input %lld is given twice", path, (long long)i)
                      : HLO_SUCCESS;
-        if (!status) status = npz_read(&archive, name, shapes[i], &inputs->items[i]);
+        if (!status) status = read_array(wanted, i, &archive, name, &inputs->items[i]);
     }
     npz_close(&archive);
     return status;
@@ -114,17 +130,17 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 // K=FILE.npy, or FILE.npz for several.
-static HloStatus read_one(CliContext *context, const HloModule *module, const char *option,
-                          const HloShape *const *shapes, CliArrays *inputs) {
+static HloStatus read_one(CliContext *context, const HloModule *module, const char *option, const Wanted *wanted,
+                          CliArrays *inputs) {
     const char *equals = strchr(option, '=');
-    if (!equals && ends_with(option, ".npz")) return read_archive(context, option, shapes, inputs);
+    if (!equals && ends_with(option, ".npz")) return read_archive(context, option, wanted, inputs);
     if (!equals) return cli_usage_error(context, "--input wants K=FILE.npy or FILE.npz, not '%s'", option);
     const char *key = hlo_arena_string(context->arena, option, (size_t)(equals - option));
     int64_t index = find_input(module, key, inputs->count);
     if (index < 0) return unknown_input(context, module, key, inputs->count);
     if (inputs->items[index])
         return cli_usage_error(context, "--input %s: input %lld is given twice", option, (long long)index);
-    return npy_read(equals + 1, shapes[index], &inputs->items[index]);
+    return read_array(wanted, index, NULL, equals + 1, &inputs->items[index]);
 }
 
 static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes, CliArrays *inputs) {
@@ -139,15 +155,16 @@ static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes
     return HLO_SUCCESS;
 }
 
-HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes, int64_t count,
-                          CliArrays *inputs) {
+HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes,
+                          const HloShape *const *shared, int64_t count, CliArrays *inputs) {
     assert(count >= 0 && inputs);
+    const Wanted wanted = {shapes, shared};
     *inputs = (CliArrays){HLO_ARENA_NEW(context->arena, HloLiteral *, count), count};
     HloStringVector options = cli_list(context, "input");
     context->stage = CLI_STAGE_USAGE;
     HloStatus status = HLO_SUCCESS;
     for (int64_t i = 0; i < options.count && !status; ++i) {
-        status = read_one(context, module, options.items[i], shapes, inputs);
+        status = read_one(context, module, options.items[i], &wanted, inputs);
     }
     if (!status) status = fill_missing(context, shapes, inputs);
     if (status) cli_arrays_free(inputs);

@@ -28,10 +28,10 @@ void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input);
 // Reads the inputs of a program from the --input options of the context: K=F.npy where K is a number, p and a number,
 // or the name of an entry parameter; F.npz, whose members arr_0, arr_1 … are inputs 0, 1 …. What is not given is made
 // from
-// --seed. `shapes` are the `count` leaves that the program wants. INVALID_ARGUMENT or NOT_FOUND for files that are
-// missing or do not fit.
+// --seed. `shapes` are the `count` leaves that the program wants; a file may hold those of `shared` instead (NULL: it
+// may not). INVALID_ARGUMENT or NOT_FOUND for files that are missing or do not fit.
 HLO_NODISCARD HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const HloShape *const *shapes,
-                                        int64_t count, CliArrays *inputs);
+                                        const HloShape *const *shared, int64_t count, CliArrays *inputs);
 
 // Writes the arrays as FOLDER/0.npy, 1.npy ….
 HLO_NODISCARD HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays);

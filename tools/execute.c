@@ -20,11 +20,24 @@ static const HloShape *with_device_axis(HloArena *arena, const HloShape *local, 
 }
 
 static const HloShape **list_shapes(CliContext *context, const SpmdBoundaryArray *arrays, int64_t count,
-                                    bool per_device, int64_t devices) {
+                                    bool per_device, const CliProgram *program) {
     const HloShape **shapes = HLO_ARENA_NEW(context->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; ++i) {
-        shapes[i] = per_device ? with_device_axis(context->arena, arrays[i].local, devices) : arrays[i].global;
+        if (per_device) {
+            shapes[i] = with_device_axis(context->arena, arrays[i].local, program->device_count);
+        } else if (program->replica_count > 1) {
+            shapes[i] = with_device_axis(context->arena, arrays[i].global, program->replica_count);
+        } else {
+            shapes[i] = arrays[i].global;
+        }
     }
+    return shapes;
+}
+
+// What every replica may get alike.
+static const HloShape **list_shared_shapes(CliContext *context, const SpmdBoundary *spmd) {
+    const HloShape **shapes = HLO_ARENA_NEW(context->arena, const HloShape *, spmd->parameter_count);
+    for (int64_t i = 0; i < spmd->parameter_count; ++i) shapes[i] = spmd->parameters[i].global;
     return shapes;
 }
 
@@ -33,10 +46,30 @@ HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool
     *boundary = (CliBoundary){0};
     HLO_TRY(spmd_boundary_new(program->per_device, &boundary->spmd));
     const SpmdBoundary *spmd = boundary->spmd;
-    boundary->parameters =
-        list_shapes(context, spmd->parameters, spmd->parameter_count, per_device, program->num_partitions);
-    boundary->results = list_shapes(context, spmd->results, spmd->result_count, per_device, program->num_partitions);
+    boundary->parameters = list_shapes(context, spmd->parameters, spmd->parameter_count, per_device, program);
+    boundary->results = list_shapes(context, spmd->results, spmd->result_count, per_device, program);
+    if (!per_device && program->replica_count > 1) boundary->shared = list_shared_shapes(context, spmd);
     return HLO_SUCCESS;
+}
+
+// The arrays as they are before a partitioner cuts them.
+static const SpmdBoundaryArray *whole_arrays(HloArena *arena, const SpmdBoundaryArray *arrays, int64_t count) {
+    SpmdBoundaryArray *whole = HLO_ARENA_NEW(arena, SpmdBoundaryArray, count);
+    for (int64_t i = 0; i < count; ++i) {
+        whole[i] = (SpmdBoundaryArray){arrays[i].global, arrays[i].global,
+                                       hlo_sharding_simple(arena, HLO_SHARDING_REPLICATED)};
+    }
+    return whole;
+}
+
+CliBoundary cli_boundary_whole(CliContext *context, const CliBoundary *boundary) {
+    CliBoundary whole = *boundary;
+    whole.spmd = HLO_ARENA_NEW(context->arena, SpmdBoundary, 1);
+    *whole.spmd = *boundary->spmd;
+    whole.spmd->num_partitions = 1;
+    whole.spmd->parameters = whole_arrays(context->arena, boundary->spmd->parameters, boundary->spmd->parameter_count);
+    whole.spmd->results = whole_arrays(context->arena, boundary->spmd->results, boundary->spmd->result_count);
+    return whole;
 }
 
 void cli_boundary_free(CliBoundary *boundary) {
@@ -52,49 +85,89 @@ static HloLiteral *take_device_row(const HloLiteral *input, const HloShape *loca
     return row;
 }
 
+// What one replica gets of an input that has an axis of replicas in front, or is for all of them alike: a view.
+static HloLiteral replica_part(const CliProgram *program, const SpmdBoundaryArray *array, const HloLiteral *input,
+                               int64_t replica) {
+    HloLiteral part = *input;
+    if (program->replica_count == 1 || input->shape->rank == array->global->rank) return part;
+    part.shape = array->global;
+    if (part.data) part.data = (char *)part.data + (size_t)replica * (size_t)hlo_shape_bytes(array->global);
+    return part;
+}
+
 // Splits one input into a literal for each device.
 static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryArray *array, const HloLiteral *input,
                              HloLiteral **shards) {
-    int64_t devices = execution->program->num_partitions;
-    if (!execution->per_device && hlo_shape_is_array(array->global)) {
-        return spmd_shard_literal(input, array->sharding, devices, shards);
+    const CliProgram *program = execution->program;
+    const bool whole = !execution->per_device && hlo_shape_is_array(array->global);
+    for (int64_t r = 0; r < program->replica_count && whole; ++r) {
+        const HloLiteral part = replica_part(program, array, input, r);
+        HLO_TRY(
+            spmd_shard_literal(&part, array->sharding, program->num_partitions, shards + r * program->num_partitions));
     }
-    for (int64_t d = 0; d < devices; ++d) {
+    for (int64_t d = 0; d < program->device_count && !whole; ++d) {
         shards[d] = execution->per_device ? take_device_row(input, array->local, d) : hlo_literal_copy(input);
         HLO_FAIL_IF(!shards[d], HLO_RESOURCE_EXHAUSTED, "out of memory for the inputs");
     }
     return HLO_SUCCESS;
 }
 
-// Puts the results of all devices together.
-// Arrays of dynamic size are as large as the first device's: their dynamic dimensions are whole on every device.
-static HloStatus join_result(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
-                             HloLiteral **shards, HloLiteral **result) {
-    int64_t devices = execution->program->num_partitions;
-    if (devices == 1 && hlo_shape_is_dynamic(array->local)) {  // of the size that it has turned out to be
+// Puts the parts of an array of dynamic size together: it is as large as the first device's, whose dynamic dimensions
+// are whole on every device.
+static HloStatus join_dynamic(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
+                              HloLiteral **shards, HloLiteral **result) {
+    const CliProgram *program = execution->program;
+    if (program->device_count == 1) {  // of the size that it has turned out to be
         *result = hlo_literal_copy(shards[0]);
         HLO_FAIL_IF(!*result, HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
         return HLO_SUCCESS;
     }
-    const bool dynamic = hlo_shape_is_dynamic(array->local);
-    HLO_FAIL_IF(dynamic && execution->per_device, HLO_UNIMPLEMENTED,
-                "results of dynamic size have no place along an axis of devices");
-    if (dynamic && hlo_shape_is_array(array->global)) {  // a dimension of dynamic size is whole on every device
-        int64_t *dims = HLO_ARENA_NEW(execution->program->per_device->arena, int64_t, shape->rank);
-        for (int32_t d = 0; d < shape->rank; ++d)
-            dims[d] = array->global->dynamic[d] ? shards[0]->shape->dims[d] : array->global->dims[d];
-        const HloShape *actual = hlo_shape_array(execution->program->per_device->arena, shape->type, dims, shape->rank);
-        return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, devices, actual, result);
+    HLO_FAIL_IF(execution->per_device || program->replica_count > 1, HLO_UNIMPLEMENTED,
+                "results of dynamic size have no place along an axis of %s",
+                execution->per_device ? "devices" : "replicas");
+    HloArena *arena = program->per_device->arena;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, shape->rank);
+    for (int32_t d = 0; d < shape->rank; ++d)
+        dims[d] = array->global->dynamic[d] ? shards[0]->shape->dims[d] : array->global->dims[d];
+    const HloShape *actual = hlo_shape_array(arena, shape->type, dims, shape->rank);
+    return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, program->num_partitions, actual,
+                                result);
+}
+
+// Copies row number `index` of a result that has an axis in front.
+static void put_row(HloLiteral *result, int64_t index, const HloLiteral *row) {
+    const size_t bytes = (size_t)hlo_shape_bytes(row->shape);
+    if (bytes && row->data) memcpy((char *)result->data + (size_t)index * bytes, row->data, bytes);
+}
+
+// Puts the parts of each replica together, and the replicas one after another.
+static HloStatus join_replicas(const CliProgram *program, const SpmdBoundaryArray *array, HloLiteral **shards,
+                               HloLiteral *result) {
+    for (int64_t r = 0; r < program->replica_count; ++r) {
+        HloLiteral *row;
+        HLO_TRY(spmd_unshard_literal((const HloLiteral *const *)shards + r * program->num_partitions, array->sharding,
+                                     program->num_partitions, array->global, &row));
+        put_row(result, r, row);
+        hlo_literal_free(row);
     }
-    if (!execution->per_device && hlo_shape_is_array(array->global)) {
-        return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, devices, array->global, result);
+    return HLO_SUCCESS;
+}
+
+// Puts the results of all devices together, in an array of this shape.
+static HloStatus join_result(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
+                             HloLiteral **shards, HloLiteral **result) {
+    const CliProgram *program = execution->program;
+    const bool whole = !execution->per_device && hlo_shape_is_array(array->global);
+    if (hlo_shape_is_array(array->global) && hlo_shape_is_dynamic(array->local))
+        return join_dynamic(execution, array, shape, shards, result);
+    if (whole && program->replica_count == 1) {
+        return spmd_unshard_literal((const HloLiteral *const *)shards, array->sharding, program->num_partitions,
+                                    array->global, result);
     }
     *result = hlo_literal_new(shape);
     HLO_FAIL_IF(!*result, HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
-    size_t bytes = (size_t)hlo_shape_bytes(array->local);
-    for (int64_t d = 0; d < devices && bytes && execution->per_device; ++d) {
-        memcpy((char *)(*result)->data + (size_t)d * bytes, shards[d]->data, bytes);
-    }
+    if (whole) return join_replicas(program, array, shards, *result);
+    for (int64_t d = 0; d < program->device_count && execution->per_device; ++d) put_row(*result, d, shards[d]);
     return HLO_SUCCESS;
 }
 
@@ -146,8 +219,10 @@ static void job_free(Job *job) {
 // Times are of compiling only: making the client (finding the machine) is not the program's doing.
 static HloStatus job_compile(Job *job, CliTimes *times) {
     const CliExecution *execution = job->execution;
-    TargetCompileOptions options = {
-        .partition_count = job->devices, .device_assignment = execution->assignment, .numerics = execution->numerics};
+    TargetCompileOptions options = {.replica_count = execution->program->replica_count,
+                                    .partition_count = execution->program->num_partitions,
+                                    .device_assignment = execution->assignment,
+                                    .numerics = execution->numerics};
     HLO_TRY(target_client_new(execution->machine, &job->client));
     cli_progress(job->context, "compiling");
     double start = cli_seconds();
@@ -229,7 +304,7 @@ static HloStatus execute_compiled(CliContext *context, const CliExecution *execu
     Job job = {.context = context,
                .execution = execution,
                .boundary = boundary,
-               .devices = execution->program->num_partitions,
+               .devices = execution->program->device_count,
                .argument_count = boundary->spmd->parameter_count,
                .result_count = boundary->spmd->result_count};
     job.shards = HLO_ARENA_NEW(context->arena, HloLiteral *, job.devices);
@@ -255,10 +330,11 @@ static HloStatus share_input(CliContext *context, const CliExecution *execution,
         array->sharding->kind != HLO_SHARDING_REPLICATED) {
         return split_input(execution, array, input, shards);
     }
-    for (int64_t d = 0; d < execution->program->num_partitions; ++d) {
+    for (int64_t d = 0; d < execution->program->device_count; ++d) {
+        const HloLiteral part = replica_part(execution->program, array, input, d / execution->program->num_partitions);
         // An array of dynamic size is as large as it is.
         shards[d] =
-            cli_array_view(context->arena, input, hlo_shape_is_dynamic(array->local) ? input->shape : array->local);
+            cli_array_view(context->arena, &part, hlo_shape_is_dynamic(array->local) ? part.shape : array->local);
     }
     return HLO_SUCCESS;
 }
@@ -317,7 +393,7 @@ static HloStatus evaluation_join(CliContext *context, const CliExecution *execut
 // By the reference evaluator, on the program of one device.
 static HloStatus execute_evaluated(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                    const CliArrays *inputs, CliArrays *results, CliTimes *times) {
-    int64_t devices = execution->program->num_partitions;
+    int64_t devices = execution->program->device_count;
     Evaluation evaluation = {.devices = devices,
                              .leaves = HLO_ARENA_NEW(context->arena, CliArrays, devices),
                              .results = HLO_ARENA_NEW(context->arena, HloLiteral *, devices),
@@ -347,10 +423,10 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
     return status;
 }
 
-// Device ids, one a partition, each once.
+// Device ids, one a partition of each replica, each once.
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
-    const int64_t wanted = program->num_partitions;
+    const int64_t wanted = program->device_count;
     int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, wanted), count = *text != 0;
     assert(wanted > 0);
     for (const char *at = text; *at; ++at) count += *at == ',';
@@ -377,7 +453,7 @@ HloStatus cli_device_assignment(CliContext *context, const EmuTopology *topology
     *ids = NULL;
     const char *text = cli_text(context, "device-assignment");
     if (text) return check_assignment(context, topology, program, text, ids);
-    if (!emu_topology_is_tpu(topology)) return HLO_SUCCESS;
+    if (!emu_topology_is_tpu(topology) || program->replica_count > 1) return HLO_SUCCESS;
     HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
     int64_t *out = HLO_ARENA_NEW(context->arena, int64_t, program->num_partitions);
     *ids = out;

@@ -15,7 +15,7 @@ typedef struct CliExecution {
     const CliProgram *program;
     const char *machine;  // what the client is made from
     TargetNumerics numerics;
-    const int64_t *assignment;  // device ids, one a partition; NULL: the client's order
+    const int64_t *assignment;  // device ids, one a partition of each replica; NULL: the client's order
     bool evaluate;              // by the reference evaluator instead of the compiled form
     bool per_device;            // arrays carry a leading axis of devices instead of being split by their shardings
     int64_t repeat;             // runs; the first result counts
@@ -26,12 +26,17 @@ typedef struct CliExecution {
 typedef struct CliBoundary {
     SpmdBoundary *spmd;           // shardings and local shapes; NULL entries stand in its lists
     const HloShape **parameters;  // what an input file must hold
+    const HloShape **shared;      // what it may hold instead, for all replicas alike; NULL without replicas
     const HloShape **results;
 } CliBoundary;
 
-// Reads the boundary of a program; with `per_device`, shapes carry the leading axis. Free with cli_boundary_free().
+// Reads the boundary of a program; with `per_device`, shapes carry a leading axis of devices, else those of a program
+// with several replicas one of replicas. Free with cli_boundary_free().
 HLO_NODISCARD HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool per_device,
                                           CliBoundary *boundary);
+// The same boundary for the program before it was partitioned, whose devices hold whole arrays. Lives in the context's
+// arena and as long as `boundary`; not to be freed.
+CliBoundary cli_boundary_whole(CliContext *context, const CliBoundary *boundary);
 // Frees what cli_boundary_read() took.
 void cli_boundary_free(CliBoundary *boundary);
 
@@ -47,7 +52,8 @@ HLO_NODISCARD HloStatus cli_execute(CliContext *context, const CliExecution *exe
                                     const CliArrays *inputs, CliArrays *results, CliTimes *times);
 
 // The device ids on which the partitions of a program stand: --device-assignment, else the make_mesh order of the
-// program's mesh on that topology; NULL where the machine has no such order (host devices). In the context's arena.
+// program's mesh on that topology; NULL where the machine or the program has no such order (host devices, replicas).
+// In the context's arena.
 HLO_NODISCARD HloStatus cli_device_assignment(CliContext *context, const EmuTopology *topology,
                                               const CliProgram *program, const int64_t **ids);
 

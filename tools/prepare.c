@@ -11,6 +11,9 @@
 #include "tools/machine.h"
 #include "tools/xla_flags.h"
 
+// More devices than any machine has that can be named.
+static const int64_t kMostDevices = 1 << 20;
+
 static const CliOption kPartitionOptions[] = {
     {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
     {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
@@ -34,7 +37,7 @@ const char *cli_machine(CliContext *context) {
     if (spec && *spec && strcmp(spec, "cpu") != 0) return spec;
     const char *devices = cli_xla_flag(context, "xla_force_host_platform_device_count");
     int64_t count = devices ? strtoll(devices, NULL, 10) : 0;
-    return count > 0 && count <= 1 << 20 ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
+    return count > 0 && count <= kMostDevices ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
 }
 
 HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options) {
@@ -58,7 +61,18 @@ HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOpt
     return HLO_SUCCESS;
 }
 
-// The machine that was named must have a device for each partition.
+// How many devices the program runs on; a file may claim any number of replicas.
+static HloStatus count_devices(CliProgram *program, int64_t num_partitions) {
+    program->num_partitions = num_partitions > 0 ? num_partitions : 1;
+    program->replica_count = program->original->replica_count > 0 ? program->original->replica_count : 1;
+    HLO_FAIL_IF(program->num_partitions > kMostDevices / program->replica_count, HLO_INVALID_ARGUMENT,
+                "%lld replicas of %lld partitions are more than %lld devices", (long long)program->replica_count,
+                (long long)program->num_partitions, (long long)kMostDevices);
+    program->device_count = program->replica_count * program->num_partitions;
+    return HLO_SUCCESS;
+}
+
+// The machine that was named must have a device for each partition of each replica.
 static HloStatus check_machine(CliContext *context, const CliProgram *program) {
     const char *spec = cli_machine(context);
     EmuTopology *topology = NULL;
@@ -67,8 +81,8 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
     int64_t devices = topology->device_count;
     emu_topology_free(topology);
     context->stage = CLI_STAGE_PROGRAM;
-    if (devices >= program->num_partitions) return HLO_SUCCESS;
-    return cli_usage_error(context, "the program needs %lld devices, %s has %lld", (long long)program->num_partitions,
+    if (devices >= program->device_count) return HLO_SUCCESS;
+    return cli_usage_error(context, "the program needs %lld devices, %s has %lld", (long long)program->device_count,
                            spec, (long long)devices);
 }
 
@@ -132,11 +146,11 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
                         program->original->is_scheduled ? "it is scheduled" : "its entry is named as partitioned");
     }
     if (program->was_partitioned) HLO_TRY(check_partitioned(context, program->original, &options));
-    program->num_partitions = options.num_partitions ? options.num_partitions : 1;
+    HLO_TRY(count_devices(program, options.num_partitions));
     HLO_TRY(check_machine(context, program));
     if (program->was_partitioned) {
         program->per_device = program->original;
-        program->num_partitions = program->original->num_partitions;
+        HLO_TRY(count_devices(program, program->original->num_partitions));
         return spmd_report_new(program->per_device, &program->report);
     }
     cli_xla_dump(context, program->original, "before_optimizations");
@@ -144,8 +158,7 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     HloStatus status = spmd_partition(program->original, &options, &program->per_device, &program->report);
     if (status) return cli_blame_options(context, program->original, status);
     cli_xla_dump(context, program->per_device, "after_spmd_partitioning");
-    program->num_partitions = program->report->num_partitions;
-    return HLO_SUCCESS;
+    return count_devices(program, program->per_device->num_partitions);
 }
 
 // A program that was partitioned already is one module under two names.

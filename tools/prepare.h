@@ -16,12 +16,12 @@ extern const CliOptionTable cli_machine_options;
 // "cpu".
 const char *cli_machine(CliContext *context);
 
-// A program that runs on one device each of num_partitions.
+// A program that runs on replica_count * num_partitions devices: device number = replica * num_partitions + partition.
 typedef struct CliProgram {
     HloModule *original;    // as read
     HloModule *per_device;  // what each device runs; `original` itself when that is per-device or has one partition
     SpmdReport *report;     // collectives of per_device; never NULL
-    int64_t num_partitions;
+    int64_t num_partitions, replica_count, device_count;
     bool was_partitioned;  // the file held the program of one device already
     bool overlap;          // asked for by the verb: collectives in halves that computation runs beside (as --async)
 } CliProgram;

@@ -59,12 +59,9 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
 static HloStatus emulate(CliContext *context, const EmuTopology *topology, const CliProgram *program) {
     EmuReport *report = NULL;
     EmuOptions options = {0};
-    int64_t participants = program->num_partitions * program->per_device->replica_count;
     context->stage = CLI_STAGE_USAGE;
-    if (program->per_device->replica_count == 1) {
-        HLO_TRY(cli_device_assignment(context, topology, program, &options.device_assignment));
-        options.device_assignment_count = options.device_assignment ? participants : 0;
-    }
+    HLO_TRY(cli_device_assignment(context, topology, program, &options.device_assignment));
+    options.device_assignment_count = options.device_assignment ? program->device_count : 0;
     options.faults = cli_text(context, "fault");
     cli_progress(context, "emulating");
     HLO_TRY(emu_simulate(program->per_device, topology, &options, &report));

@@ -78,7 +78,7 @@ static HloStatus choose_machine(Run *run) {
     CliContext *context = run->context;
     CliExecution *execution = &run->execution;
     const char *spec = cli_machine(context);
-    if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)run->program.num_partitions);
+    if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)run->program.device_count);
     HLO_TRY(cli_topology_open(context, spec, NULL, &run->topology));
     execution->program = &run->program;
     execution->machine = spec;
@@ -114,11 +114,35 @@ static HloStatus evaluate_whole(Run *run) {
     return HLO_SUCCESS;
 }
 
-// Feeds belong to devices: what each one takes and gives means nothing on whole arrays.
-static bool has_feeds(const HloModule *module) {
-    for (int64_t c = 0; c < module->computations.count; ++c)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+// The evaluator's results of replicas, each with whole arrays: they are its devices, and talk to each other.
+static HloStatus evaluate_replicas(Run *run) {
+    CliExecution execution = run->execution;
+    CliProgram program = run->program;
+    CliTimes times;
+    const CliBoundary whole = cli_boundary_whole(run->context, &run->boundary);
+    program.per_device = program.original;
+    program.num_partitions = 1;
+    program.device_count = program.replica_count;
+    execution.program = &program;
+    execution.evaluate = true;
+    execution.repeat = 1;
+    execution.feeds = &run->expected_feeds;
+    return cli_execute(run->context, &execution, &whole, &run->inputs, &run->expected, &times);
+}
+
+// Feeds belong to devices: what each one takes and gives means nothing on whole arrays. Manual regions of replicas
+// would need devices of two kinds.
+static bool is_of_devices(const CliProgram *program) {
+    const HloModule *module = program->original;
+    for (int64_t c = 0; c < module->computations.count; ++c) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             if (hlo_is(at, HLO_OP_INFEED) || hlo_is(at, HLO_OP_OUTFEED)) return true;
+            const char *target = hlo_is(at, HLO_OP_CUSTOM_CALL) ? HLO_ATTRIBUTES(at, CustomCall)->target : NULL;
+            if (program->replica_count > 1 && target &&
+                (!strcmp(target, "SPMDFullToShardShape") || !strcmp(target, "xla.sdy.GlobalToLocalShape")))
+                return true;
+        }
+    }
     return false;
 }
 
@@ -126,10 +150,11 @@ static bool has_feeds(const HloModule *module) {
 // evaluated device by device.
 static HloStatus evaluate(Run *run) {
     cli_feeds_rewind(&run->expected_feeds);
-    if (run->program.was_partitioned || (run->program.num_partitions > 1 && has_feeds(run->program.original)))
+    const CliProgram *program = &run->program;
+    if (program->was_partitioned || run->execution.per_device || (program->device_count > 1 && is_of_devices(program)))
         return evaluate_per_device(run);
-    HloStatus status = evaluate_whole(run);
-    if (hlo_status_code(status) != HLO_UNIMPLEMENTED || run->program.num_partitions == 1) return status;
+    HloStatus status = program->replica_count > 1 ? evaluate_replicas(run) : evaluate_whole(run);
+    if (hlo_status_code(status) != HLO_UNIMPLEMENTED || program->num_partitions == 1) return status;
     hlo_text_format(&run->context->complaint, "note: evaluated device by device, since %s\n",
                     hlo_status_message(status));
     hlo_status_free(status);
@@ -292,7 +317,9 @@ static void print_json(const Run *run, const double *worst) {
     hlo_json_key(&json, "machine");
     hlo_json_string(&json, run->execution.machine);
     hlo_json_key(&json, "num_devices");
-    hlo_json_int64(&json, run->program.num_partitions);
+    hlo_json_int64(&json, run->program.device_count);
+    hlo_json_key(&json, "num_replicas");
+    hlo_json_int64(&json, run->program.replica_count);
     hlo_json_key(&json, "numerics");
     hlo_json_string(&json, run->execution.numerics == TARGET_NUMERICS_TPU ? "tpu" : "exact");
     hlo_json_key(&json, "compile_seconds");
@@ -306,7 +333,7 @@ static void print_json(const Run *run, const double *worst) {
     hlo_json_key(&json, "collective_bytes_per_device");
     hlo_json_int64(&json, run->program.report->total_bytes_per_device);
     hlo_json_key(&json, "collective_bytes");
-    hlo_json_int64(&json, run->program.report->total_bytes_per_device * run->program.num_partitions);
+    hlo_json_int64(&json, run->program.report->total_bytes_per_device * run->program.device_count);
     if (worst) {
         hlo_json_key(&json, "max_relative_error");
         hlo_json_double(&json, *worst);
@@ -333,7 +360,7 @@ static void print_scalars(HloText *text, const CliArrays *results) {
 static void print_summary(const Run *run, const double *worst) {
     HloText *out = &run->context->out;
     hlo_text_format(out, "ran on %lld device%s of %s: compile %.2f ms, run %.2f ms",
-                    (long long)run->program.num_partitions, run->program.num_partitions == 1 ? "" : "s",
+                    (long long)run->program.device_count, run->program.device_count == 1 ? "" : "s",
                     run->execution.machine, run->times.compile_seconds * 1e3,
                     run->times.run_seconds[run->times.count - 1] * 1e3);
     if (worst)
@@ -372,10 +399,10 @@ static HloStatus run_all(Run *run) {
     HLO_TRY(choose_machine(run));
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(cli_boundary_read(context, &run->program, run->execution.per_device, &run->boundary));
-    HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters,
+    HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters, run->boundary.shared,
                             run->boundary.spmd->parameter_count, &run->inputs));
-    HLO_TRY(cli_feeds_read(context, run->program.num_partitions, &run->feeds));
-    HLO_TRY(cli_feeds_read(context, run->program.num_partitions, &run->expected_feeds));
+    HLO_TRY(cli_feeds_read(context, run->program.device_count, &run->feeds));
+    HLO_TRY(cli_feeds_read(context, run->program.device_count, &run->expected_feeds));
     run->execution.feeds = &run->feeds;
     HLO_TRY(cli_execute(context, &run->execution, &run->boundary, &run->inputs, &run->results, &run->times));
     return report(run);
@@ -409,7 +436,9 @@ const CliVerb cli_verb_run = {
         "to\n"
         "their type's largest number; pred gets both values with equal chance. An unsharded input of a per-device "
         "program\n"
-        "goes to every device.",
+        "goes to every device. With several replicas inputs and outputs carry a leading axis of replicas; a file "
+        "without it\n"
+        "goes to all of them.",
     .examples =
         "meshlo run examples/mlp_gradient_512.hlo --on v2-8 --compare eval\n"
         "meshlo run step.hlo --on cpu:8 --mesh x=4,y=2 --shard p0=x,- --input p0=x.npy --output results\n"

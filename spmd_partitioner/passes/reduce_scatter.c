@@ -60,7 +60,8 @@ static int64_t sliced_dimension(const HloInstruction *slice, const HloShape *who
 static bool takes_own_part(const HloInstruction *slice, const HloInstruction *reduce, int64_t dim, HloArena *scratch) {
     assert(dim >= 0 && dim < reduce->shape->rank);
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(reduce, Collective);
-    int64_t devices = slice->parent->module->num_partitions, count;
+    const int64_t partitions = slice->parent->module->num_partitions;
+    int64_t devices = partitions * slice->parent->module->replica_count, count;
     const HloInts *groups;
     if (!attributes->channel_id || !attributes->use_global_device_ids || !attributes->replica_groups) return false;
     HloStatus status = hlo_replica_groups_expand(attributes->replica_groups, devices, scratch, &groups, &count);
@@ -70,7 +71,7 @@ static bool takes_own_part(const HloInstruction *slice, const HloInstruction *re
         if (slice->shape->dims[dim] * groups[g].count != reduce->shape->dims[dim]) return false;
         for (int64_t k = 0; k < groups[g].count; k++) {
             int64_t start;
-            if (!value_on(slice->operands[dim + 1], groups[g].items[k], 0, &start)) return false;
+            if (!value_on(slice->operands[dim + 1], groups[g].items[k] % partitions, 0, &start)) return false;
             if (start != k * slice->shape->dims[dim]) return false;
         }
     }

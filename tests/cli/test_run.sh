@@ -240,3 +240,69 @@ exits 6 "NaN trap" meshlo run nan.hlo --trap-nan --output trapped
 says err "result 1 is not a number at [0,0]" "NaN trap: place"
 check "NaN trap: results" test -s trapped/1.npy
 exits 0 "NaN trap without a NaN" meshlo run dot.hlo --trap-nan
+
+# Replicas: inputs and results have one more dimension in front, an input without it goes to all of them.
+cat >replicas.hlo <<'HLO'
+HloModule replicas, replica_count=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  p = f32[2] parameter(0)
+  w = f32[2] parameter(1)
+  m = f32[2] multiply(p, w)
+  r = f32[2] all-reduce(m), replica_groups={{0,1},{2,3}}, to_apply=add
+  i = u32[] replica-id()
+  ROOT t = (f32[2], u32[]) tuple(r, i)
+}
+HLO
+npy each.npy '<f4' '(4, 2)' 0000803f000000400000404000008040000000000000803f0000004000004040
+npy all.npy '<f4' '(2,)' 0000803f00000040
+exits 0 "replicas" meshlo run replicas.hlo --input p=each.npy --input w=all.npy --print --compare eval
+says out "f32[4,2] { { 4, 12 }, { 4, 12 }, { 2, 8 }, { 2, 8 } }" "replicas: each has its input, and sums with its group"
+says out "u32[4] {0, 1, 2, 3}" "replicas: numbers"
+says out "ran on 4 devices of cpu:4" "replicas: devices"
+exits 0 "replicas, evaluated" meshlo run replicas.hlo --input p=each.npy --input w=all.npy --print --engine eval
+says out "f32[4,2] { { 4, 12 }, { 4, 12 }, { 2, 8 }, { 2, 8 } }" "replicas, evaluated: results"
+exits 0 "replicas in their places" meshlo run replicas.hlo --on v2-8 --device-assignment 7,5,3,1 --compare eval --json
+json "j['num_replicas'] == 4 and j['num_devices'] == 4 and j['equal']" "replicas in their places: report"
+exits 2 "too many replicas" meshlo run replicas.hlo --on cpu:3
+says err "needs 4 devices" "too many replicas: how many"
+npy three.npy '<f4' '(3, 2)' 0000803f000000400000404000008040000000000000803f
+exits 2 "replicas: another number of inputs" meshlo run replicas.hlo --input p=three.npy
+says err "f32[4,2]" "replicas: what is wanted"
+sed 's/replica_count=4/replica_count=4000000000/' replicas.hlo >hordes.hlo
+exits 3 "more replicas than any machine has" meshlo run hordes.hlo
+exits 0 "replicas, emulated" meshlo emulate replicas.hlo --topology v5e-4 --device-assignment 3,2,1,0 --json
+json "j['num_devices'] == 4" "replicas, emulated: devices"
+cat >both.hlo <<'HLO'
+HloModule both, replica_count=2, num_partitions=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  w = f32[8,4] parameter(1)
+  d = f32[8,4] dot(p, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  x = f32[8,4] collective-permute(d), source_target_pairs={{0,1},{1,0}}
+  z = f32[] constant(0)
+  l = f32[] reduce(x, z), dimensions={0,1}, to_apply=add
+  r = f32[] all-reduce(l), replica_groups={{0,1}}, to_apply=add
+  t = f32[8,8] copy(p), sharding={devices=[1,4]<=[4]}
+  i = u32[] replica-id()
+  ROOT o = (f32[], u32[], f32[8,4], f32[8,8]) tuple(r, i, x, t)
+}
+HLO
+exits 0 "replicas of partitions" meshlo run both.hlo --on v2-8 --numerics exact --compare eval --json
+json "j['num_replicas'] == 2 and j['num_devices'] == 8 and j['equal']" "replicas of partitions: equal"
+exits 0 "replicas of partitions, evaluated" meshlo run both.hlo --engine eval --compare eval
+exits 0 "replicas of partitions, device by device" meshlo run both.hlo --per-device --compare eval
+exits 0 "a mesh, device by device" meshlo run dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --per-device --compare eval

@@ -191,3 +191,17 @@ Test(program, a_scalar_is_read_twice_in_one_loop) {
     hlo_text_free(&message);
     hlo_module_free(module);
 }
+
+// Replicas have arrays of their own each: there is no whole to take and give. Ids for all of them were read once.
+Test(program, replicas_are_refused) {
+    TargetClient *client;
+    TargetProgram *program = NULL;
+    must_succeed(target_client_new("v2-8", &client));
+    HloModule *module = compiled_must_parse(kLayer);
+    module->replica_count = 8;
+    const int64_t ids[] = {3};
+    const TargetProgramOptions options = {.device_assignment = ids};
+    must_fail(target_program_new(client, module, &options, &program), HLO_UNIMPLEMENTED, "a program of 8 replicas");
+    hlo_module_free(module);
+    target_client_release(client);
+}

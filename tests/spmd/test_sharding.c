@@ -168,10 +168,28 @@ Test(mesh, groups_are_iota) {
     cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
     const uint8_t y[] = {2}, x[] = {0, 1};
     HloText text = {0};
-    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, y, 1));
+    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, 1, y, 1));
     hlo_text_char(&text, ' ');
-    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, x, 2));
+    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, 1, x, 2));
     cr_expect_str_eq(text.data, "[4,2]<=[8] [2,4]<=[4,2]T(1,0)");
+    hlo_text_free(&text);
+    hlo_arena_free(arena);
+}
+
+// Global ids count the devices of all replicas.
+Test(mesh, groups_of_several_replicas) {
+    HloArena *arena = hlo_arena_new();
+    const SpmdMeshAxis axes[] = {{"x", 4}, {"y", 2}};
+    const SpmdMesh *mesh;
+    cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
+    const uint8_t y[] = {2}, x[] = {0, 1}, all[] = {0, 1, 2};
+    HloText text = {0};
+    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, 3, y, 1));
+    hlo_text_char(&text, ' ');
+    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, 3, x, 2));
+    hlo_text_char(&text, ' ');
+    hlo_replica_groups_print(&text, spmd_mesh_groups(arena, mesh, 3, all, 3));
+    cr_expect_str_eq(text.data, "[12,2]<=[24] [6,4]<=[3,4,2]T(0,2,1) [3,8]<=[24]");
     hlo_text_free(&text);
     hlo_arena_free(arena);
 }
