@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parser of MLIR text. It reads straight from a NUL-terminated copy of the text, without tokens; after the first
 // error every call does nothing and says so. Private to hlo/stablehlo.
+// How the parser is divided: asm_lexer.c has words, marks, numbers and strings; asm_type.c, asm_attribute.c,
+// asm_elements.c, asm_sdy.c and asm_location.c have what stands inside of an operation; asm_operation.c has values,
+// operations in quotes and regions; asm_pretty.c reads the forms that dialect.def describes and asm_own.c those that it
+// cannot; asm_file.c puts a whole file together. What comes out is the picture of mlir.h, the same that bytecode.c
+// makes.
+//
+// The grammar is MLIR's (mlir.llvm.org/docs/LangRef) with the assembly formats of StableHLO, CHLO and Shardy (their .td
+// files and AssemblyFormat.cpp). There is no token stage because most of a program is types and numbers that are read
+// once: `at` only ever moves forward, except into an alias and back.
+//
+// The rule for errors: `status` holds the first, asm_peek() gives NUL from then on, so that every loop over a list ends
+// and every function returns false or NULL. Nothing that is half made is freed; all of it is in the arena.
 #ifndef MESHLO_HLO_STABLEHLO_ASM_H_
 #define MESHLO_HLO_STABLEHLO_ASM_H_
 
@@ -9,6 +21,8 @@
 #include "hlo/stablehlo/dialect.h"
 
 // How deep regions, attributes, types and locations may nest.
+// A frame of the recursive descent takes some hundred bytes, so that this depth fits any thread's stack; programs that
+// people or JAX write stay below twenty. The same figure bounds the stack of asm_skip_balanced().
 enum { ASM_DEEPEST = 200 };
 
 // A run of characters of the text.
@@ -24,6 +38,8 @@ typedef struct AsmText {
 } AsmText;
 
 // A value name: `count` values that stand for %name#0 and so on, in one isolated region only.
+// Names are never removed: leaving a region only restores what they meant outside. A name whose `scope` is not that of
+// the parser belongs to another isolated region, and counts as free.
 typedef struct AsmName {
     MlirValue **values;
     int64_t count;
@@ -31,6 +47,7 @@ typedef struct AsmName {
 } AsmName;
 
 // What a name meant before a region gave it another meaning.
+// Kept on one stack for all open regions: each region remembers how high it was when it began.
 typedef struct AsmUndo {
     AsmName *name, before;
 } AsmUndo;
@@ -72,6 +89,7 @@ typedef HLO_VECTOR(MlirValue *) AsmValues;
 typedef HLO_VECTOR(const MlirType *) AsmTypes;
 
 // Operand names, looked up when their types are known.
+// The place is kept because a mismatch is only found behind the colon, and the message has to point at the operand.
 typedef struct AsmOperand {
     const char *at;
     MlirValue *value;
@@ -92,6 +110,7 @@ bool asm_expected(AsmParser *parser, const char *what);
 bool asm_take(AsmParser *parser, const char *where, HloStatus status);
 // Goes past blanks and // comments.
 void asm_skip_slow(AsmParser *parser);
+// Every mark that needs the slow way is below ' ' or is the slash of a comment; all else costs two comparisons.
 static inline void asm_skip(AsmParser *parser) {
     while (*parser->at == ' ') parser->at++;
     if (*parser->at <= ' ' || *parser->at == '/') asm_skip_slow(parser);
@@ -136,6 +155,7 @@ bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints);
 bool asm_skip_balanced(AsmParser *parser, char open);
 // Counts a level of nesting; false (and an error) when it is too deep. Every success needs an asm_leave().
 bool asm_enter(AsmParser *parser);
+// Not called on the way out of an error: nothing is read any more then, so that the depth does not matter.
 static inline void asm_leave(AsmParser *parser) {
     parser->depth--;
 }

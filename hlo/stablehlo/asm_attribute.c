@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of MLIR text, but for tensors and those of sdy.
+// Three families: those of builtin, which begin with a mark or a digit; structures and enumerations of #stablehlo and
+// #chlo, whose fields and words stand in dialect.def; and everything else, which is kept as its text, since a dialect
+// that nobody reads may still annotate a program that we can run. A structured attribute comes out as MLIR_STRUCT and
+// is taken apart by asm_add(): bytecode has its fields as attributes of the operation, and the importer shall see one
+// form.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -7,6 +12,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers, lists, dictionaries
 
+// `value` modulo 2^bits, sign-extended for signed types: 255 : i8 and -1 : i8 are the same attribute in MLIR, which
+// prints the one and reads both. Types that are no integers are left alone.
 static int64_t wrap_to(const MlirType *type, int64_t value) {
     if (type->kind != MLIR_TYPE_ELEMENT || !hlo_type_is_integer(type->element)) return value;
     int shift = 64 - hlo_type_info(type->element)->bits;
@@ -51,6 +58,8 @@ static const MlirAttribute *parse_number(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
+// [a, b], the bracket being next. An empty list is an array too, which import_ints() takes for an empty list of
+// integers.
 static const MlirAttribute *parse_array(AsmParser *parser) {
     HLO_VECTOR(const MlirAttribute *) items = {0};
     parser->at++;
@@ -88,6 +97,8 @@ static bool parse_entries(AsmParser *parser, AsmAttributes *entries) {
     return true;
 }
 
+// Kept whole, where asm_dictionary() adds to the attributes of an operation: for arg_attrs, backend configurations and
+// the like, whose readers look entries up by mlir_entry().
 static const MlirAttribute *parse_dictionary(AsmParser *parser) {
     AsmAttributes entries = {0};
     if (!parse_entries(parser, &entries)) return NULL;
@@ -149,6 +160,7 @@ static const MlirAttribute *parse_dense_array(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // #stablehlo
 
+// The kinds are those of the field lists of dialect.def: ints, bool, type, or a number of 64 bits.
 static const MlirAttribute *field_value(AsmParser *parser, const MlirFieldInfo *field) {
     HloInts ints;
     int64_t integer;
@@ -178,6 +190,8 @@ static const MlirAttribute *field_default(AsmParser *parser, const MlirFieldInfo
     return asm_make(parser, (MlirAttribute){.kind = MLIR_INTEGER, .type = type});
 }
 
+// The number of the field with this word in a list of dialect.def; false behind its end. A dozen fields at most, so
+// that a map would cost more than it saves.
 static bool find_field(const char *fields, AsmSlice word, int64_t *index, MlirFieldInfo *field) {
     for (*index = 0; mlir_next_field(&fields, field); ++*index) {
         if (field->text_length == word.length && memcmp(field->text, word.text, word.length) == 0) return true;
@@ -186,6 +200,8 @@ static bool find_field(const char *fields, AsmSlice word, int64_t *index, MlirFi
 }
 
 // The fields of a structure, behind its `<`.
+// Fields may come in any order and be left out, as in AssemblyFormat.cpp's parseStruct; the result has all of them, in
+// the table's order, so that callers may index it. More than MOST_FIELDS cannot happen: the lists are our own table.
 static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) {
     assert(fields);
     enum { MOST_FIELDS = 16 };
@@ -216,6 +232,8 @@ static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) 
 }
 
 // [b, 0, 1, f]: where each role stands. `batch` and `feature` are the letters of the others.
+// Every number from 0 to the largest has to appear once; the bound of 64 only keeps `places` on the stack, no operation
+// has that many dimensions.
 static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, int64_t *feature, HloInts *spatial) {
     assert(letters && batch && feature && spatial);
     enum { MOST_SPATIAL = 64 };
@@ -247,6 +265,8 @@ static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, 
     return true;
 }
 
+// Three groups: the input with its roles b and f, the kernel with i and o, the result with b and f again. `keys` are
+// the names that bytecode and the importer know the nine numbers by.
 const MlirAttribute *asm_convolution_dimensions(AsmParser *parser) {
     static const char *const keys[] = {
         "input_batch_dimension",          "input_feature_dimension",         "input_spatial_dimensions",
@@ -311,6 +331,7 @@ static const MlirAttribute *parse_operand_alias(AsmParser *parser, const char *t
         parser, (MlirAttribute){.kind = MLIR_ALIAS, .integer = fields->items[1]->integer, .items = lists, .count = 2});
 }
 
+// An enumerator: `words` is the row of dialect.def with all of them, whose order is that of StableHLO's ordinals.
 static const MlirAttribute *parse_word(AsmParser *parser, AsmSlice kind, const char *words) {
     assert(words);
     AsmSlice word = asm_word(parser);
@@ -323,6 +344,7 @@ static const MlirAttribute *parse_word(AsmParser *parser, AsmSlice kind, const c
     return asm_make(parser, (MlirAttribute){.kind = MLIR_ENUM, .integer = number, .string = name});
 }
 
+// <2, ?>, or <bounds = [2, ?]> where the attribute is called type_extensions: two spellings of one attribute.
 static const MlirAttribute *parse_bounds(AsmParser *parser, bool named) {
     HloInts bounds;
     bool done = named ? asm_expect(parser, '<') && asm_expect_word(parser, "bounds") && asm_expect(parser, '=') &&
@@ -331,6 +353,7 @@ static const MlirAttribute *parse_bounds(AsmParser *parser, bool named) {
     return done ? asm_make(parser, (MlirAttribute){.kind = MLIR_BOUNDS, .ints = bounds}) : NULL;
 }
 
+// `kind` is the word behind `#stablehlo.`. Tables first; then what has a syntax of its own.
 const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind) {
     const char *fields = mlir_fields(kind.text, kind.length), *words = mlir_words(kind.text, kind.length);
     if (fields) {
@@ -373,6 +396,8 @@ static const MlirAttribute *keep_text(AsmParser *parser, const char *start) {
 }
 
 // #stablehlo.gather<...>, #stablehlo<comparison_direction LT>, #sdy.sharding<...>, #alias
+// Two spellings of MLIR: #dialect.kind<body>, and #dialect<kind body>, which is how an attribute is printed whose
+// mnemonic would not make a valid identifier. A name without dot or angle bracket is an alias.
 static const MlirAttribute *parse_dialect_attribute(AsmParser *parser) {
     const char *start = parser->at++;
     AsmSlice name = asm_word(parser);
@@ -409,6 +434,7 @@ static const MlirAttribute *parse_string(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
+// Of a nested reference @a::@b only the outermost name is kept: HLO has one level of symbols.
 static const MlirAttribute *parse_symbol(AsmParser *parser) {
     MlirAttribute attribute = {.kind = MLIR_SYMBOL};
     if (!asm_symbol(parser, &attribute.string)) return NULL;
@@ -419,6 +445,8 @@ static const MlirAttribute *parse_symbol(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
+// Words of builtin attributes; what is none of them may be a type, which is an attribute too (function_type = ...). The
+// order matters: `opaque` and the like are no prefixes of types, but types are found by prefixes.
 static const MlirAttribute *parse_worded(AsmParser *parser) {
     const char *start = parser->at;
     if (strncmp(start, "loc(", 4) == 0) return asm_location(parser);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of MLIR text: dense<...> and dense_resource<...>. Their type follows them, so what stands between the angle
 // brackets is found first and read afterwards.
+// Elements are written straight into the literal: constants make up nearly all of the bytes of a model with its weights
+// inside, and a tree of them would take ten times the memory. Three spellings: one element for all of them (a splat),
+// nested lists, and "0x..." with the bytes of all elements as they lie in memory (little-endian), which MLIR prints for
+// large tensors. Resources are like the last with four bytes of alignment in front.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -8,6 +12,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Hexadecimal bytes
 
+// A table, since this is the inner loop over megabytes of weights; in a function, so that it is private to its readers.
 static const signed char *hex_values(void) {
     static const signed char values[256] = {
         ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
@@ -17,6 +22,7 @@ static const signed char *hex_values(void) {
 }
 
 // The bytes of `length` digits; NULL with an error when they are no pairs of hexadecimal digits.
+// Bad digits are only noted in the loop and refused behind it, which keeps it free of branches.
 static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t length, uint64_t *count) {
     assert(digits && count);
     const signed char *values = hex_values();
@@ -40,6 +46,7 @@ static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t le
 }
 
 // Behind the quote: "0x0123...".
+// A splat of bytes is allowed as well: mlir_tensor_from_bytes() takes one element's bytes for all elements.
 static const MlirAttribute *tensor_of_hex(AsmParser *parser, AsmSlice string, const MlirType *type) {
     uint64_t count;
     if (string.length < 2 || string.text[0] != '0' || (string.text[1] | 32) != 'x') {
@@ -57,6 +64,7 @@ static const MlirAttribute *tensor_of_hex(AsmParser *parser, AsmSlice string, co
 // ---------------------------------------------------------------------------------------------------------------------
 // Lists
 
+// The literal is dense and row-major, which is the order in which the text has them.
 typedef struct Elements {
     HloLiteral *literal;
     const HloShape *shape;
@@ -65,6 +73,9 @@ typedef struct Elements {
 } Elements;
 
 // One real number: a decimal for floats, an integer for integers, a bit pattern in hexadecimal for both.
+// `*is_integer` says which of the two results was set. For floats a hexadecimal number is a bit pattern, which is how
+// MLIR writes infinities and NaNs (LangRef, "dense elements"); decimal ones must have a point or an exponent, since
+// MLIR refuses integers there. A pattern is also given as `*real`, for the parts of complex numbers.
 static bool parse_real(AsmParser *parser, HloType type, double *real, int64_t *integer, bool *is_integer) {
     const char *start = parser->at;
     char next = asm_peek(parser);
@@ -94,6 +105,7 @@ static void set_pattern(HloLiteral *literal, int64_t index, int64_t pattern) {
     memcpy((char *)literal->data + (size_t)index * each, &pattern, each);
 }
 
+// (1.0, -2.0): both parts go into the element's bytes, real part first.
 static bool parse_complex(AsmParser *parser, Elements *elements) {
     HloType part = hlo_type_real_part(elements->shape->type);
     size_t each = (size_t)hlo_type_bytes(part);
@@ -111,6 +123,8 @@ static bool parse_complex(AsmParser *parser, Elements *elements) {
     return asm_expect(parser, ')');
 }
 
+// f32 has a branch of its own, as it is what constants mostly are: hlo_literal_set_double() looks the type up each
+// time.
 static bool parse_element(AsmParser *parser, Elements *elements) {
     HloType type = elements->shape->type;
     double real = 0;
@@ -135,6 +149,8 @@ static bool parse_element(AsmParser *parser, Elements *elements) {
     return true;
 }
 
+// Recursion over dimensions, so that lists that are too short or too long are found where they are. The depth is the
+// tensor's rank, which asm_enter() limits besides.
 static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension) {
     assert(dimension >= 0);
     if (dimension == elements->shape->rank) return parse_element(parser, elements);
@@ -148,6 +164,7 @@ static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension)
     return asm_expect(parser, ']');
 }
 
+// One element is read and then doubled up by memcpy, since tensor<1048576xf32> of zeros is a common constant.
 static bool splat(AsmParser *parser, Elements *elements) {
     assert(elements);
     size_t each = (size_t)hlo_type_bytes(elements->shape->type);
@@ -168,6 +185,8 @@ static bool splat(AsmParser *parser, Elements *elements) {
     return true;
 }
 
+// Goes back to the body with the type known and then to behind the type. The literal's size has been checked by
+// mlir_tensor_new() before anything is allocated: the type may say more elements than memory has.
 static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, const MlirType *type) {
     HloLiteral *literal = NULL;
     HloStatus status = mlir_tensor_new(parser->arena, type, &literal);
@@ -197,6 +216,7 @@ static bool find_body(AsmParser *parser, AsmSlice *body) {
     return asm_expect(parser, '>');
 }
 
+// Which form it is shows in the body's first character.
 const MlirAttribute *asm_dense(AsmParser *parser) {
     AsmSlice body = {0};
     if (!find_body(parser, &body) || !asm_expect(parser, ':')) return NULL;
@@ -206,6 +226,7 @@ const MlirAttribute *asm_dense(AsmParser *parser) {
     return tensor_of_hex(parser, (AsmSlice){body.text + 1, body.length - 1}, type);
 }
 
+// The blobs stand at the end of the file; note_resources() has found them before anything was parsed.
 const MlirAttribute *asm_dense_resource(AsmParser *parser) {
     const char *name = NULL, *start = parser->at;
     if (!asm_expect(parser, '<')) return NULL;

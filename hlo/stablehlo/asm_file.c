@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files of MLIR text: aliases and resources are found first, then the module is read.
+// Two passes over the text: aliases may be used before the line that defines them (JAX puts all #loc lines last) and
+// resources always are, so that one quick look at the beginnings of lines notes where they are, and the parser goes
+// there when it meets a use. Source of the file's grammar: mlir LangRef, "top level productions".
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -41,6 +44,7 @@ static void note_resources(AsmParser *parser, const char *at) {
     }
 }
 
+// A line's first character says enough: strings of MLIR have no line breaks in them, and operations begin with % or ".
 static void note_definitions(AsmParser *parser) {
     const char *line = parser->begin;
     while (line < parser->end) {
@@ -51,6 +55,7 @@ static void note_definitions(AsmParser *parser) {
     }
 }
 
+// The table of dialect.def as a map: every operation is looked up in it, and a list would be searched 200 deep.
 static void note_ops(AsmParser *parser) {
     int64_t count;
     const MlirOpInfo *table = mlir_op_table(&count);
@@ -75,6 +80,7 @@ static bool skip_alias(AsmParser *parser) {
     return is_type ? asm_type(parser) != NULL : asm_attribute(parser) != NULL;
 }
 
+// Their contents were noted before; only the end has to be found.
 static bool skip_resources(AsmParser *parser) {
     parser->at++;
     const char *end = strstr(parser->at, "#-}");
@@ -83,6 +89,8 @@ static bool skip_resources(AsmParser *parser) {
     return true;
 }
 
+// Operations, alias definitions and the section of resources in any order. A NUL ends asm_peek() like the end does,
+// hence the question whether the end was reached.
 static MlirOperation *parse_file(AsmParser *parser) {
     HLO_VECTOR(MlirOperation *) operations = {0};
     while (asm_peek(parser)) {
@@ -108,6 +116,8 @@ static MlirOperation *parse_file(AsmParser *parser) {
     return module;
 }
 
+// The text is copied so that it ends with NUL, which spares a check of the end at every character. Marks (mlir_mark())
+// are only set where the text had something to mark: most programs have neither casts nor open sizes.
 HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length, MlirOperation **top) {
     assert(arena && top && (text || length == 0));
     AsmParser *parser = HLO_ARENA_NEW(arena, AsmParser, 1);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words, marks, numbers and strings of MLIR text.
+// The rules are those of mlir/docs/LangRef.md, "Lexical syntax" (bare-id, suffix-id, string-literal and so on). Each
+// function takes what it names and stands behind it, or records an error and leaves `at` where the trouble is.
 #include <assert.h>
 #include <stdio.h>
 
@@ -9,6 +11,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors
 
+// Line and column are counted here, from the start: errors happen once, and counting while reading would cost each
+// character.
 HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, HloCode code, const char *message) {
     assert(where >= text->begin && where <= text->end);
     const char *line_start = where;
@@ -37,6 +41,7 @@ bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) 
     return false;
 }
 
+// The code of the other room's error is kept (UNIMPLEMENTED stays so); its message gets the place. The status is freed.
 bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
     if (!status) return true;
     const AsmText text = {parser->file, parser->begin, parser->end};
@@ -47,6 +52,7 @@ bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
     return false;
 }
 
+// Shows what was found instead: one mark, or a word cut at 40 characters, so that a message fits a line.
 bool asm_expected(AsmParser *parser, const char *what) {
     if (parser->status) return false;
     asm_skip(parser);
@@ -69,6 +75,8 @@ bool asm_enter(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Blanks and marks
 
+// A comment goes to the end of its line. At the end of a text without a newline `at` is put before the NUL, where the
+// loop's step takes it to the end.
 void asm_skip_slow(AsmParser *parser) {
     const char *at = parser->at;
     for (;; at++) {
@@ -86,6 +94,7 @@ bool asm_expect(AsmParser *parser, char mark) {
     return asm_expected(parser, what);
 }
 
+// A mark is no word: nothing is asked of the character behind it.
 bool asm_eat_mark(AsmParser *parser, const char *mark) {
     assert(mark[0]);
     asm_peek(parser);
@@ -122,6 +131,7 @@ bool asm_slice_is(AsmSlice slice, const char *text) {
     return strlen(text) == slice.length && memcmp(slice.text, text, slice.length) == 0;
 }
 
+// `sum` must not match the beginning of `summand`: the character behind it has to end the word.
 bool asm_eat_word(AsmParser *parser, const char *word) {
     assert(word[0]);
     asm_peek(parser);
@@ -167,6 +177,8 @@ static int64_t unescape(const char *from, const char *end, char *to) {
     return out - to;
 }
 
+// Copies first and resolves escapes in the copy, which can only get shorter. `string_length` tells apart what a NUL in
+// the string hides from readers of C strings (opaque backend configurations may have some).
 bool asm_string(AsmParser *parser, const char **string) {
     if (asm_peek(parser) != '"') return asm_expected(parser, "a string");
     const char *start = parser->at + 1, *at = start;
@@ -205,6 +217,7 @@ bool asm_symbol(AsmParser *parser, const char **name) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers
 
+// Accumulated without sign: -2^63 and 2^64 - 1 are both attributes of 64 bits.
 bool asm_integer(AsmParser *parser, int64_t *value) {
     bool negative = asm_eat(parser, '-');
     if (!is_digit(asm_peek(parser))) return asm_expected(parser, "an integer");
@@ -230,6 +243,8 @@ bool asm_integer(AsmParser *parser, int64_t *value) {
     return true;
 }
 
+// The value of the decimal is the nearest double (hlo_lex_decimal()); narrower types are rounded again by the caller,
+// as MLIR does it, which keeps an APFloat of double in between.
 bool asm_double(AsmParser *parser, double *value) {
     bool negative = asm_eat(parser, '-');
     if (!is_digit(asm_peek(parser))) return asm_expected(parser, "a number");
@@ -273,6 +288,8 @@ bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints) {
     return true;
 }
 
+// For what is passed over unread. An arrow's > closes nothing. `closing` is the stack of marks that are awaited; `open
+// + 2` is the closing bracket or brace in ASCII, which does not hold for parentheses and angle brackets.
 bool asm_skip_balanced(AsmParser *parser, char open) {
     assert(open == '(' || open == '[' || open == '{' || open == '<');
     if (parser->status) return false;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Aliases and locations of MLIR text.
+// A location becomes an attribute of kind MLIR_LOCATION: with `integer` > 0 a file and line, with a string and one
+// child a name, else a list of others (fused, or callee and caller). Columns and ranges are read and dropped: HLO's
+// metadata has no place for them that anybody reads. Grammar: mlir LangRef, "Locations".
 #include "hlo/stablehlo/asm.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Aliases
 
-// An alias is parsed where it is used first, wherever it is defined.
+// An alias is parsed where it is used first, wherever it is defined, and shared by all uses: thousands of operations
+// name the same #loc. `is_busy` finds those that contain themselves, which would recurse for ever.
 const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type) {
     AsmAlias *alias = hlo_string_map_get(&parser->aliases, name.text, name.length);
     if (!alias) {
@@ -32,6 +36,7 @@ const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type) {
 
 static const MlirAttribute *parse_inner(AsmParser *parser);
 
+// `items` is kept, not copied: it is the arena's.
 static const MlirAttribute *make_location(AsmParser *parser, const char *text, int64_t line,
                                           const MlirAttribute *const *items, int64_t count) {
     return asm_make(
@@ -87,6 +92,7 @@ static const MlirAttribute *parse_fused(AsmParser *parser) {
     return make_location(parser, NULL, 0, items.items, items.count);
 }
 
+// A string is allowed behind `#` since an alias may be kept text of a dialect nobody knows.
 static const MlirAttribute *parse_any(AsmParser *parser) {
     char next = asm_peek(parser);
     if (next == '"') return parse_quoted(parser);
@@ -112,6 +118,7 @@ static const MlirAttribute *parse_inner(AsmParser *parser) {
     return location;
 }
 
+// Locations nest (loc inside loc, call sites of call sites): parse_inner() counts the levels.
 const MlirAttribute *asm_location(AsmParser *parser) {
     if (!asm_expect_word(parser, "loc") || !asm_expect(parser, '(')) return NULL;
     const MlirAttribute *location = parse_inner(parser);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values, operations and regions of MLIR text; the generic form of every op.
+// SSA names are resolved while reading: a value has to be defined before its use, since regions here have one block and
+// no graph semantics (programs with branches between blocks are refused; HLO has no form for them). Names of values are
+// mostly numbers, as MLIR prints them, and those are an array's index instead of a map's key.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
 
+// suffix-id of mlir's LangRef.
 static bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
            c == '.' || c == '-';
@@ -21,6 +25,8 @@ static AsmSlice value_name(AsmParser *parser) {
 }
 
 // The number that a name is, without zeros in front; negative if it is none, or more than the text can count to.
+// The bound by the length of the text keeps %999999999 from making an array of a billion entries: a text of n bytes
+// does not define n values.
 static int64_t name_number(const AsmParser *parser, AsmSlice slice) {
     enum { MOST_DIGITS = 9 };
     if (slice.length == 0 || slice.length > MOST_DIGITS || (slice.text[0] == '0' && slice.length > 1)) return -1;
@@ -70,6 +76,8 @@ static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int
     return true;
 }
 
+// %name or %name#1. `name->values` points at results of the operation that defined them, so that the same MlirValue is
+// shared by all of its uses.
 static bool look_up(AsmParser *parser, MlirValue **value) {
     assert(value);
     const char *start = parser->at;
@@ -101,6 +109,7 @@ bool asm_operand(AsmParser *parser, AsmOperands *operands) {
     return true;
 }
 
+// An empty list is fine, which is why the caller knows what follows.
 bool asm_operand_list(AsmParser *parser, AsmOperands *operands) {
     if (asm_peek(parser) != '%') return !parser->status;
     do {
@@ -109,6 +118,8 @@ bool asm_operand_list(AsmParser *parser, AsmOperands *operands) {
     return true;
 }
 
+// MLIR says the types of operands again at each use. They are compared, as a text that contradicts itself would
+// otherwise be read as whatever its first half says. Marks the values as used: dead results need no instruction.
 bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOperands *operands,
                       const MlirType *const *types, int64_t type_count) {
     assert(operation && operands && type_count >= 0);
@@ -142,6 +153,7 @@ void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType
     }
 }
 
+// The name is not bound here, since the region that it belongs to is not open yet.
 bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name) {
     assert(arguments && name);
     if (!asm_expect(parser, '%')) return false;
@@ -159,6 +171,7 @@ bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name) {
 // Regions
 
 // ^bb0(%arg0: type, ...):
+// The block's own name is passed over: there is one block, and nothing branches to it.
 static bool parse_label(AsmParser *parser, AsmValues *arguments) {
     parser->at++;
     value_name(parser);
@@ -187,6 +200,9 @@ static bool parse_block(AsmParser *parser, MlirBlock *block) {
     return !parser->status;
 }
 
+// `arguments` come from outside where the syntax has them there (functions, loops, reducers), else from a label. A
+// region without anything in it has no block, which is how declarations and the empty branches of the generic form
+// look.
 static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names) {
     MlirBlock *block = HLO_ARENA_NEW(parser->arena, MlirBlock, 1);
     AsmValues own = {0};
@@ -210,6 +226,7 @@ static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *a
     return asm_expect(parser, '}');
 }
 
+// Names that are bound inside lose that meaning at the end, by going back down the undo stack.
 bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names,
                 bool isolated) {
     assert(region);
@@ -251,6 +268,7 @@ MlirOperation *asm_new_operation(AsmParser *parser, const char *name) {
 }
 
 // ({...}, {...})
+// Which operations isolate their regions from the names outside is MLIR's trait IsolatedFromAbove.
 static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
     HLO_VECTOR(MlirRegion) regions = {0};
     bool isolated = strcmp(operation->name, "func.func") == 0 || strcmp(operation->name, "builtin.module") == 0 ||
@@ -266,6 +284,8 @@ static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
 }
 
 // What follows the quoted name.
+// (operands) <{properties}> ({regions}) {attributes} : (types) -> types. Properties are attributes that have a fixed
+// place in newer versions of MLIR: the importer does not tell them apart.
 static bool parse_generic(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperand few[8];
     AsmOperands operands = {few, 0, HLO_COUNT_OF(few)};
@@ -301,6 +321,7 @@ static bool parse_result_names(AsmParser *parser, ResultNames *names) {
     return asm_expect(parser, '=');
 }
 
+// %a:2, %b names three results; all have to be named, or none.
 static bool bind_results(AsmParser *parser, const MlirOperation *operation, const ResultNames *names, const char *at) {
     assert(operation && names);
     int64_t next = 0;
@@ -335,6 +356,8 @@ static const MlirOpInfo *find_op(AsmParser *parser, AsmSlice word, const char **
     return info;
 }
 
+// In quotes any operation can be read; a name that no table has fails later, in the importer, which can say more.
+// Without quotes it must be known, as there is no telling where it ends.
 static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes *attributes) {
     const char *start = parser->at;
     if (*start == '"') {
@@ -359,6 +382,8 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
     return asm_pretty(parser, *result, info, attributes);
 }
 
+// Results are bound last, because operands and regions of an operation cannot see them. `offset` is one more than the
+// place in the text, so that 0 means unknown (bytecode).
 MlirOperation *asm_operation(AsmParser *parser) {
     ResultName few[4];
     ResultNames names = {few, 0, HLO_COUNT_OF(few)};

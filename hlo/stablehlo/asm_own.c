@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops whose pretty form no table can say: modules, functions, constants, loops, reductions and those of shardy.
+// Each function begins behind the operation's name and ends before its location. What it fills is what the generic form
+// of the same operation would give, attribute for attribute: the importer must not know which was written. Sources:
+// StableHLO's AssemblyFormat.cpp and StablehloOps.cpp (constant, reduce, while), ChloOps.cpp (scan), mlir's
+// FunctionImplementation.cpp, Shardy's parsers.cc.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -7,11 +11,13 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Modules and functions
 
+// For symbol names and enumerations that have no number of their own.
 static void add_string(AsmParser *parser, AsmAttributes *attributes, const char *name, const char *string) {
     asm_add(parser, attributes, name, asm_make(parser, (MlirAttribute){.kind = MLIR_STRING, .string = string}));
 }
 
 // module [@name] [attributes {...}] {...}
+// The attributes of a module (mhlo.num_partitions, sdy meshes' origin and the like) are read by mlir_import().
 static bool own_module(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     const char *name = NULL;
     if (asm_peek(parser) == '@') {
@@ -25,6 +31,7 @@ static bool own_module(AsmParser *parser, MlirOperation *operation, AsmAttribute
 
 typedef HLO_VECTOR(const MlirAttribute *) AttributeList;
 
+// What a signature says, in lists that grow in step: one entry a parameter, one a result.
 typedef struct Function {
     AsmValues arguments;
     HLO_VECTOR(AsmSlice) names;
@@ -33,6 +40,8 @@ typedef struct Function {
     bool any_argument, any_result;  // has attributes
 } Function;
 
+// A missing dictionary becomes an empty one, as the lists must have an entry for every parameter; `*any` tells whether
+// they are worth keeping.
 static const MlirAttribute *optional_dictionary(AsmParser *parser, bool *any) {
     if (asm_peek(parser) != '{') return asm_make(parser, (MlirAttribute){.kind = MLIR_DICTIONARY});
     *any = true;
@@ -75,6 +84,7 @@ static bool parse_result(AsmParser *parser, Function *function) {
     return true;
 }
 
+// One type needs no parentheses, but then cannot have attributes: `-> f32 {` begins the body.
 static bool parse_results(AsmParser *parser, Function *function) {
     if (!asm_eat_mark(parser, "->")) return !parser->status;
     if (!asm_eat(parser, '(')) {
@@ -125,6 +135,8 @@ static bool own_function(AsmParser *parser, MlirOperation *operation, AsmAttribu
 // Constants
 
 // dense<...> : type, or the generic form without its name.
+// Both forms exist in the wild: older releases print "stablehlo.constant"() with the name but without quotes. An index
+// constant of arith is an integer instead of a tensor.
 static bool own_constant(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     if (asm_eat(parser, '(')) {
         if (!asm_expect(parser, ')')) return false;
@@ -150,6 +162,8 @@ static bool own_constant(AsmParser *parser, MlirOperation *operation, AsmAttribu
 // Loops
 
 // (%arg = %initial, ...) : types [attributes {...}] cond {...} do {...}
+// The arguments of both regions have the same names and types, which the operands say. Names are taken up to a blank or
+// the equals sign, as %iterArg_0 may hold any character of a suffix-id.
 static bool own_while(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     HLO_VECTOR(AsmSlice) names = {0};
@@ -182,6 +196,8 @@ static bool own_while(AsmParser *parser, MlirOperation *operation, AsmAttributes
     return true;
 }
 
+// Segment sizes say how the flat lists of operands and results divide into variadic groups (MLIR's
+// AttrSizedOperandSegments).
 static void add_pair(AsmParser *parser, AsmAttributes *attributes, const char *name, int64_t a, int64_t b) {
     const int64_t pair[] = {a, b};
     asm_add(parser, attributes, name,
@@ -189,6 +205,7 @@ static void add_pair(AsmParser *parser, AsmAttributes *attributes, const char *n
 }
 
 // (%inputs) inits (%carried) dimension=0 [attributes {...}] {...} : types
+// The carried values come last, among operands as among results.
 static bool own_scan(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     MlirAttribute dimension = {.kind = MLIR_INTEGER, .type = mlir_element_type(parser->arena, HLO_S64)};
@@ -220,6 +237,7 @@ typedef struct Reduction {
 } Reduction;
 
 // `across dimensions = [1] {...} : type`
+// The initial values follow the inputs in the operation's operands, though the text has them in pairs.
 static bool parse_reduction_tail(AsmParser *parser, MlirOperation *operation, Reduction *reduction,
                                  AsmAttributes *attributes) {
     HloInts dimensions;
@@ -238,6 +256,7 @@ static bool parse_reduction_tail(AsmParser *parser, MlirOperation *operation, Re
     return true;
 }
 
+// For the body of a short form, which has no text of its own.
 static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirValue *const *operands, int64_t count,
                                      const MlirAttribute *location) {
     assert(name && count >= 0);
@@ -248,7 +267,8 @@ static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirVa
     return operation;
 }
 
-// The region that `applies stablehlo.add` stands for. All of it has the location of the reduction.
+// The region that `applies stablehlo.add` stands for: a block of two scalars, the operation, and a return. All of it
+// has the location of the reduction, as MLIR's own parser gives it.
 static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Reduction *reduction) {
     assert(operation && reduction);
     const MlirType *input = operation->operand_count ? operation->operands[0]->type : NULL, *scalar = NULL;
@@ -300,6 +320,7 @@ static bool parse_reducer(AsmParser *parser, MlirOperation *operation) {
 }
 
 // (%a init: %b), (%c init: %d) [applies stablehlo.add] across ...
+// The short form is only for operations that commute, as which of the two arguments is the accumulator is not written.
 static bool own_reduce(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     Reduction reduction = {0};
     while (asm_eat(parser, '(')) {
@@ -347,6 +368,7 @@ static bool own_mesh(AsmParser *parser, AsmAttributes *attributes) {
 }
 
 // %0 <sharding> : type, and ops like it: what is between the operand and the colon is read by the caller.
+// The result, if there is one, has the operand's type (SameOperandsAndResultType).
 static bool finish_unary(AsmParser *parser, MlirOperation *operation, AsmOperands *operands, AsmAttributes *attributes,
                          bool has_result) {
     assert(operation && operands);
@@ -357,6 +379,7 @@ static bool finish_unary(AsmParser *parser, MlirOperation *operation, AsmOperand
     return asm_set_operands(parser, operation, operands, &type, 1);
 }
 
+// sdy.sharding_constraint and sdy.reshard: %0 <@mesh, [...]> : type.
 static bool own_constraint(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     if (!asm_operand(parser, &operands)) return false;
@@ -389,6 +412,7 @@ static bool own_worded(AsmParser *parser, MlirOperation *operation, AsmAttribute
 
 // [{"a"}, {}] %0 out_sharding=<...>: the axes that a collective of sdy works over (in brackets, in braces, or none)
 // follow from the shardings of its operand and its result.
+// sdy.all_gather, sdy.all_slice and so on; they come last in asm_own() because there are many, all of one form.
 static bool own_collective(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     const char mark = asm_peek(parser);
@@ -442,6 +466,8 @@ static bool own_computation(AsmParser *parser, MlirOperation *operation, AsmAttr
     return true;
 }
 
+// Names are told apart by strcmp: these operations are rare next to the ones of the table, but for constants, which
+// come early in the list for that reason.
 bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     assert(operation->name);
     const char *name = operation->name;
