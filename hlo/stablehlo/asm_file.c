@@ -26,12 +26,14 @@ static void note_alias(AsmParser *parser, const char *line) {
     hlo_string_map_set(parser->arena, &parser->aliases, line, (size_t)(at - line), alias);
 }
 
-// key: "0x..." of the section {-# dialect_resources: { builtin: { ... } } #-}
-static void note_resources(AsmParser *parser, const char *at) {
-    while (at < parser->end) {
-        const char *quote = memchr(at, '"', (size_t)(parser->end - at));
-        const char *close = quote ? memchr(quote + 1, '"', (size_t)(parser->end - quote - 1)) : NULL;
-        if (!close) return;
+// key: "0x..." of the section {-# dialect_resources: { builtin: { ... } } #-} that begins at `at`; gives its end, or
+// that of the text if it has none, which skip_resources() will say.
+static const char *note_resources(AsmParser *parser, const char *at) {
+    const char *found = strstr(at, "#-}"), *end = found ? found : parser->end;
+    while (at < end) {
+        const char *quote = memchr(at, '"', (size_t)(end - at));
+        const char *close = quote ? memchr(quote + 1, '"', (size_t)(end - quote - 1)) : NULL;
+        if (!close) break;
         at = close + 1;
         if (quote[1] != '0' || quote[2] != 'x') continue;
         const char *key_end = quote;
@@ -42,14 +44,16 @@ static void note_resources(AsmParser *parser, const char *at) {
         *digits = (AsmSlice){quote + 3, (size_t)(close - quote - 3)};
         hlo_string_map_set(parser->arena, &parser->resources, key, (size_t)(key_end - key), digits);
     }
+    return end;
 }
 
 // A line's first character says enough: strings of MLIR have no line breaks in them, and operations begin with % or ".
+// A section of resources is read once, whatever its own lines begin with.
 static void note_definitions(AsmParser *parser) {
     const char *line = parser->begin;
     while (line < parser->end) {
         if (*line == '#' || *line == '!') note_alias(parser, line);
-        if (line[0] == '{' && line[1] == '-' && line[2] == '#') note_resources(parser, line);
+        if (line[0] == '{' && line[1] == '-' && line[2] == '#') line = note_resources(parser, line);
         const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
         line = newline ? newline + 1 : parser->end;
     }

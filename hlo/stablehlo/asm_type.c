@@ -141,17 +141,9 @@ static const MlirType *parse_tuple(AsmParser *parser) {
     AsmTypes types = {0};
     const char *start = parser->at;
     if (!asm_eat(parser, '>') && (!asm_type_list(parser, &types) || !asm_expect(parser, '>'))) return NULL;
-    const HloShape **elements = HLO_ARENA_NEW(parser->arena, const HloShape *, types.count);
-    for (int64_t i = 0; i < types.count; i++) {
-        if (types.items[i]->kind == MLIR_TYPE_OTHER) return types.items[i];
-        if (types.items[i]->kind != MLIR_TYPE_SHAPE) {
-            asm_fail_at(parser, start, "a tuple holds something that has no shape");
-            return NULL;
-        }
-        elements[i] = types.items[i]->shape;
-    }
-    const HloShape *shape = hlo_shape_tuple(parser->arena, elements, types.count);
-    return mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
+    const MlirType *tuple = NULL;
+    HloStatus status = mlir_tuple_type(parser->arena, types.items, types.count, &tuple);
+    return asm_take(parser, start, status) ? tuple : NULL;
 }
 
 // !stablehlo.token, !stablehlo.future<...>, !quant.uniform<...>, or an alias.
@@ -168,10 +160,9 @@ static const MlirType *parse_dialect_type(AsmParser *parser) {
         return mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = token});
     }
     if (asm_slice_is(name, "stablehlo.future") && *parser->at == '<') {
-        // What was started is done at once, so that a future is its value.
         parser->at++;
         const MlirType *content = asm_type(parser);
-        return content && asm_expect(parser, '>') ? content : NULL;
+        return content && asm_expect(parser, '>') ? mlir_future_type(parser->arena, content) : NULL;
     }
     if (!memchr(name.text, '.', name.length) && *parser->at != '<') return asm_alias(parser, whole, true);
     if (*parser->at == '<') {

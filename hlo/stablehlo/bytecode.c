@@ -284,11 +284,26 @@ static void read_properties(MlirFile *file, MlirCursor *cursor) {
     file->property_count = count;
 }
 
+// Operations of StableHLO itself have no stable form in bytecode: what their properties are depends on the release that
+// wrote them, and nothing in the file says which that was. Portable artifacts have those of vhlo in their place.
+static HloStatus check_portable(const MlirFile *file) {
+    for (int64_t i = 0; i < file->op_name_count; i++) {
+        const MlirOpName *op = &file->op_names[i];
+        const bool is_portable = op->dialect != MLIR_DIALECT_STABLEHLO && op->dialect != MLIR_DIALECT_FUNC;
+        HLO_FAIL_IF(!is_portable, HLO_UNIMPLEMENTED,
+                    "MLIR bytecode of %s, which only the release that wrote it can read: write a portable artifact "
+                    "(stablehlo.serialize_portable_artifact) or text instead",
+                    op->name);
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus read_tables(MlirFile *file, MlirCursor sections[SECTION_COUNT]) {
     read_strings(file, &sections[SECTION_STRING]);
     HLO_TRY(sections[SECTION_STRING].error);
     read_dialects(file, &sections[SECTION_DIALECT]);
     HLO_TRY(sections[SECTION_DIALECT].error);
+    HLO_TRY(check_portable(file));
     MlirCursor *offsets = &sections[SECTION_ATTR_TYPE_OFFSET], *data = &sections[SECTION_ATTR_TYPE];
     file->attribute_count = mlir_read_count(offsets);
     file->type_count = mlir_read_count(offsets);
@@ -331,11 +346,12 @@ HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, Mlir
         hlo_status_free(file.cursor.error);
         return hlo_error(HLO_INVALID_ARGUMENT, "this is no MLIR bytecode: its magic number is missing");
     }
-    file.version = (int64_t)mlir_read_varint(&file.cursor);
-    if (!file.cursor.error && file.version > NEWEST_VERSION) {
-        return hlo_error(HLO_UNIMPLEMENTED, "MLIR bytecode version %lld is newer than the %d that are known",
-                         (long long)file.version, NEWEST_VERSION);
+    const uint64_t version = mlir_read_varint(&file.cursor);
+    if (!file.cursor.error && version > NEWEST_VERSION) {
+        return hlo_error(HLO_UNIMPLEMENTED, "MLIR bytecode version %llu is newer than the %d that are known",
+                         (unsigned long long)version, NEWEST_VERSION);
     }
+    file.version = (int64_t)version;
     while (!file.cursor.error && mlir_read_byte(&file.cursor)) {
     }  // the producer's name
     HLO_TRY(file.cursor.error);

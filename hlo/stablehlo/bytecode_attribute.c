@@ -160,6 +160,10 @@ static const MlirAttribute *read_dense_array(MlirFile *file, MlirCursor *cursor)
     uint64_t length = mlir_read_varint(cursor);
     const unsigned char *bytes = mlir_read_bytes(cursor, length);
     int64_t each = (type_bits(type) + 7) / 8;
+    if (each < 1 || each > (int64_t)sizeof(int64_t)) {
+        mlir_cursor_fail(cursor, "a dense array of something that is no number");
+        return NULL;
+    }
     if (!bytes || length != (uint64_t)(count * each)) {
         mlir_cursor_fail(cursor, "a dense array has a wrong size");
         return NULL;

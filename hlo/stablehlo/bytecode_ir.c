@@ -33,6 +33,7 @@ typedef struct IrReader {
     MlirFile *file;
     MlirCursor *cursor;
     int depth;
+    int64_t values;  // that all regions so far have said they own
 } IrReader;
 
 static MlirValue *value_at(IrReader *reader, const Scope *scope, uint64_t number) {
@@ -255,6 +256,10 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     if (count == 0) return;
     if (++reader->depth > DEEPEST_REGION) mlir_cursor_fail(cursor, "regions nest too deep");
     int64_t values = mlir_read_count(cursor);
+    // A value takes a byte at least, that of its type: regions side by side must not each claim all that follows.
+    reader->values += values;
+    if (reader->values > reader->file->cursor.end - reader->file->cursor.begin)
+        mlir_cursor_fail(cursor, "the regions have more values than the file has bytes");
     if (cursor->error) return;
     int64_t next_value = scope->count;
     const Scope outside = *scope;
@@ -270,7 +275,7 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
 
 HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top) {
     assert(top);
-    IrReader reader = {file, &file->ir, 0};
+    IrReader reader = {.file = file, .cursor = &file->ir};
     Scope scope = {0};
     MlirBlock block = {0};
     int64_t next_value = 0;

@@ -23,15 +23,28 @@ static const MlirType *read_function(MlirFile *file, MlirCursor *cursor) {
     return mlir_new_type(file->arena, type);
 }
 
+// Leaves an error of another room in the cursor, which gives it the offset.
+static void take_status(MlirCursor *cursor, HloStatus status) {
+    if (!status) return;
+    mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+}
+
 static const MlirType *read_tuple(MlirFile *file, MlirCursor *cursor) {
     int64_t count;
     const MlirType *const *types = read_types(file, cursor, &count);
-    const HloShape **elements = HLO_ARENA_NEW(file->arena, const HloShape *, count);
-    for (int64_t i = 0; i < count && !cursor->error; i++) {
-        if (types[i]->kind != MLIR_TYPE_SHAPE) mlir_cursor_fail(cursor, "a tuple holds something that has no shape");
-        elements[i] = types[i]->shape;
-    }
-    return cursor->error ? NULL : shape_type(file, hlo_shape_tuple(file->arena, elements, count));
+    const MlirType *tuple = NULL;
+    if (!cursor->error) take_status(cursor, mlir_tuple_type(file->arena, types, count, &tuple));
+    return cursor->error ? NULL : tuple;
+}
+
+// A future of one value; StableHLO's own operations give no others.
+static const MlirType *read_future(MlirFile *file, MlirCursor *cursor) {
+    int64_t count;
+    const MlirType *const *types = read_types(file, cursor, &count);
+    if (cursor->error) return NULL;
+    return count == 1 ? mlir_future_type(file->arena, types[0])
+                      : mlir_other_type(file->arena, "future of several values");
 }
 
 static const MlirType *read_tensor(MlirFile *file, MlirCursor *cursor, bool encoded, bool encoding_first) {
@@ -44,11 +57,7 @@ static const MlirType *read_tensor(MlirFile *file, MlirCursor *cursor, bool enco
     if (cursor->error || !element) return NULL;
     const HloInts *bounds = encoding && encoding->kind == MLIR_BOUNDS ? &encoding->ints : NULL;
     const MlirType *type = NULL;
-    HloStatus status = mlir_tensor_type(file->arena, element, dims.items, dims.count, bounds, &type);
-    if (status) {
-        mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
-        hlo_status_free(status);
-    }
+    take_status(cursor, mlir_tensor_type(file->arena, element, dims.items, dims.count, bounds, &type));
     return type;
 }
 
@@ -105,6 +114,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
         case 30: return mlir_other_type(file->arena, "quantized type");
         case 38:
         case 39: return mlir_other_type(file->arena, "6-bit float type");
+        case 42: return read_future(file, cursor);
         case 41: return read_tensor(file, cursor, false, false);  // a buffer (what Pin gives) is its array
         default: break;
     }

@@ -13,21 +13,14 @@ static const MlirAttribute *symbol(const ExportPlace *place, const char *name) {
     return mlir_new_attribute(place->exporter->arena, (MlirAttribute){.kind = MLIR_SYMBOL, .string = name});
 }
 
-// True if all types in an attribute are known: what comes from a text may name any, as integers of 13 bits.
-static bool has_known_types(const MlirAttribute *attribute) {
-    if (!attribute) return true;
-    bool known = !attribute->type || attribute->type->kind != MLIR_TYPE_OTHER;
-    for (int64_t i = 0; known && i < attribute->count; i++) known = has_known_types(attribute->items[i]);
-    return known;
-}
-
-// The dictionary that a text holds, or NULL.
+// The dictionary that a text holds; NULL if it holds none, or one with something that we cannot write (text may name
+// any attribute and type of MLIR).
 static const MlirAttribute *parse_dictionary(const ExportPlace *place, const char *text) {
     if (!text || *text != '{') return NULL;
     const MlirAttribute *attribute = NULL;
     HloStatus status = mlir_parse_attribute(place->exporter->arena, text, strlen(text), &attribute);
     hlo_status_free(status);
-    return status || !has_known_types(attribute) ? NULL : attribute;
+    return status || !mlir_can_write(attribute) ? NULL : attribute;
 }
 
 // Calls that are composites say so; their attributes are text.

@@ -54,10 +54,18 @@ static const FieldsRow rows[HLO_OPCODE_COUNT] = {
 // ---------------------------------------------------------------------------------------------------------------------
 // Import
 
+// True for what StableHLO has no default for. Lists may be missing where an operand says the same (dynamic_gather), and
+// inference refuses most others that are empty; a dimension or a number would be 0 without a word.
+static bool is_required(MlirFieldKind kind) {
+    return kind == MLIR_FIELD_INT || kind == MLIR_FIELD_INT_32 || kind == MLIR_FIELD_ONE || kind == MLIR_FIELD_FLOAT ||
+           kind == MLIR_FIELD_CHOICE;
+}
+
 static HloStatus import_field(ImportPlace *place, const MlirField *field, void *member) {
-    const MlirAttribute *attribute;
+    const MlirAttribute *attribute = mlir_attribute(place->operation, field->name);
     const char *string;
     int64_t number;
+    if (is_required(field->kind)) HLO_TRY(import_required(place, field->name));
     switch (field->kind) {
         case MLIR_FIELD_INT:
         case MLIR_FIELD_INT_32: return import_int(place, field->name, 0, member);
@@ -71,10 +79,13 @@ static HloStatus import_field(ImportPlace *place, const MlirField *field, void *
             *(HloInts *)member = hlo_ints(import_arena(place), &number, 1);
             return HLO_SUCCESS;
         case MLIR_FIELD_FLOAT:
-            attribute = mlir_attribute(place->operation, field->name);
-            if (attribute) *(float *)member = (float)attribute->real;
+            if (attribute->kind != MLIR_FLOAT)
+                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no decimal number", field->name);
+            *(float *)member = (float)attribute->real;
             return HLO_SUCCESS;
         case MLIR_FIELD_STRING:
+            if (attribute && attribute->kind != MLIR_STRING)
+                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no string", field->name);
             string = import_string(place, field->name);
             if (string && *string) *(const char **)member = hlo_arena_text(import_arena(place), string);
             return HLO_SUCCESS;

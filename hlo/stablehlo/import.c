@@ -26,18 +26,35 @@ typedef struct ImportedFunction {
 // ---------------------------------------------------------------------------------------------------------------------
 // Places
 
-// The first file and line of a location, outermost name first.
-static void find_place(const MlirAttribute *location, const char **file, int64_t *line, const char **name, int depth) {
-    assert(depth >= 0);
-    if (!location || location->kind != MLIR_LOCATION || depth > 20) return;
-    bool is_file = location->count == 0 && location->string && location->integer > 0;
-    if (is_file && !*file) {
-        *file = location->string;
-        *line = location->integer;
-    } else if (!is_file && location->string && !*name) {
-        *name = location->string;
+// What a location says: the first file and line, and the outermost name.
+typedef struct SourcePlace {
+    const char *file, *name;
+    int64_t line;
+    int depth, visits;
+} SourcePlace;
+
+// Locations share their parts, so that twenty lines may name a tree of 4^20: the search ends when all is found, or when
+// it has taken longer than any location that a program was ever made with.
+static void search_place(const MlirAttribute *location, SourcePlace *place) {
+    enum { DEEPEST_LOCATION = 20, MOST_VISITS = 2000 };
+    if (!location || location->kind != MLIR_LOCATION || (place->file && place->name)) return;
+    if (place->depth > DEEPEST_LOCATION || place->visits++ > MOST_VISITS) return;
+    const bool is_file = location->count == 0 && location->string && location->integer > 0;
+    if (is_file && !place->file) {
+        place->file = location->string;
+        place->line = location->integer;
+    } else if (!is_file && location->string && !place->name) {
+        place->name = location->string;
     }
-    for (int64_t i = 0; i < location->count; i++) find_place(location->items[i], file, line, name, depth + 1);
+    place->depth++;
+    for (int64_t i = 0; i < location->count; i++) search_place(location->items[i], place);
+    place->depth--;
+}
+
+static SourcePlace find_place(const MlirAttribute *location) {
+    SourcePlace place = {0};
+    search_place(location, &place);
+    return place;
 }
 
 HloStatus import_error(const ImportPlace *place, HloCode code, const char *format, ...) {
@@ -47,31 +64,32 @@ HloStatus import_error(const ImportPlace *place, HloCode code, const char *forma
     va_start(arguments, format);
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    const char *file = NULL, *name = NULL;
-    int64_t line = 0;
-    find_place(place->operation->location, &file, &line, &name, 0);
-    if (!file) return hlo_error(code, "%s: %s", place->operation->name, message);
-    return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, file, (long long)line, message);
+    const SourcePlace source = find_place(place->operation->location);
+    if (!source.file) return hlo_error(code, "%s: %s", place->operation->name, message);
+    return hlo_error(code, "%s at %s:%lld: %s", place->operation->name, source.file, (long long)source.line, message);
 }
 
 const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute *location) {
     if (!location) return NULL;
     if (location->lowered) return location->lowered;
-    const char *file = NULL, *name = NULL;
-    int64_t line = 0;
-    find_place(location, &file, &line, &name, 0);
-    if (!file && !name) return NULL;
+    const SourcePlace source = find_place(location);
+    if (!source.file && !source.name) return NULL;
     HloArena *arena = import_arena(place);
     HloMetadata *metadata = HLO_ARENA_NEW(arena, HloMetadata, 1);
-    if (name) metadata->op_name = hlo_arena_text(arena, name);
-    if (file) metadata->source_file = hlo_arena_text(arena, file);
-    metadata->source_line = line;
+    if (source.name) metadata->op_name = hlo_arena_text(arena, source.name);
+    if (source.file) metadata->source_file = hlo_arena_text(arena, source.file);
+    metadata->source_line = source.line;
     ((MlirAttribute *)(uintptr_t)location)->lowered = metadata;
     return metadata;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes
+
+HloStatus import_required(const ImportPlace *place, const char *name) {
+    if (mlir_attribute(place->operation, name)) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "it has no attribute %s", name);
+}
 
 HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value) {
     assert(name && value);
@@ -266,6 +284,13 @@ static bool refines(const HloShape *inferred, const HloShape *declared) {
         if (!refines(inferred->elements[i], declared->elements[i])) return false;
     }
     return true;
+}
+
+HloStatus import_check_type(const ImportPlace *place, const HloInstruction *value, const MlirType *type) {
+    const HloShape *shape = NULL;
+    HLO_TRY(import_shape(place, type, &shape));
+    if (refines(value->shape, shape) || refines(shape, value->shape)) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "it makes a value of one type another one without converting it");
 }
 
 // True if the text may say another precision of floats than follows from the operands: where StableHLO lets a
@@ -481,7 +506,10 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
         const ImportPlan *plan = plan_of(importer, operation->name);
         if (plan->is_return) {
             *terminator = operation;
-            return HLO_SUCCESS;
+            if (i + 1 == block->operation_count) return HLO_SUCCESS;
+            return with_place(importer, block->operations[i + 1],
+                              hlo_error(HLO_INVALID_ARGUMENT, "%s stands behind the return of its block",
+                                        block->operations[i + 1]->name));
         }
         ImportPlace place = {importer, computation, operation};
         if (plan->repeats && import_repeated(&place)) continue;

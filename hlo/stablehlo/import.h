@@ -93,6 +93,9 @@ void import_note_same(Importer *importer, const HloInstruction *inner, const Hlo
 // The shape of a value; UNIMPLEMENTED naming the type when HLO has none for it.
 HLO_NODISCARD HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape);
 
+// INVALID_ARGUMENT unless the value is of that type, but for sizes that the type leaves open: for operations that
+// become no instruction, which inference would have checked.
+HLO_NODISCARD HloStatus import_check_type(const ImportPlace *place, const HloInstruction *value, const MlirType *type);
 // Appends an instruction, checked by shape inference against `shape` (NULL: the inferred shape is taken, as where
 // `shape` has sizes without bounds that inference knows better). Metadata comes from the operation's location, a
 // sharding from its attributes.
@@ -110,6 +113,8 @@ HLO_NODISCARD HloStatus import_result_shape(const ImportPlace *place, const HloS
 
 // Attributes by name. A missing one gives the default; one of another kind is an error.
 HLO_NODISCARD HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallback, int64_t *value);
+// INVALID_ARGUMENT naming the attribute if the operation has it not: for those without a default in StableHLO.
+HLO_NODISCARD HloStatus import_required(const ImportPlace *place, const char *name);
 // A unit attribute counts as true.
 HLO_NODISCARD HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback, bool *value);
 // A list of integers from a dense array or a tensor; empty when missing.

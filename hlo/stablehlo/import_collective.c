@@ -11,6 +11,9 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
     }
     int64_t count = attribute->literal->shape->dims[0], width = attribute->literal->shape->dims[1];
+    // Rows of nothing take no bytes, so that the tensor's size says nothing of their number.
+    if (width == 0 && count > 1)
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has %lld groups of nobody", (long long)count);
     HloInts *lists = HLO_ARENA_NEW(import_arena(place), HloInts, count);
     for (int64_t i = 0; i < count; i++) {
         int64_t *devices = HLO_ARENA_NEW(import_arena(place), int64_t, width);
@@ -264,10 +267,9 @@ static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
         hlo_text_format(&text, "%s{%lld,%lld}", i ? "," : "", (long long)pairs.items[i].source,
                         (long long)pairs.items[i].target);
     hlo_text_char(&text, '}');
-    const HloStatus status = hlo_text_status(&text);
-    if (!status) hlo_instruction_set_frontend_attribute(transfer, "_xla_send_recv_source_target_pairs", text.data);
-    hlo_text_free(&text);
-    return status;
+    hlo_instruction_set_frontend_attribute(transfer, "_xla_send_recv_source_target_pairs",
+                                           hlo_text_to_arena(import_arena(place), &text));
+    return HLO_SUCCESS;
 }
 
 // An op that HLO has as a pair: the values, then the token.

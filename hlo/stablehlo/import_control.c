@@ -404,8 +404,11 @@ static HloStatus import_composite(ImportPlace *place) {
     HLO_TRY(call_function(place, decomposition, true, &result));
     HLO_TRY(import_int(place, "version", 0, &version));
     char number[24];
+    const MlirAttribute *attributes = mlir_attribute(place->operation, "composite_attributes");
+    const bool is_said = attributes && attributes->kind == MLIR_DICTIONARY && mlir_can_write(attributes);
+    hlo_instruction_set_frontend_attribute(result, "composite.attributes",
+                                           is_said ? mlir_attribute_text(import_arena(place), attributes) : "{}");
     hlo_instruction_set_frontend_attribute(result, "composite.name", name ? name : "");
-    hlo_instruction_set_frontend_attribute(result, "composite.attributes", "{}");
     hlo_instruction_set_frontend_attribute(result, "composite.version",
                                            (snprintf(number, sizeof(number), "%lld", (long long)version), number));
     return import_set_results(place, result);
@@ -463,7 +466,8 @@ static const char *hexadecimal(HloArena *arena, const char *bytes, int64_t count
 static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands) {
     const MlirAttribute *attributes = mlir_attribute(place->operation, "mhlo.frontend_attributes");
     const MlirAttribute *number = attributes ? mlir_entry(attributes, "xla.sdy.sharding_group_id") : NULL;
-    if (place->operation->operand_count != 1 || !number || !number->string) {
+    const bool is_number = number && number->string && *number->string >= '0' && *number->string <= '9';
+    if (place->operation->operand_count != 1 || !is_number) {
         return import_error(place, HLO_INVALID_ARGUMENT, "a sharding group without a member or a number");
     }
     HLO_TRY(import_group_member(place, strtoll(number->string, NULL, 10), &operands[0]));
@@ -471,38 +475,12 @@ static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands
     return HLO_SUCCESS;
 }
 
-// An integer with its type, "76 : ui8".
-static void custom_call_integer(HloText *out, const MlirAttribute *value) {
-    const HloTypeInfo *type =
-        value->type && value->type->kind == MLIR_TYPE_ELEMENT ? hlo_type_info(value->type->element) : NULL;
-    const bool is_unsigned = type && type->kind == HLO_KIND_UNSIGNED;
-    hlo_text_format(out, "%lld", (long long)value->integer);
-    if (type) hlo_text_format(out, " : %s%d", is_unsigned ? "ui" : "i", type->bits);
-}
-
-// The typed options of a call, as HLO text writes them: {uplo = 76 : ui8, left = true}.
+// The typed options of a call, as HLO text has them: MLIR's own text, {left = true, uplo = 76 : ui8}.
 static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribute *options, const char **text) {
-    HloText out = {0};
-    bool known = true;
-    hlo_text_string(&out, "{");
-    for (int64_t i = 0; i < options->count && known; i++) {
-        const MlirAttribute *value = options->items[i];
-        hlo_text_format(&out, "%s%s = ", i ? ", " : "", options->keys[i]);
-        known = value != NULL;
-        if (!known) break;
-        switch (value->kind) {
-            case MLIR_BOOL: hlo_text_string(&out, value->integer ? "true" : "false"); break;
-            case MLIR_STRING: hlo_text_format(&out, "\"%s\"", value->string); break;
-            case MLIR_FLOAT: hlo_text_format(&out, "%.17g", value->real); break;
-            case MLIR_INTEGER: custom_call_integer(&out, value); break;
-            default: known = false;
-        }
-    }
-    hlo_text_string(&out, "}");
-    if (known) *text = hlo_text_to_arena(import_arena(place), &out);
-    hlo_text_free(&out);
-    return known ? HLO_SUCCESS
-                 : import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is no number, text or boolean");
+    if (!mlir_can_write(options))
+        return import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is of a dialect that is not known");
+    *text = mlir_attribute_text(import_arena(place), options);
+    return HLO_SUCCESS;
 }
 
 // A value that has to be in some memory is a copy there.

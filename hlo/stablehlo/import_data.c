@@ -93,6 +93,14 @@ static HloStatus import_broadcast(ImportPlace *place) {
     int64_t rank = type && type->kind == MLIR_TYPE_SHAPE ? type->shape->rank : 0;
     int64_t *dims = HLO_ARENA_NEW(import_arena(place), int64_t, rank);
     for (int64_t i = 0; i < rank; i++) dims[i] = sizes.count + i;
+    const HloShape *shape;
+    HLO_TRY(import_result_shape(place, &shape));
+    // The sizes that come in front stand twice, here and in the result's type; inference sees only the latter.
+    for (int64_t i = 0; i < sizes.count && i < shape->rank; i++) {
+        if (shape->dims[i] != sizes.items[i] && shape->dims[i] != HLO_UNBOUNDED)
+            return import_error(place, HLO_INVALID_ARGUMENT, "broadcast_sizes say %lld, the result's type %lld",
+                                (long long)sizes.items[i], (long long)shape->dims[i]);
+    }
     HloDimensionsAttributes attributes = {{dims, rank}};
     return import_plain(place, HLO_OP_BROADCAST, &attributes);
 }
@@ -160,6 +168,7 @@ static HloStatus import_clamp(ImportPlace *place) {
 }
 
 HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *attributes) {
+    HLO_TRY(import_required(place, "comparison_direction"));
     HLO_TRY(import_enum(place, "comparison_direction", &hlo_enum_ComparisonDirection, 0, &attributes->direction));
     HLO_TRY(import_enum(place, "compare_type", &hlo_enum_ComparisonType, 0, &attributes->type));
     // HLO writes only the order that differs from the operand type's own.

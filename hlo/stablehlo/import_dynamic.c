@@ -219,6 +219,8 @@ static HloStatus call_operand_wrapper(ImportPlace *place) {
 static HloStatus call_shape_assertion(ImportPlace *place) {
     HloInstruction **operands;
     HloInts holds;
+    if (place->operation->operand_count < 1)
+        return import_error(place, HLO_INVALID_ARGUMENT, "@shape_assertion takes a condition");
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(known_operand(place, operands[0], "condition on sizes is", &holds));
     if (holds.count == 1 && holds.items[0]) return HLO_SUCCESS;

@@ -69,10 +69,8 @@ static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape 
     HloText text = {0};
     hlo_shape_print(&text, *shape, false);
     hlo_text_string(&text, mode);
-    HloStatus status = hlo_text_status(&text);
-    if (!status) status = hlo_parse_shape(arena, text.data, text.length, shape);
-    hlo_text_free(&text);
-    return status;
+    const size_t length = text.length;
+    return hlo_parse_shape(arena, hlo_text_to_arena(arena, &text), length, shape);
 }
 
 // What an argument or result says of its layout: "default", "auto" or a layout in text.
@@ -119,10 +117,12 @@ static HloStatus note_modes(HloModule *module, const char *key, const MlirAttrib
         plain &= strcmp(mode, "default") == 0;
         hlo_text_format(&text, "%s%s", i ? ";" : "", mode);
     }
-    HloStatus status = hlo_text_status(&text);
-    if (!status && !plain) hlo_module_set_frontend_attribute(module, key, text.data);
-    hlo_text_free(&text);
-    return status;
+    if (plain) {
+        hlo_text_free(&text);
+        return HLO_SUCCESS;
+    }
+    hlo_module_set_frontend_attribute(module, key, hlo_text_to_arena(module->arena, &text));
+    return HLO_SUCCESS;
 }
 
 HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function) {

@@ -210,12 +210,21 @@ static HloStatus import_async_start(ImportPlace *place) {
     const MlirBlock *block = operation->region_count == 1 ? operation->regions[0].blocks : NULL;
     if (!block || operation->regions[0].block_count != 1 || block->argument_count != operation->operand_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "a region that takes the operands is needed");
-    for (int64_t i = 0; i < block->argument_count; i++) block->arguments[i]->lowered = operands[i];
+    for (int64_t i = 0; i < block->argument_count; i++) {
+        HLO_TRY(import_check_type(place, operands[i], block->arguments[i]->type));
+        block->arguments[i]->lowered = operands[i];
+    }
     HLO_TRY(import_block(place->importer, place->computation, block, &terminator));
     if (terminator->operand_count != operation->result_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "the region returns not as many values as the operation");
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **returned;
+    HLO_TRY(import_operands(&end, &returned));
     for (int64_t i = 0; i < operation->result_count; i++) {
-        operation->results[i]->lowered = terminator->operands[i]->lowered;
+        const MlirType *type = operation->results[i]->type;
+        if (!type || !type->is_future) return import_error(place, HLO_INVALID_ARGUMENT, "what is started is no future");
+        HLO_TRY(import_check_type(place, returned[i], type));
+        operation->results[i]->lowered = returned[i];
     }
     return HLO_SUCCESS;
 }
@@ -226,6 +235,10 @@ static HloStatus import_async_done(ImportPlace *place) {
     if (place->operation->result_count != place->operation->operand_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "a value a future is needed");
     for (int64_t i = 0; i < place->operation->operand_count; i++) {
+        const MlirType *from = place->operation->operands[i]->type, *to = place->operation->results[i]->type;
+        if (!from || !from->is_future || (to && to->is_future))
+            return import_error(place, HLO_INVALID_ARGUMENT, "a future is needed, and its value comes back");
+        HLO_TRY(import_check_type(place, operands[i], to));
         place->operation->results[i]->lowered = operands[i];
     }
     return HLO_SUCCESS;

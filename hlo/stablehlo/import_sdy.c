@@ -10,6 +10,9 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Meshes
 
+// Axes are compared each with each; real meshes have less than ten.
+enum { MOST_AXES = 1024 };
+
 // A mesh cut into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
 typedef struct MeshPart {
     const char *axis;
@@ -69,12 +72,20 @@ static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const 
     return HLO_SUCCESS;
 }
 
-static bool has_axis(const MlirAttribute *mesh, const char *name) {
+// The axis of the mesh that is called so, or NULL.
+static const MlirAttribute *axis_of(const MlirAttribute *mesh, const char *name) {
     for (int64_t i = 0; i < mesh->count; i++) {
         const MlirAttribute *axis = mesh->items[i];
-        if (axis && axis->string && strcmp(axis->string, name) == 0) return true;
+        if (axis && axis->string && strcmp(axis->string, name) == 0) return axis;
     }
-    return false;
+    return NULL;
+}
+
+// True if the axis has the part: `pre` devices come before a step along it, `size` are in it.
+static bool has_part(const MlirAttribute *axis, const MlirAttribute *part) {
+    if (!part || part->ints.count != 2 || axis->ints.count != 1) return false;
+    const int64_t whole = axis->ints.items[0], pre = part->ints.items[0], size = part->ints.items[1];
+    return pre >= 1 && size >= 1 && whole >= 1 && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
 }
 
 // A list of axis references names axes of the mesh; `whole` has those that were there as a whole before.
@@ -84,8 +95,11 @@ static HloStatus check_list(HloArena *arena, const MlirAttribute *mesh, const Ml
     for (int64_t i = 0; list && i < list->count; i++) {
         const MlirAttribute *axis = list->items[i];
         if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string) continue;
-        HLO_FAIL_IF(!has_axis(mesh, axis->string), HLO_INVALID_ARGUMENT,
-                    "a sharding names the axis \"%s\", which its mesh does not have", axis->string);
+        const MlirAttribute *whole_axis = axis_of(mesh, axis->string);
+        HLO_FAIL_IF(!whole_axis, HLO_INVALID_ARGUMENT, "a sharding names the axis \"%s\", which its mesh does not have",
+                    axis->string);
+        HLO_FAIL_IF(axis->count && !has_part(whole_axis, axis->items[0]), HLO_INVALID_ARGUMENT,
+                    "a part of axis \"%s\" does not fit it", axis->string);
         if (axis->count) continue;  // part of an axis: others may be elsewhere
         for (int64_t k = 0; k < whole->count; k++) {
             HLO_FAIL_IF(strcmp(whole->items[k], axis->string) == 0, HLO_INVALID_ARGUMENT,
@@ -108,6 +122,7 @@ static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, Cut
     const MlirAttribute *found = find_mesh(importer, sharding->items[0]);
     HLO_FAIL_IF(!found || found->kind != MLIR_SDY || found->code != MLIR_SDY_MESH, HLO_INVALID_ARGUMENT,
                 "a sharding names a mesh that does not exist");
+    HLO_FAIL_IF(found->count > MOST_AXES, HLO_INVALID_ARGUMENT, "a mesh has more than %d axes", MOST_AXES);
     HLO_TRY(check_axes(importer->module->arena, found, sharding));
     mesh->device_ids = found->ints;
     mesh->device_count = 1;
@@ -281,6 +296,9 @@ static HloStatus tile(Importer *importer, const MlirAttribute *attribute, const 
     assert(rank >= 0 && result);
     HloArena *arena = importer->module->arena;
     CutMesh mesh = {0};
+    // import_sharding() also takes the text of an annotation, which names no axes that could be manual.
+    HLO_FAIL_IF(!attribute || attribute->kind != MLIR_SDY || attribute->code != MLIR_SDY_SHARDING, HLO_INVALID_ARGUMENT,
+                "a sharding attribute holds something else");
     HLO_TRY(cut_mesh(importer, attribute, &mesh));
     const MlirAttribute *dims = attribute->items[1];
     HLO_FAIL_IF(dims->count != rank && !(mesh.device_count == 1), HLO_INVALID_ARGUMENT,
@@ -345,8 +363,6 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
                            (void *)(uintptr_t)*sharding);
         return HLO_SUCCESS;
     }
-    HLO_FAIL_IF(attribute->kind != MLIR_SDY || attribute->code != MLIR_SDY_SHARDING, HLO_INVALID_ARGUMENT,
-                "a sharding attribute holds something else");
     return tile(importer, attribute, NULL, rank, sharding);
 }
 
@@ -418,9 +434,8 @@ void import_sharding_text(Importer *importer, const MlirAttribute *const *shardi
         print_sharding(&text, sharding, hlo_shape_leaf(instruction->shape, i)->rank);
     }
     if (tuple) hlo_text_string(&text, "]>");
-    const char *kept = hlo_arena_string(importer->module->arena, text.data, text.length);
+    const char *kept = hlo_text_to_arena(importer->module->arena, &text);
     hlo_instruction_set_frontend_attribute(instruction, "xla.sdy.sharding", kept);
-    hlo_text_free(&text);
 }
 
 static void print_mesh(HloText *text, const MlirOperation *operation) {
@@ -456,7 +471,7 @@ void import_meshes(Importer *importer, const MlirOperation *top) {
     }
     if (text.length) {
         hlo_text_char(&text, '}');
-        HloKeyValue meshes = {"xla.sdy.meshes", hlo_arena_string(module->arena, text.data, text.length)};
+        HloKeyValue meshes = {"xla.sdy.meshes", hlo_text_to_arena(module->arena, &text)};
         hlo_vector_push(module->arena, &attributes, meshes);
     }
     module->frontend_attributes = (HloKeyValues){attributes.items, attributes.count};
@@ -508,7 +523,10 @@ static HloStatus import_cast(ImportPlace *place) {
     if (place->operation->operand_count != place->operation->result_count) {
         return import_error(place, HLO_UNIMPLEMENTED, "a cast that changes the number of values");
     }
-    for (int64_t i = 0; i < place->operation->result_count; i++) place->operation->results[i]->lowered = operands[i];
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        HLO_TRY(import_check_type(place, operands[i], place->operation->results[i]->type));
+        place->operation->results[i]->lowered = operands[i];
+    }
     return HLO_SUCCESS;
 }
 
@@ -530,9 +548,10 @@ HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction 
 static HloStatus import_sharding_group(ImportPlace *place) {
     HloInstruction **operands = NULL;
     int64_t group;
+    if (place->operation->operand_count != 1 || !mlir_attribute(place->operation, "group_id"))
+        return import_error(place, HLO_INVALID_ARGUMENT, "a sharding group without a member or a number");
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "group_id", 0, &group));
-    if (place->operation->operand_count != 1) return HLO_SUCCESS;
     HLO_TRY(import_group_member(place, group, &operands[0]));
     place->operation->operands[0]->lowered = operands[0];
     return HLO_SUCCESS;
@@ -576,9 +595,8 @@ static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAt
     }
     if (text.length) {
         hlo_text_char(&text, ']');
-        call->backend_config = hlo_arena_string(import_arena(place), text.data, text.length);
+        call->backend_config = hlo_text_to_arena(import_arena(place), &text);
     }
-    hlo_text_free(&text);
 }
 
 // A value in the sharding that a list has for it; itself where the list has none.
@@ -605,6 +623,7 @@ static HloStatus import_named_computation(ImportPlace *place) {
     const MlirBlock *block = &operation->regions[0].blocks[0];
     HLO_TRY(import_operands(place, &operands));
     for (int64_t i = 0; i < operation->operand_count; i++) {
+        HLO_TRY(import_check_type(place, operands[i], block->arguments[i]->type));
         HLO_TRY(constrain(place, in, i, &operands[i]));
         block->arguments[i]->lowered = operands[i];
     }
@@ -615,6 +634,7 @@ static HloStatus import_named_computation(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
     }
     for (int64_t i = 0; i < operation->result_count; i++) {
+        HLO_TRY(import_check_type(place, returned[i], operation->results[i]->type));
         HLO_TRY(constrain(place, out, i, &returned[i]));
         operation->results[i]->lowered = returned[i];
     }

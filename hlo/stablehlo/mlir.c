@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/stablehlo/dialect.h"
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
 
@@ -75,6 +77,31 @@ HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64
     return HLO_SUCCESS;
 }
 
+const MlirType *mlir_future_type(HloArena *arena, const MlirType *content) {
+    MlirType future = *content;
+    future.is_future = true;
+    return mlir_new_type(arena, future);
+}
+
+HloStatus mlir_tuple_type(HloArena *arena, const MlirType *const *types, int64_t count, const MlirType **result) {
+    assert(count >= 0 && result);
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, count);
+    int64_t parts = 1;
+    for (int64_t i = 0; i < count; i++) {
+        *result = types[i];
+        if (types[i]->kind == MLIR_TYPE_OTHER) return HLO_SUCCESS;
+        HLO_FAIL_IF(types[i]->kind != MLIR_TYPE_SHAPE, HLO_INVALID_ARGUMENT,
+                    "a tuple holds something that has no shape");
+        elements[i] = types[i]->shape;
+        parts += types[i]->parts ? types[i]->parts : 1;
+        HLO_FAIL_IF(parts > MLIR_MOST_TUPLE_PARTS, HLO_INVALID_ARGUMENT, "a tuple is made of more than %lld types",
+                    (long long)MLIR_MOST_TUPLE_PARTS);
+    }
+    const HloShape *shape = hlo_shape_tuple(arena, elements, count);
+    *result = mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape, .parts = parts});
+    return HLO_SUCCESS;
+}
+
 static bool equal_lists(const MlirType *const *a, const MlirType *const *b, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         if (!mlir_type_equal(a[i], b[i])) return false;
@@ -84,7 +111,7 @@ static bool equal_lists(const MlirType *const *a, const MlirType *const *b, int6
 
 bool mlir_type_equal(const MlirType *a, const MlirType *b) {
     if (a == b) return true;
-    if (!a || !b || a->kind != b->kind) return false;
+    if (!a || !b || a->kind != b->kind || a->is_future != b->is_future) return false;
     switch (a->kind) {
         case MLIR_TYPE_ELEMENT: return a->element == b->element;
         case MLIR_TYPE_SHAPE: return hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT);
@@ -165,6 +192,60 @@ HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const un
     extend_signs(tensor);
     *literal = tensor;
     return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What can be written
+
+static bool can_write_type(const MlirType *type) {
+    if (!type || type->is_future) return false;
+    switch (type->kind) {
+        case MLIR_TYPE_ELEMENT:
+        case MLIR_TYPE_INDEX:
+        case MLIR_TYPE_NONE: return true;
+        case MLIR_TYPE_SHAPE: return hlo_shape_is_array(type->shape) || type->shape->type == HLO_TOKEN;
+        case MLIR_TYPE_FUNCTION:
+            for (int64_t i = 0; i < type->input_count; i++) {
+                if (!can_write_type(type->inputs[i])) return false;
+            }
+            for (int64_t i = 0; i < type->result_count; i++) {
+                if (!can_write_type(type->results[i])) return false;
+            }
+            return true;
+        case MLIR_TYPE_OTHER: break;
+    }
+    return false;
+}
+
+// A number's type is a number's: text may say 5 : none.
+static bool can_write_number(const MlirAttribute *number) {
+    const MlirType *type = number->type;
+    if (!type) return false;
+    if (type->kind == MLIR_TYPE_INDEX) return number->kind == MLIR_INTEGER;
+    if (type->kind != MLIR_TYPE_ELEMENT) return false;
+    return number->kind == MLIR_FLOAT ? hlo_type_is_float(type->element) : hlo_type_is_integer(type->element);
+}
+
+bool mlir_can_write(const MlirAttribute *attribute) {
+    if (!attribute) return false;
+    bool fits = true;
+    switch (attribute->kind) {
+        case MLIR_UNIT:
+        case MLIR_BOOL:
+        case MLIR_INTS: return true;
+        case MLIR_INTEGER:
+        case MLIR_FLOAT: return can_write_number(attribute);
+        case MLIR_STRING:
+        case MLIR_SYMBOL: return attribute->string != NULL;
+        case MLIR_ENUM: return attribute->string != NULL && mlir_words(attribute->string, strlen(attribute->string));
+        case MLIR_TYPE:
+        case MLIR_TENSOR: return can_write_type(attribute->type);
+        case MLIR_ARRAY:
+        case MLIR_DICTIONARY:
+            for (int64_t i = 0; fits && i < attribute->count; i++) fits = mlir_can_write(attribute->items[i]);
+            return fits;
+        default: return false;
+    }
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ struct MlirType {
     int64_t result_count;
     const char *name;
     bool is_open;             // an array with a size that has no bound
+    bool is_future;           // what an asynchronous operation will have given: `shape` is that of its value
+    int64_t parts;            // of a tuple: how many types it is written of, itself included; else 0
     const HloShape *lowered;  // its shape in the module, set by the importer: values of one type share it
 };
 
@@ -151,6 +153,15 @@ const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part);
 // fit.
 HLO_NODISCARD HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
                                          const HloInts *bounds, const MlirType **type);
+// A tuple of types that have shapes; one that HLO has no word for gives that type. INVALID_ARGUMENT for what has no
+// shape, and for a tuple of more than MLIR_MOST_TUPLE_PARTS types: aliases may share theirs, so that a few lines name
+// 2^40.
+#define MLIR_MOST_TUPLE_PARTS ((int64_t)1 << 20)
+HLO_NODISCARD HloStatus mlir_tuple_type(HloArena *arena, const MlirType *const *types, int64_t count,
+                                        const MlirType **type);
+// The future of a value of that type. What was started is done at once here, so that it has the value's shape, but it
+// is another type: only async_done makes the one of the other.
+const MlirType *mlir_future_type(HloArena *arena, const MlirType *content);
 // True if both are the same type, written alike.
 bool mlir_type_equal(const MlirType *a, const MlirType *b);
 // The values of a tensor from raw bytes: one element (a splat) or all, little-endian; predicates also as bits, the
@@ -160,6 +171,11 @@ HLO_NODISCARD HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *
 // An empty literal for a tensor type. INVALID_ARGUMENT as above, UNIMPLEMENTED naming a type that HLO has no word for.
 HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal);
 
+// True for attributes that both our printer and our bytecode have a form for, all of their parts included: numbers,
+// booleans, strings, types, lists, dictionaries, tensors.
+bool mlir_can_write(const MlirAttribute *attribute);
+// The text of such an attribute, as MLIR prints it, in the arena.
+const char *mlir_attribute_text(HloArena *arena, const MlirAttribute *attribute);
 // The attribute called so, or NULL.
 const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name);
 // The entry of a dictionary, or NULL (also for a NULL dictionary).

@@ -410,23 +410,28 @@ static void print_list(Printer *printer, const MlirAttribute *list) {
     hlo_text_char(printer->text, ']');
 }
 
+typedef struct KeyedItem {
+    const char *key;
+    const MlirAttribute *item;
+} KeyedItem;
+
 static int compare_keys(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    return strcmp(((const KeyedItem *)a)->key, ((const KeyedItem *)b)->key);
 }
 
-// Entries stand in the order of their keys.
+// Entries stand in the order of their keys, as MLIR keeps them.
 static void print_entries(Printer *printer, const MlirAttribute *dictionary) {
     assert(dictionary->kind == MLIR_DICTIONARY);
-    const char **keys = hlo_arena_copy(printer->arena, dictionary->keys, sizeof(char *) * (size_t)dictionary->count);
-    qsort(keys, (size_t)dictionary->count, sizeof(*keys), compare_keys);
+    KeyedItem *entries = HLO_ARENA_NEW(printer->arena, KeyedItem, dictionary->count);
+    for (int64_t i = 0; i < dictionary->count; i++) entries[i] = (KeyedItem){dictionary->keys[i], dictionary->items[i]};
+    qsort(entries, (size_t)dictionary->count, sizeof(*entries), compare_keys);
     hlo_text_char(printer->text, '{');
     for (int64_t i = 0; i < dictionary->count; i++) {
-        const MlirAttribute *value = mlir_entry(dictionary, keys[i]);
         if (i) hlo_text_string(printer->text, ", ");
-        print_word(printer, keys[i]);
-        if (value->kind == MLIR_UNIT) continue;
+        print_word(printer, entries[i].key);
+        if (entries[i].item->kind == MLIR_UNIT) continue;
         hlo_text_string(printer->text, " = ");
-        print_attribute(printer, value);
+        print_attribute(printer, entries[i].item);
     }
     hlo_text_char(printer->text, '}');
 }
@@ -455,6 +460,30 @@ void print_attribute(Printer *printer, const MlirAttribute *attribute) {
         case MLIR_ACCURACY: print_accuracy(printer, attribute->accuracy); return;
         default: HLO_BUG_IF(true); return;  // nothing that the exporter makes
     }
+}
+
+typedef struct TextRequest {
+    HloArena *arena;
+    const MlirAttribute *attribute;
+    HloText text;
+} TextRequest;
+
+static HloStatus print_request(void *argument) {
+    TextRequest *request = argument;
+    Printer printer = {.arena = request->arena, .text = &request->text};
+    print_attribute(&printer, request->attribute);
+    return HLO_SUCCESS;
+}
+
+// The text grows outside of the arena while dictionaries take memory from it: a jump in between must not lose the text.
+const char *mlir_attribute_text(HloArena *arena, const MlirAttribute *attribute) {
+    assert(mlir_can_write(attribute));
+    TextRequest request = {arena, attribute, {0}};
+    HloStatus status = hlo_protect(print_request, &request);
+    if (!status) return hlo_text_to_arena(arena, &request.text);
+    hlo_status_free(status);
+    hlo_text_free(&request.text);
+    hlo_out_of_memory();
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

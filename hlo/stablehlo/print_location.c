@@ -31,14 +31,14 @@ static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
         hlo_text_format(&key, " %lld", (long long)part->id);
     }
     hlo_text_format(&key, " %lld", (long long)location->count);
-    PrintLocation *shared = hlo_string_map_get(&printer->locations, key.data, key.length);
+    const size_t length = key.length;
+    const char *kept = hlo_text_to_arena(printer->arena, &key);
+    PrintLocation *shared = hlo_string_map_get(&printer->locations, kept, length);
     if (!shared) {
         record.id = printer->locations.count;
         shared = hlo_arena_copy(printer->arena, &record, sizeof(record));
-        const char *copy = hlo_arena_string(printer->arena, key.data, key.length);
-        hlo_string_map_set(printer->arena, &printer->locations, copy, key.length, shared);
+        hlo_string_map_set(printer->arena, &printer->locations, kept, length, shared);
     }
-    hlo_text_free(&key);
     hlo_int_map_set(printer->arena, &printer->location_of, (uintptr_t)location, (int64_t)(uintptr_t)shared);
     return shared;
 }

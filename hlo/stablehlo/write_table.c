@@ -262,7 +262,7 @@ static uint64_t enum_index(Writer *writer, const char *kind, int64_t number) {
 
 // Numbers of at most 8 bits are a byte, others a signed varint of their bits.
 static void write_wide(Writer *writer, WriteBytes *bytes, int bits, uint64_t value) {
-    assert(bits > 0 && bits % 8 == 0);
+    assert(bits > 0); /* narrow types take a whole byte, in which their own bits are the low ones */
     if (bits < 64) value &= (UINT64_C(1) << bits) - 1;
     if (bits <= 8) {
         write_byte(writer, bytes, (unsigned)value);

@@ -152,6 +152,97 @@ Test(stablehlo_bytecode, groups_of_shardings_beside_annotations) {
     expect_in_text(native_alike_bytes, sizeof(native_alike_bytes), parts, HLO_COUNT_OF(parts));
 }
 
+// A module whose attribute k is a dense array of one complex<f64>: 16 bytes went into a number of 8.
+Test(stablehlo_bytecode, bug_dense_array_of_wide_elements) {
+    static const unsigned char bytes[] = {
+        0x4D, 0x4C, 0xEF, 0x52, 0x0D, 0x78, 0x00, 0x00, 0x2B, 0x07, 0x05, 0x0F, 0x11, 0x62, 0x75, 0x69, 0x6C,
+        0x74, 0x69, 0x6E, 0x00, 0x6D, 0x6F, 0x64, 0x75, 0x6C, 0x65, 0x00, 0x6B, 0x00, 0x01, 0x0D, 0x03, 0x01,
+        0x03, 0x01, 0x03, 0x07, 0x02, 0x3D, 0x1F, 0x05, 0x05, 0x23, 0x01, 0x03, 0x21, 0x11, 0x11, 0x11, 0x11,
+        0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x03, 0x03, 0x03, 0x05, 0x13,
+        0x03, 0x0D, 0x03, 0x19, 0x09, 0x05, 0x01, 0x09, 0x07, 0x0B, 0x53, 0x13, 0x01, 0x05, 0x0B, 0x07, 0x04,
+        0x13, 0x05, 0x01, 0x11, 0x01, 0x07, 0x07, 0x04, 0x03, 0x01, 0x08, 0x03, 0x01};
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_bytecode(bytes, sizeof(bytes), &module);
+    cr_assert(strstr(hlo_status_message(status), "a dense array of something that is no number"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+}
+
+// One varint; all numbers here are below 2^14.
+static void put_varint(HloText *bytes, unsigned value) {
+    if (value < 128) {
+        hlo_text_char(bytes, (char)(value << 1 | 1));
+        return;
+    }
+    const unsigned wide = value << 2 | 2;
+    hlo_text_char(bytes, (char)(wide & 0xFF));
+    hlo_text_char(bytes, (char)(wide >> 8));
+}
+
+static void put_section(HloText *file, unsigned id, const HloText *content) {
+    hlo_text_char(file, (char)id);
+    put_varint(file, (unsigned)content->length);
+    hlo_text_append(file, content->data, content->length);
+}
+
+// An operation of 1,000 regions, side by side, each of which says that it owns 8,000 values: they took 80 bytes each
+// before anybody looked whether the file can hold them, which made gigabytes of kilobytes.
+Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
+    enum { REGIONS = 1000, BYTES = 9000 };
+    HloText file = {0}, regions = {0}, inner = {0}, ir = {0};
+    for (int i = 0; i < REGIONS; i++) {
+        put_varint(&regions, 1);
+        put_varint(&regions, 8000 - 4 * i > 0 ? (unsigned)(8000 - 4 * i) : 0);
+        put_varint(&regions, 0);
+    }
+    while (regions.length < BYTES) hlo_text_char(&regions, 1);
+    hlo_text_append(&inner, "\3\1\5\3\x10\1", 6);  // a block of operation 1, which has regions
+    put_varint(&inner, REGIONS << 1);
+    hlo_text_append(&inner, regions.data, regions.length);
+    hlo_text_append(&ir, "\5\1\x10\1\7\4", 6);  // the module, whose one region stands in a section of its own
+    put_varint(&ir, (unsigned)inner.length);
+    hlo_text_append(&ir, inner.data, inner.length);
+    hlo_text_append(&file, "ML\xEFR\x0Dx\0", 7);
+    hlo_text_append(&file,
+                    "\0\x2D\7\7\x0F\x11"
+                    "builtin\0module\0op\0",
+                    24);
+    hlo_text_append(&file, "\1\x0F\3\1\5\1\5\7\x0B", 9);
+    hlo_text_append(&file, "\2\3\x1F\3\x0B\3\1\1\3\7", 10);
+    put_section(&file, 4, &ir);
+    hlo_text_append(&file, "\x08\3\1", 3);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_bytecode(file.data, file.length, &module);
+    cr_assert(strstr(hlo_status_message(status), "the regions have more values than the file has bytes"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&file);
+    hlo_text_free(&regions);
+    hlo_text_free(&inner);
+    hlo_text_free(&ir);
+}
+
+// MLIR's own bytecode, which jaxlib writes when it is not asked for an artifact, was said to have a function without a
+// name.
+Test(stablehlo_bytecode, native_bytecode_is_refused_by_name) {
+    HloText file = {0};
+    hlo_text_append(&file, "ML\xEFR\x0Dx\0", 7);
+    hlo_text_append(&file,
+                    "\0\x23\5\x09\x15"
+                    "stablehlo\0add\0",
+                    19);
+    hlo_text_append(&file, "\1\x0D\3\1\3\1\3\7", 8);
+    hlo_text_append(&file, "\2\1\3\5\1\1\4\3\1", 9);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_bytecode(file.data, file.length, &module);
+    cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED, "%s", hlo_status_message(status));
+    cr_assert(
+        strstr(hlo_status_message(status), "MLIR bytecode of stablehlo.add, which only the release that wrote it"),
+        "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_free(&file);
+}
+
 ParameterizedTestParameters(stablehlo_bytecode, hostile_bytes) {
     return each_golden();
 }

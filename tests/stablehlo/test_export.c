@@ -274,17 +274,39 @@ static const Refusal refusals[] = {
     {"ENTRY e { ROOT p = f32[2] parameter(0) }", "1.x", HLO_INVALID_ARGUMENT, "no release"},
 };
 
-// The options of a call are text to HLO: one that names a type which bytecode has no number for was an internal error.
+// The options of a call are text to HLO: those that we have no form for (types that bytecode has no number for, places,
+// attributes of dialects) stay text; each was an internal error. Narrow numbers have one.
 Test(stablehlo_export, options_of_unusual_types_stay_text) {
-    const char *program =
-        "HloModule m\n\nENTRY e {\n  p = f32[2]{0} parameter(0)\n  ROOT c = f32[2]{0} custom-call(p), "
-        "custom_call_target=\"f\", api_version=API_VERSION_TYPED_FFI, backend_config={a = 7 : i13}\n}\n";
-    HloModule *module = NULL;
-    must(hlo_parse(program, strlen(program), NULL, &module), "parse");
-    HloText bytes = {0};
-    must(hlo_module_to_stablehlo_bytecode(module, NULL, &bytes), "write");
-    hlo_text_free(&bytes);
-    hlo_module_free(module);
+    static const char *const options[] = {"7 : i13",
+                                          "5 : i4",
+                                          "1.0 : f4E2M1FN",
+                                          "5 : none",
+                                          "1 : tensor<f32>",
+                                          "loc(unknown)",
+                                          "#stablehlo.bounds<2>",
+                                          "#stablehlo.gather<index_vector_dim = 1>",
+                                          "#sdy.mesh<[\"x\"=2]>",
+                                          "(i13) -> i13",
+                                          "tuple<i32>",
+                                          "[#stablehlo.bounds<2>]",
+                                          "dense<1> : tensor<2xi13>"};
+    for (size_t i = 0; i < HLO_COUNT_OF(options); i++) {
+        HloText program = {0}, bytes = {0}, text = {0};
+        hlo_text_format(&program,
+                        "HloModule m\n\nENTRY e {\n  p = f32[2]{0} parameter(0)\n  ROOT c = f32[2]{0} custom-call(p), "
+                        "custom_call_target=\"f\", api_version=API_VERSION_TYPED_FFI, backend_config={a = %s}\n}\n",
+                        options[i]);
+        HloModule *module = NULL, *again = NULL;
+        must(hlo_parse(program.data, program.length, NULL, &module), options[i]);
+        must(hlo_module_to_stablehlo_bytecode(module, NULL, &bytes), options[i]);
+        must(hlo_module_to_stablehlo_text(module, false, &text), options[i]);
+        must(hlo_module_from_stablehlo_text(text.data, text.length, NULL, &again), text.data);
+        hlo_text_free(&program);
+        hlo_text_free(&bytes);
+        hlo_text_free(&text);
+        hlo_module_free(module);
+        hlo_module_free(again);
+    }
 }
 
 ParameterizedTestParameters(stablehlo_export, refuses) {

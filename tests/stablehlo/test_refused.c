@@ -141,8 +141,8 @@ static const RefusedText imports[] = {
           "{mhlo.frontend_attributes = {_xla_buffer_placement = \"moon\"}} : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.custom_call: memory kind \"moon\""},
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", api_version = 4 : i32, backend_config = {k "
-          "= [1]}}> : (tensor<4xf32>) -> tensor<4xf32>"),
-     "stablehlo.custom_call: an option of a custom call is no number, text or boolean"},
+          "= #stablehlo.bounds<2>}}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.custom_call: an option of a custom call is of a dialect that is not known"},
     {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\"}> : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.composite: a composite has no decomposition"},
     {MAIN("%0 = @@\"stablehlo.composite\"(%a) <{name = \"x\", decomposition = @nobody}> : (tensor<4xf32>) -> "
@@ -182,7 +182,8 @@ static const RefusedText imports[] = {
      "tensor.from_elements: the elements are not constant"},
     {MAIN("%0 = @@\"arith.constant\"() {value = \"x\"} : () -> index"),
      "arith.constant: a constant is no tensor, list or integer"},
-    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a, %i) <{call_target_name = \"stablehlo.dynamic_rng_bit_generator\"}> : "
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a, %i) <{call_target_name = \"stablehlo.dynamic_rng_bit_generator\", "
+          "rng_algorithm = 2 : i32}> : "
           "(tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
      "stablehlo.custom_call: a state and numbers must come back"},
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a, %i) <{call_target_name = \"stablehlo.dynamic_reduce_window\"}> : "
@@ -210,9 +211,15 @@ static const RefusedText imports[] = {
      "stablehlo.torch_index_select: dimension 4 after 0 batch dimensions is out of range"},
     {MAIN("%0 = @@\"stablehlo.async_start\"(%a) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>"),
      "stablehlo.async_start: a region that takes the operands is needed"},
-    {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
-      "[{\"x\":(3)2}]>}) {\n  return\n}"),
-     "axis \"x\" of size 4 cannot be cut at 3"},
+    {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
+     "[{\"x\":(3)2}]>}) {\n  return\n}",
+     "a part of axis \"x\" does not fit it"},
+    {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
+     "[{\"x\":(4611686018427387904)4}]>}) {\n  return\n}",
+     "a part of axis \"x\" does not fit it"},
+    {"sdy.mesh @m = <[\"x\"=12]>\n@@func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@m, "
+     "[{\"x\":(1)4}, {\"x\":(1)6}]>}) {\n  return\n}",
+     "axis \"x\" of size 12 cannot be cut at 6"},
     {("sdy.mesh @m = <[\"x\"=99999999999]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
       "[{\"x\"}]>}) {\n  return\n}"),
      "a mesh has too many devices"},
@@ -278,6 +285,50 @@ static const RefusedText imports[] = {
      "this value was defined with another type than is said here"},
     {("#a = loc(unknown) @@#b = loc(unknown)\nfunc.func @main() {\n  return\n}"), "an alias begins a line"},
     {MAIN("%0 = \"stablehlo.abs\"(%a) {x = @@\"abc"), "a string without its end"},
+    // what was read as something else, or not at all
+    {MAIN("@@\"stablehlo.custom_call\"() <{call_target_name = \"shape_assertion\"}> : () -> ()"),
+     "@shape_assertion takes a condition"},
+    {("sdy.mesh @m = <[\"x\"=2]>\n" MAIN("%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = [\"{replicated}\"], "
+                                         "out_shardings = [\"{replicated}\"], "
+                                         "manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  ^bb0(%b: tensor<4xf32>):\n    "
+                                         "sdy.return %b : tensor<4xf32>\n  "
+                                         "}) : (tensor<4xf32>) -> tensor<4xf32>")),
+     "a sharding attribute holds something else"},
+    {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<> : "
+          "tensor<3000000000x0xi64>}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "3000000000 groups of nobody"},
+    {MAIN(
+         "%0 = @@\"stablehlo.broadcast\"(%a) <{broadcast_sizes = array<i64: 2>}> : (tensor<4xf32>) -> tensor<3x4xf32>"),
+     "broadcast_sizes say 2, the result's type 3"},
+    {MAIN("%0 = @@\"stablehlo.compare\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>"),
+     "stablehlo.compare: it has no attribute comparison_direction"},
+    {MAIN("%0:2 = @@\"chlo.top_k\"(%a) : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)"),
+     "chlo.top_k: it has no attribute k"},
+    {MAIN("%0 = @@\"stablehlo.iota\"() : () -> tensor<4xi32>"), "stablehlo.iota: it has no attribute iota_dimension"},
+    {"func.func @main(%a: tensor<2x2xf32>, %s: tensor<2xf32>) {\n  %0 = "
+     "@@\"stablehlo.batch_norm_inference\"(%a, %s, %s, %s, %s) <{epsilon = 1 : i32, feature_index = 1 : i64}> : "
+     "(tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>\n  return\n}",
+     "attribute epsilon is no decimal number"},
+    {"func.func @main(%a: tensor<f32>) {\n  return\n  @@return\n}",
+     "func.return stands behind the return of its block"},
+    {MAIN("%0 = @@builtin.unrealized_conversion_cast %a : tensor<4xf32> to tensor<8xf32>"),
+     "it makes a value of one type another one"},
+    {MAIN("@@\"sdy.sharding_group\"(%a) : (tensor<4xf32>) -> ()"), "a sharding group without a member or a number"},
+    {MAIN("@@\"sdy.sharding_group\"() <{group_id = 1 : i64}> : () -> ()"),
+     "a sharding group without a member or a number"},
+    {MAIN(
+         "@@\"stablehlo.custom_call\"(%a) <{call_target_name = \"xla.sdy.ShardingGroup\"}> {mhlo.frontend_attributes = "
+         "{xla.sdy.sharding_group_id = \"x\"}} : (tensor<4xf32>) -> ()"),
+     "a sharding group without a member or a number"},
+    {MAIN("%0 = @@\"stablehlo.async_done\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "a future is needed"},
+    {MAIN("%0 = @@\"stablehlo.async_start\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : "
+          "tensor<4xf32>\n  "
+          "}) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "what is started is no future"},
+    {MAIN("%0 = @@\"stablehlo.async_start\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : "
+          "tensor<4xf32>\n  "
+          "}) : (tensor<4xf32>) -> !stablehlo.future<tensor<5xf32>>"),
+     "it makes a value of one type another one"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.
@@ -311,6 +362,38 @@ Test(stablehlo_refused, text_is_refused_at_its_place) {
         hlo_module_free(module);
         hlo_text_free(&text);
     }
+}
+
+// Twenty lines that name 4^18 places, or 2^40 types, and lines that each began another look through all that follows:
+// the first two never ended, the third took the square of the text.
+Test(stablehlo_refused, bug_texts_that_share_their_parts_took_for_ever) {
+    HloText place = {0}, type = {0}, resources = {0};
+    HloModule *module = NULL;
+    hlo_text_string(&place, "#l0 = loc(unknown)\n");
+    for (int i = 1; i <= 18; i++)
+        hlo_text_format(&place, "#l%d = loc(fused[#l%d,#l%d,#l%d,#l%d])\n", i, i - 1, i - 1, i - 1, i - 1);
+    hlo_text_string(&place,
+                    "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %0 = stablehlo.add %a, %a : tensor<f32> "
+                    "loc(#l18)\n  return %0 : tensor<f32>\n}\n");
+    HloStatus status = hlo_module_from_stablehlo_text(place.data, place.length, NULL, &module);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    hlo_module_free(module);
+    hlo_text_string(&type, "!t0 = tensor<f32>\n");
+    for (int i = 1; i <= 40; i++) hlo_text_format(&type, "!t%d = tuple<!t%d, !t%d>\n", i, i - 1, i - 1);
+    hlo_text_string(&type, "func.func @main(%a: !t40) -> !t40 {\n  return %a : !t40\n}\n");
+    status = hlo_module_from_stablehlo_text(type.data, type.length, NULL, &module);
+    cr_expect(strstr(hlo_status_message(status), "a tuple is made of more than"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_text_string(&resources, "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  return %a : tensor<f32>\n}\n");
+    for (int i = 0; i < 20000; i++) hlo_text_string(&resources, "{-#\n");
+    for (int i = 0; i < 20000; i++) hlo_text_string(&resources, "k: \"0x00\"\n");
+    hlo_text_string(&resources, "#-}\n");
+    status = hlo_module_from_stablehlo_text(resources.data, resources.length, NULL, &module);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    hlo_module_free(module);
+    hlo_text_free(&place);
+    hlo_text_free(&type);
+    hlo_text_free(&resources);
 }
 
 #define ENTRY(body)                                                                                                  \

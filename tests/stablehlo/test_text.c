@@ -422,6 +422,37 @@ Test(stablehlo_text, bug_enumerations_of_composites_are_words) {
     }
 }
 
+// What a composite and a call are told came out as nothing, without its quotes' escapes, or as an integer where it
+// was 1.0.
+Test(stablehlo_text, bug_options_of_composites_and_calls_keep_their_types) {
+    const char *options =
+        "{f = 1.000000e+00 : f32, l = [1 : i64, true], n = 1 : i32, s = \"a\\22b\", t = dense<1> : tensor<2xi32>}";
+    HloText text = {0};
+    hlo_text_format(
+        &text,
+        "func.func @main(%%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %%0 = stablehlo.composite \"my.op\" %%a {composite_attributes = %s, decomposition = @d, version = 2 : "
+        "i32} : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  %%1 = \"stablehlo.custom_call\"(%%0) {call_target_name = \"t\", api_version = 4 : i32, "
+        "backend_config = %s} : (tensor<4xf32>) -> tensor<4xf32>\n  return %%1 : tensor<4xf32>\n}\n"
+        "func.func private @d(%%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %%a : tensor<4xf32>\n}\n",
+        options, options);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "test.mlir", &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloText hlo = print(module), mlir = {0};
+    const char *first = strstr(hlo.data, options);
+    cr_expect(first && strstr(first + 1, options), "%s", hlo.data);
+    status = hlo_module_to_stablehlo_text(module, false, &mlir);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    first = strstr(mlir.data, options);
+    cr_expect(first && strstr(first + 1, options), "%s", mlir.data);
+    hlo_text_free(&hlo);
+    hlo_text_free(&mlir);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
+
 // Bytecode gives a transfer with the host an empty list of pairs, of whatever rank: JAX's callbacks were refused.
 Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
     static const char *const lists[] = {"", ", source_target_pairs = dense<> : tensor<0xi64>",
