@@ -4,14 +4,21 @@
 #ifndef MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
 #define MESHLO_HLO_STABLEHLO_CHLO_MATH_H_
 
+#include <assert.h>
+
 #include "hlo/ir/special.h"
 #include "hlo/stablehlo/import.h"
+
+// How many operands may wait for their operation: two a level of nesting, and formulas nest less than ten deep.
+enum { MATH_MOST_PENDING = 24 };
 
 // Where a graph is made. After the first error nothing is made any more, and values are NULL.
 typedef struct Math {
     ImportPlace *place;
     const HloShape *shape;  // of every value but predicates
     HloStatus status;
+    HloInstruction *pending[MATH_MOST_PENDING];  // operands of the operations that are being written down, see binary()
+    int pending_count;
 } Math;
 
 // An instruction in `shape` (NULL: what follows from the operands), without a sharding.
@@ -29,26 +36,27 @@ static inline HloInstruction *unary(Math *math, HloOpcode opcode, HloInstruction
     return emit(math, opcode, NULL, &a, 1, NULL);
 }
 
-// An operation of two operands.
-static inline HloInstruction *binary(Math *math, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
-    HloInstruction *operands[] = {a, b};
-    return emit(math, opcode, NULL, operands, 2, NULL);
+// An operand that waits for its operation.
+static inline void math_push(Math *math, HloInstruction *operand) {
+    assert(math->pending_count < MATH_MOST_PENDING);
+    math->pending[math->pending_count++] = operand;
 }
-
+// The operation of the last `count` operands.
+static inline HloInstruction *math_apply(Math *math, HloOpcode opcode, int count, const void *attributes) {
+    assert(count <= math->pending_count);
+    math->pending_count -= count;
+    return emit(math, opcode, NULL, math->pending + math->pending_count, count, attributes);
+}
+// Operations of several operands. They are macros because formulas nest: C leaves it to the compiler which argument of
+// a function is evaluated first, and each one appends instructions, so that gcc and clang would make different programs
+// of one formula. Commas put the operands in order. `math` is evaluated several times.
+#define binary(math, opcode, a, b) \
+    (math_push((math), (a)), math_push((math), (b)), math_apply((math), (opcode), 2, NULL))
 // The four kinds of arithmetic.
-static inline HloInstruction *add(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_ADD, a, b);
-}
-static inline HloInstruction *subtract(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_SUBTRACT, a, b);
-}
-static inline HloInstruction *multiply(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_MULTIPLY, a, b);
-}
-static inline HloInstruction *divide(Math *math, HloInstruction *a, HloInstruction *b) {
-    return binary(math, HLO_OP_DIVIDE, a, b);
-}
-
+#define add(math, a, b) binary((math), HLO_OP_ADD, (a), (b))
+#define subtract(math, a, b) binary((math), HLO_OP_SUBTRACT, (a), (b))
+#define multiply(math, a, b) binary((math), HLO_OP_MULTIPLY, (a), (b))
+#define divide(math, a, b) binary((math), HLO_OP_DIVIDE, (a), (b))
 // The number in the shape of the computation, of `type`.
 static inline HloInstruction *number_of(Math *math, HloType type, double value) {
     HloArena *arena = import_arena(math->place);
@@ -67,19 +75,18 @@ static inline HloInstruction *number(Math *math, double value) {
     return number_of(math, math->shape->type, value);
 }
 
+// The comparison of the last two operands.
+static inline HloInstruction *math_compare(Math *math, int32_t direction) {
+    const HloCompareAttributes attributes = {.direction = direction};
+    return math_apply(math, HLO_OP_COMPARE, 2, &attributes);
+}
 // Predicates: HLO_ComparisonDirection_LT and so on.
-static inline HloInstruction *compare(Math *math, int32_t direction, HloInstruction *a, HloInstruction *b) {
-    HloInstruction *operands[] = {a, b};
-    HloCompareAttributes attributes = {.direction = direction};
-    return emit(math, HLO_OP_COMPARE, NULL, operands, 2, &attributes);
-}
-
+#define compare(math, direction, a, b) \
+    (math_push((math), (a)), math_push((math), (b)), math_compare((math), (direction)))
 // `yes` where the condition holds, `no` elsewhere.
-static inline HloInstruction *select(Math *math, HloInstruction *condition, HloInstruction *yes, HloInstruction *no) {
-    HloInstruction *operands[] = {condition, yes, no};
-    return emit(math, HLO_OP_SELECT, NULL, operands, 3, NULL);
-}
-
+#define select(math, condition, yes, no)                                                \
+    (math_push((math), (condition)), math_push((math), (yes)), math_push((math), (no)), \
+     math_apply((math), HLO_OP_SELECT, 3, NULL))
 // The same numbers in another type.
 static inline HloInstruction *convert(Math *math, HloInstruction *a, HloType type) {
     const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);

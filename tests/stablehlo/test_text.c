@@ -453,6 +453,21 @@ Test(stablehlo_text, bug_options_of_composites_and_calls_keep_their_types) {
     hlo_module_free(module);
 }
 
+// Formulas whose parts were arguments of one call came out in the order in which the compiler evaluates those.
+Test(stablehlo_text, bug_formulas_of_chlo_depend_on_the_compiler) {
+    const char *text =
+        "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %0 = chlo.erfc %a : tensor<f32> -> tensor<f32>\n"
+        "  return %0 : tensor<f32>\n}\n";
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text, strlen(text), "test.mlir", &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloText hlo = print(module);
+    const char *size = strstr(hlo.data, "abs("), *limit = strstr(hlo.data, "constant(1)");
+    cr_expect(size && limit && size < limit, "%s", hlo.data);
+    hlo_text_free(&hlo);
+    hlo_module_free(module);
+}
+
 // Bytecode gives a transfer with the host an empty list of pairs, of whatever rank: JAX's callbacks were refused.
 Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
     static const char *const lists[] = {"", ", source_target_pairs = dense<> : tensor<0xi64>",
